@@ -10,7 +10,7 @@ from app.overrider.binding import overriders_of, subject_of
 from app.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.entry_remarks import describe_entries
 from app.overrider.convert.grouping import group_tweaks
-from app.overrider.convert.moved_keys import without_survivors
+from app.overrider.convert.moved_keys import move_removed_keys
 from app.overrider.convert.pool_conversion import PoolConversion, convert_pool
 from app.overrider.convert.remark import Remark
 from app.overrider.convert.selector_labels import complete_labels
@@ -53,7 +53,7 @@ def convert(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Conve
             yield _convert_one(key, document, store)
 
 
-def lost_overriders(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Remark]:
+def find_unconverted_overriders(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Remark]:
     """Yield the overriders among ``documents`` that are not converted, because their subject is not."""
     for document in documents:
         key = key_of(document)
@@ -129,7 +129,7 @@ def _convert_pools(subject: Subject) -> tuple[JSONObject, list[Remark]]:
     bare = convert_subject(key.group_kind, document, kind=subject.kind, pools=pools)
     moved: list[Remark] = []
     made, remarks = _convert_with(bare, pools, subject)
-    while (template := without_survivors(bare, remarks, kind=subject.kind)) is not None:
+    while (template := move_removed_keys(bare, remarks, kind=subject.kind)) is not None:
         bare, found = template
         moved += found
         made, remarks = _convert_with(bare, pools, subject)

@@ -12,7 +12,7 @@ from app.overrider.subject_parts import TEMPLATES
 from app.patch import identical, parse_pointer
 
 
-def without_survivors(
+def move_removed_keys(
     converted: JSONObject, remarks: Sequence[Remark], *, kind: str
 ) -> tuple[JSONObject, list[Remark]] | None:
     """Return a converted subject without the members of its template that survived, None if there are none.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.overrider.convert.conversion import Converted, convert, lost_overriders, merge_remarks
+from app.overrider.convert.conversion import Converted, convert, find_unconverted_overriders, merge_remarks
 from app.overrider.convert.remark import CODES, Remark
 from tests.builders import (
     container,
@@ -464,7 +464,7 @@ def test_entries_of_a_daemon_need_node_pools() -> None:
 
 def test_an_overrider_without_its_subject_is_reported() -> None:
     rule = overrider(entry("*", items=[{"replicas": 5}]))
-    assert [(one.level, one.code, one.field) for one in lost_overriders([rule], store_of(rule))] == [
+    assert [(one.level, one.code, one.field) for one in find_unconverted_overriders([rule], store_of(rule))] == [
         ("error", "not-converted", "subject")
     ]
 
@@ -475,7 +475,7 @@ def test_an_overrider_of_a_converted_set_is_kept() -> None:
     assert document is not None
     store = store_of(document, rule)
     assert list(convert([document, rule], store)) == []
-    assert [(one.level, one.code) for one in lost_overriders([rule], store)] == [("note", "kept")]
+    assert [(one.level, one.code) for one in find_unconverted_overriders([rule], store)] == [("note", "kept")]
 
 
 def test_the_documentation_lists_every_code() -> None:
