@@ -1,4 +1,7 @@
-"""Admission of YurtAppOverriders themselves: defaults and validation (seed 004, "Validating Webhook")."""
+"""Admission of YurtAppOverriders: defaults and validation.
+
+Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -13,14 +16,14 @@ from app.overrider.finding import Finding
 from app.overrider.findings import check_in_slices
 from app.store import StoreView
 
-# A status answer is kept in events and printed by kubectl; nobody reads more findings than these.
+# kubectl prints every cause, and events keep them; more than these hide each other.
 _MAX_CAUSES: Final = 50
 
 
 def default_overrider(request: AdmissionRequest) -> Response:
-    """Give a subject without apiVersion the one that is meant: without it no owner reference ever equals it."""
+    """Set the apiVersion of a subject that has none, because owner references are compared with it."""
     overrider = request.object
-    if (refusal := _not_an_overrider(request, overrider)) is not None:
+    if (refusal := _refuse_other_kinds(request, overrider)) is not None:
         return refusal
     subject = overrider.get("subject")
     if request.operation not in ("CREATE", "UPDATE") or not isinstance(subject, dict) or subject.get("apiVersion"):
@@ -28,7 +31,7 @@ def default_overrider(request: AdmissionRequest) -> Response:
     return admission.patched([{"op": "add", "path": "/subject/apiVersion", "value": API_VERSION}])
 
 
-def _not_an_overrider(request: AdmissionRequest, overrider: JSON) -> Response | None:
+def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response | None:
     kind = request.kind.kind or as_object(overrider).get("kind")
     if kind != YURT_APP_OVERRIDER.kind:
         return admission.errored(f"expected a YurtAppOverrider but got a {kind or 'nothing'}")
@@ -43,39 +46,44 @@ def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Respon
 
 
 def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView) -> Sliced[Response]:
-    """Answer the review of a YurtAppOverrider with all findings, not the first one only.
+    """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
-    Deletion is always admitted: the workloads go back to their template. So is an update that changes neither subject
-    nor entries, and any update of an object that is being deleted. The store is read in one slice only.
+    Deletion is always admitted: the controller reverts the workloads to their template. Updates that change neither
+    subject nor entries are admitted, and so are all updates of an overrider that is being deleted. Only one slice reads
+    the store.
     """
     overrider = request.object
-    if (refusal := _not_an_overrider(request, overrider)) is not None:
+    if (refusal := _refuse_other_kinds(request, overrider)) is not None:
         return refusal
-    # Decoding an overrider with an entry for each of 5,000 node pools is a slice of its own.
+    # Decoding an overrider with an entry for each of 5,000 node pools takes a slice of its own.
     yield
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _untouched(request, overrider):
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _is_unchanged(request, overrider):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
     found = yield from check_in_slices(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
-    causes = [finding.cause() for finding in (*_immutable(request, overrider), *found) if finding.level == "error"]
-    warnings = _shortened([finding.text for finding in found if finding.level == "warning"])
+    causes = [
+        finding.cause()
+        for finding in (*_check_immutable_fields(request, overrider), *found)
+        if finding.level == "error"
+    ]
+    warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
     if causes:
-        return _refused(overrider, namespace, causes, warnings)
+        return _refuse(overrider, namespace, causes, warnings)
     return admission.allowed(warnings=warnings)
 
 
-def _shortened(warnings: list[str]) -> list[str]:
+def _shorten(warnings: list[str]) -> list[str]:
     more = len(warnings) - _MAX_CAUSES
     return warnings if more <= 0 else [*warnings[:_MAX_CAUSES], f"and {more} more warnings"]
 
 
-def _untouched(request: AdmissionRequest, overrider: JSONObject) -> bool:
+def _is_unchanged(request: AdmissionRequest, overrider: JSONObject) -> bool:
     if request.operation != "UPDATE":
         return False
     old = as_object(request.old_object)
-    same = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
-    named = _identity(old) == _identity(overrider)
-    return bool(overrider["metadata"].get("deletionTimestamp")) or (same and named)
+    is_same_spec = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
+    is_same_object = _identity(old) == _identity(overrider)
+    return bool(overrider["metadata"].get("deletionTimestamp")) or (is_same_spec and is_same_object)
 
 
 def _identity(overrider: JSON) -> tuple[JSON, JSON]:
@@ -83,25 +91,25 @@ def _identity(overrider: JSON) -> tuple[JSON, JSON]:
     return metadata.get("namespace"), metadata.get("name")
 
 
-def _immutable(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Finding]:
+def _check_immutable_fields(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Finding]:
     if request.operation != "UPDATE":
         return
     old = as_object(request.old_object)
     name = _identity(old)[1]
     if _identity(old) != _identity(overrider):
         yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
-    if _bound_to(old) != _bound_to(overrider):
+    if _get_bound_subject(old) != _get_bound_subject(overrider):
         message = f"unable to modify subject after {name} is created: delete it and create another one"
         yield Finding("immutable", "subject", message)
 
 
-def _bound_to(overrider: JSON) -> tuple[JSON, JSON]:
-    """Return kind and name of the subject; both versions of a YurtAppSet mean the same one."""
+def _get_bound_subject(overrider: JSON) -> tuple[JSON, JSON]:
+    """Return kind and name of the subject, without its version: a YurtAppSet is served in two."""
     subject = as_object(as_object(overrider).get("subject"))
     return subject.get("kind"), subject.get("name")
 
 
-def _refused(overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]) -> Response:
+def _refuse(overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]) -> Response:
     shown = causes[:_MAX_CAUSES]
     listed = "; ".join(f"{cause.field}: {cause.message}" for cause in shown)
     more = f"; and {len(causes) - len(shown)} more" if len(causes) > len(shown) else ""

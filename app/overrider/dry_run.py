@@ -1,4 +1,4 @@
-"""Rendering an overrider for every pool it touches, before it is admitted."""
+"""Renders an overrider for every pool that it affects, before it is admitted."""
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from app.store import StoreView
 
 
 class DryRun(NamedTuple):
-    """What a rehearsal found."""
+    """The errors and warnings of a dry run."""
 
     causes: list[StatusCause]
     warnings: list[str]
@@ -38,57 +38,54 @@ class Subject(NamedTuple):
 
 
 def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Subject | None:
-    """Return the subject that ``overrider`` is bound to, or None if it is not in the store."""
+    """Return the subject that ``overrider`` names, None if it is not in the store."""
     kind, name = subject_of(overrider) or ("", "")
     group_kind = GroupKind(GROUP, kind)
     document = store.get(cluster, group_kind, namespace, name)
     return None if document is None else Subject(group_kind, document, cluster)
 
 
-# Units of work between two pauses: one for a pool, which takes 0.1 ms, and more for a plan that has to be compiled.
+# Units of work between two pauses. A pool takes one, some 0.1 ms; a plan that must be compiled takes `_PLAN_UNITS`.
 _SLICE: Final = 40
 _PLAN_UNITS: Final = 30
-# A subject whose pools all have plans of their own must not fill the memory while it is checked.
+# Limits the memory of a check if every pool of a subject needs a plan of its own.
 _MAX_PLAN_BYTES: Final = 8 << 20
-
-
-# Values of templates that are rendered, one plan after the other: as many as 5,000 node pools have, each with a plan of
-# its own of a template of 400 values. A hostile subject has thousands of node pools and a template of 8 MiB.
+# Values of templates that one check renders: enough for 5,000 node pools with a plan each of a template of 400 values.
+# A hostile subject has thousands of node pools and a template of 8 MiB.
 _MAX_RENDERED: Final = 2_000_000
-# Members of the spec that list node pools; each pool's element concerns its own rendering only.
-_OF_POOLS: Final = ("topology", "pools")
+# Members of the spec that list node pools. Rendering a pool reads only the element of that pool.
+_POOL_MEMBERS: Final = ("topology", "pools")
 _TOO_LARGE: Final = (
-    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} for all "
-    f"node pools that are rendered one by one, or the spec has more than {MAX_SHARED_VALUES}"
+    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} over all "
+    f"node pools that need a plan of their own, or the spec has more than {MAX_SHARED_VALUES}"
 )
 
 
-class _Found(NamedTuple):
+class _Collected(NamedTuple):
     failures: dict[tuple[str, str], list[str]]
-    """Pools by field and reason."""
+    """Names of pools by field and reason."""
     remarks: dict[str, list[str]]
-    """Pools by text."""
+    """Names of pools by text."""
 
 
 def dry_run_overrider(
     overrider: JSONObject, subject: Subject, pools: Sequence[str], *, node_pools: Mapping[str, JSONObject | None]
 ) -> Sliced[DryRun]:
-    """Render ``overrider`` for each pool of its subject, and say what fails and what would change nothing.
+    """Render ``overrider`` for each pool of its subject, and return failures and steps without effect.
 
-    The same entry failing alike in many pools is one finding that names the pools. Pools that differ by name and
-    replicas share a plan. It pauses, and depends on nothing that changes in a pause.
+    An entry that fails for the same reason in many pools is one finding that names the pools. Pools that differ only by
+    name and replicas share a plan. The function pauses, and reads nothing that can change during a pause.
 
     Args:
-        overrider: An overrider with the right shape.
+        overrider: An overrider that `check_overrider` accepts.
         subject: Its subject.
         pools: The node pools of the subject.
-        node_pools: The NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks; taints are no question of an
-            entry.
+        node_pools: The NodePools whose labels select tweaks of a YurtAppSet v1beta1. Taints do not matter to entries.
     """
     yield
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
     yield
-    found = _Found({}, {})
+    found = _Collected({}, {})
     known: _Known = WeakKeyDictionary()
     pauses, kinds = Pauses(_SLICE), workload_kinds(subject.document)
     size, is_too_large = _count_templates(subject.document)
@@ -105,59 +102,59 @@ def dry_run_overrider(
             except SubjectError as error:
                 found.remarks.setdefault(f"not checked: {error}", []).append(pool)
             else:
-                for remark in _known_remarks(plan, subject.group_kind, kind=kind, known=known):
+                for remark in _cache_remarks(plan, subject.group_kind, kind=kind, known=known):
                     found.remarks.setdefault(plan.values.fill_text(remark), []).append(pool)
             while plans.size > _MAX_PLAN_BYTES and plans.drop_oldest():
                 pass
             if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
                 yield
     causes = [
-        StatusCause(field, f"{_pools(where)}: {reason}", "FieldValueInvalid")
+        StatusCause(field, f"{_join_pools(where)}: {reason}", "FieldValueInvalid")
         for (field, reason), where in found.failures.items()
     ]
-    return DryRun(causes, [f"{text} ({_pools(where)})" for text, where in found.remarks.items()])
+    return DryRun(causes, [f"{text} ({_join_pools(where)})" for text, where in found.remarks.items()])
 
 
 def _count_templates(subject: JSONObject) -> tuple[int, bool]:
-    """Return the values of the templates of a subject, and whether these or its other settings are too many."""
+    """Return the number of values in a subject's templates, and whether templates or spec exceed their limit."""
     size = count_values(templates_of(subject), limit=MAX_TEMPLATE_VALUES)
-    shared = {name: value for name, value in as_object(subject.get("spec")).items() if name not in _OF_POOLS}
+    shared = {name: value for name, value in as_object(subject.get("spec")).items() if name not in _POOL_MEMBERS}
     return size, size > MAX_TEMPLATE_VALUES or count_values(shared, limit=MAX_SHARED_VALUES) > MAX_SHARED_VALUES
 
 
 _Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[str]]]
-"""Remarks by plan and numbers."""
+"""Remarks by plan, and by the numbers of the pool."""
 
 
-def _known_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[str]:
+def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[str]:
     by_numbers = known.setdefault(plan.shared, {})
     numbers = (plan.replicas, *plan.values.of_entries.numbers)
     if numbers not in by_numbers:
-        by_numbers[numbers] = list(_remarks(plan, group_kind, kind=kind))
+        by_numbers[numbers] = list(_find_remarks(plan, group_kind, kind=kind))
     return by_numbers[numbers]
 
 
-def _pools(names: Sequence[str]) -> str:
+def _join_pools(names: Sequence[str]) -> str:
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
 
 
-def _remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
-    """Yield what to say about a plan; a text may have the mark in place of the pool's name."""
+def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
+    """Yield the remarks about a plan, with the mark in place of the pool's name."""
     shared = plan.shared.plan
     yield from shared.warnings
     before = shared.bare["spec"].get("replicas")
     topology = plan.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
-    yield from _idle(plan, counting, topology)
-    # Only v1alpha1 has a topology, and only OpenYurt 1.4 compares replicas.
+    yield from _find_idle_steps(plan, counting, topology)
+    # Only v1alpha1 has a topology, and only the controller of OpenYurt 1.4 compares its replicas.
     if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
-        yield from _unlike_topology(plan, topology, kind=kind)
-    yield from _only_at_creation(shared)
+        yield from _compare_with_topology(plan, topology, kind=kind)
+    yield from _find_immutable_changes(shared)
 
 
-def _idle(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
-    """Yield what to say about steps that change nothing; those of replicas depend on the pool's own."""
+def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
+    """Yield remarks about steps that change nothing; steps of replicas depend on the pool's own count."""
     texts = {f"{step.field}: {step.idle}": step for step in counting}
     yield from (text for text in plan.shared.plan.idle if text not in texts)
     counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
@@ -168,7 +165,7 @@ def _idle(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[
         counted = after
 
 
-def _unlike_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
+def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
     shared = plan.shared.plan
     claimed = plan.values.fill(shared.rendered["spec"].get("replicas"))
     if claimed != topology:
@@ -180,8 +177,8 @@ def _unlike_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[st
         )
 
 
-def _only_at_creation(plan: Plan) -> Iterator[str]:
+def _find_immutable_changes(plan: Plan) -> Iterator[str]:
     for name in sorted(CREATE_ONLY - {"replicas", "selector"}):
         if plan.bare["spec"].get(name) != plan.rendered["spec"].get(name):
             source = plan.source_of(("spec", name))
-            yield f"{source}: /spec/{name} can only be set when a workload is created; those that exist keep theirs"
+            yield f"{source}: /spec/{name} can only be set at creation; existing workloads keep their value"

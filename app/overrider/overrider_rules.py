@@ -1,7 +1,7 @@
-"""Rules for a YurtAppOverrider in itself, without its subject.
+"""Rules for a YurtAppOverrider alone, without its subject.
 
-The CustomResourceDefinition enforces a part of them. They are repeated here because these rules also judge manifests
-that no apiserver has seen, and because a message can say what to write.
+The CustomResourceDefinition enforces some of them. This module repeats those, because the command line checks manifests
+without an apiserver, and because these messages tell the author how to correct a mistake.
 """
 
 import re
@@ -22,21 +22,21 @@ from app.overrider.patch_rules import check_patch
 from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, type_name
 
-# A node pool's name takes some 0.5 µs to check, an item or a patch 30 µs.
+# Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
 _NAMES_PER_UNIT: Final = 60
 _PLAIN: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 class Part(NamedTuple):
-    """A part of an overrider that is checked in one go."""
+    """A part of an overrider that is checked without a pause."""
 
     units: int
-    """How much work that is, in items and patches."""
+    """The work of the check, in items and patches."""
     findings: Iterator[Finding]
 
 
 def check_overrider(overrider: JSONObject) -> Iterator[Finding]:
-    """Yield the mistakes in an overrider that show without its subject, with field paths."""
+    """Yield the mistakes in an overrider that need no subject to be found, with field paths."""
     for part in check_parts(overrider):
         yield from part.findings
 
@@ -47,7 +47,7 @@ def check_parts(overrider: JSONObject) -> Iterator[Part]:
     entries = overrider.get("entries")
     if isinstance(entries, list):
         for number, entry in enumerate(entries):
-            yield from _entry_parts(f"entries[{number}]", entry)
+            yield from _split_entry(f"entries[{number}]", entry)
 
 
 def _check_members(overrider: JSONObject) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _check_subject_members(subject: Mapping[str, JSON]) -> Iterator[Finding]:
             yield finding
 
 
-def _entry_parts(field: str, entry: JSON) -> Iterator[Part]:
+def _split_entry(field: str, entry: JSON) -> Iterator[Part]:
     if not isinstance(entry, dict):
         yield Part(1, iter([mistyped(field, "an object", entry)]))
         return
@@ -113,7 +113,7 @@ def _entry_parts(field: str, entry: JSON) -> Iterator[Part]:
         for number, element in enumerate(elements or ()):
             place = f"{field}.{member}[{number}]"
             if count_values(element, limit=MAX_VALUES) > MAX_VALUES:
-                text = f"has more than {MAX_VALUES} values, which is the limit for one of the {member}: divide it"
+                text = f"has more than {MAX_VALUES} values, which is the limit for one of the {member}: split it"
                 yield Part(1, iter([Finding("invalid", place, text)]))
             else:
                 yield Part(1, check(element, place, pools=samples))
@@ -167,9 +167,9 @@ def selected_names(pools: JSON) -> list[str]:
 
 
 def sample_names(names: Sequence[str]) -> list[str]:
-    """Return names of node pools that stand for all: where ``{{nodepool}}`` may be one of them, it may be any.
+    """Return sample names of node pools: a value that is valid with each sample for ``{{nodepool}}`` is valid with all.
 
-    What takes a name of letters, digits and dashes takes each shorter one; a port takes digits only.
+    A field that accepts a name of letters, digits and dashes accepts shorter ones, too. A port accepts only digits.
     """
     longest: dict[object, str] = {}
     for name in names:

@@ -1,8 +1,8 @@
-"""Paths of an override's patches: JSON pointers, in which ``[name=app]`` names an element of a list.
+"""Paths of patches: JSON pointers (RFC 6901) in which ``[name=app]`` selects an element of a list, as in kustomize.
 
-The form is kustomize's. ``/spec/template/spec/containers/[name=app]/env/[name=MODE]/value`` means the same wherever
-the container and the variable are in their lists; an index means another element as soon as somebody edits the list.
-Several members are separated by commas: ``[containerPort=53,protocol=UDP]``.
+``/spec/template/spec/containers/[name=app]/env/[name=MODE]/value`` selects by name at any position in the lists. An
+index selects another element when the list is edited. Commas separate several members:
+``[containerPort=53,protocol=UDP]``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,22 +19,22 @@ MAX_SUGGESTED: Final = 5
 
 
 class PathError(ValueError):
-    """A path that leads nowhere in the workload; the text says where it ends and what to write."""
+    """A path that does not exist in the workload; the text names the missing part and a correct path."""
 
 
-class Target(NamedTuple):
-    """Where a path leads."""
+class PathTarget(NamedTuple):
+    """The container and the member that a path selects."""
 
     parent: tuple[str, ...]
-    """The path of the container, without names of elements."""
+    """The path of the container, with indexes in place of names."""
     last: str
-    """The member or the index in it."""
+    """The member or the index in the container."""
     filled: Mapping[str, str]
-    """The members that the last token's ``[name=app]`` gives a new element, none for other tokens."""
+    """The members that a last token ``[name=app]`` sets in a new element; empty for other tokens."""
 
 
 def parse_selector(token: str) -> dict[str, str] | None:
-    """Return the members that ``[name=app]`` asks for, None if the token is not of that form."""
+    """Return the members that ``[name=app]`` requires, None if the token does not have that form."""
     if not (token.startswith("[") and token.endswith("]") and "=" in token):
         return None
     wanted: dict[str, str] = {}
@@ -51,21 +51,21 @@ def parse_selector(token: str) -> dict[str, str] | None:
     return wanted or None
 
 
-def find_target(document: JSON, path: str, *, add: bool) -> Target:
-    """Return where ``path`` leads in ``document``.
+def find_target(document: JSON, path: str, *, add: bool) -> PathTarget:
+    """Return the container and the member that ``path`` selects in ``document``.
 
     Args:
         document: The workload.
         path: A pointer, with or without names of elements.
-        add: Whether something is added there, so that the last token may name what is not there yet.
+        add: Whether the patch adds the member, so that the last token may name a missing one.
 
     Raises:
         ValueError: ``path`` is no JSON pointer.
-        PathError: A token but the last leads nowhere, or the last one names no element and nothing is added.
+        PathError: A token selects nothing; with ``add``, only a token before the last.
     """
     tokens = parse_pointer(path)
     if not tokens:
-        raise PathError("the whole workload cannot be overridden; name a member of it")
+        raise PathError("the path is empty, and a patch cannot replace the workload itself; name a member of it")
     walked: list[str] = []
     node, schema = document, WORKLOAD
     for token in tokens[:-1]:
@@ -79,17 +79,17 @@ def find_target(document: JSON, path: str, *, add: bool) -> Target:
     if wanted is None:
         if not add:
             _locate(node, last, schema, walked)
-        return Target(tuple(walked), last, {})
+        return PathTarget(tuple(walked), last, {})
     found = matching_elements(node, wanted, schema)
     if len(found) == 1 or not add:
-        return Target(tuple(walked), _locate(node, last, schema, walked), wanted)
+        return PathTarget(tuple(walked), _locate(node, last, schema, walked), wanted)
     if found:
         raise PathError(f"{last} names {len(found)} elements; add a member that tells them apart")
-    return Target(tuple(walked), END, wanted)
+    return PathTarget(tuple(walked), END, wanted)
 
 
 def matching_elements(elements: Sequence[JSON], wanted: Mapping[str, str], schema: MergeSchema) -> list[int]:
-    """Return the positions of the elements that have these members; an absent one counts as its default."""
+    """Return the positions of the elements that have these members; an absent member counts as its default."""
     defaults = dict(schema.identity)
     return [
         position
@@ -106,16 +106,16 @@ def _as_text(value: JSON) -> str | None:
 
 
 def _locate(node: JSON, token: str, schema: MergeSchema, walked: Sequence[str]) -> str:
-    """Return the member or index that a token means in ``node``; raises PathError if there is none."""
+    """Return the member or index that a token selects in ``node``; raises PathError if there is none."""
     if isinstance(node, dict):
         if token not in node:
             raise PathError(f"member {token!r} does not exist")
         return token
     if not isinstance(node, list):
-        raise PathError(f"{token!r} is looked for in a value that is neither object nor array")
+        raise PathError(f"{token!r} selects a member of a value that is neither object nor array")
     wanted = parse_selector(token)
     if wanted is None:
-        return _index(node, token, schema)
+        return _check_index(node, token, schema)
     found = matching_elements(node, wanted, schema)
     if len(found) == 1:
         return str(found[0])
@@ -125,7 +125,7 @@ def _locate(node: JSON, token: str, schema: MergeSchema, walked: Sequence[str]) 
     raise PathError(f"the template has no element {token} in {where}{describe_elements(node, schema)}")
 
 
-def _index(elements: Sequence[JSON], token: str, schema: MergeSchema) -> str:
+def _check_index(elements: Sequence[JSON], token: str, schema: MergeSchema) -> str:
     if not token.isascii() or not token.isdecimal() or (len(token) > 1 and token[0] == "0") or len(token) > 9:
         raise PathError(f"{token!r} is not an array index{describe_elements(elements, schema)}")
     if int(token) >= len(elements):
@@ -137,7 +137,7 @@ def _index(elements: Sequence[JSON], token: str, schema: MergeSchema) -> str:
 
 
 def describe_elements(elements: Sequence[JSON], schema: MergeSchema) -> str:
-    """Return how to name the elements of a list, as the end of an error message; ``""`` where they have no names."""
+    """Return the names of a list's elements as the end of an error message, ``""`` if they have no names."""
     known = index_elements(list(elements), schema)
     if not known:
         return ""
@@ -147,10 +147,10 @@ def describe_elements(elements: Sequence[JSON], schema: MergeSchema) -> str:
 
 
 def missing_parent(document: JSON, path: str) -> JSONObject | None:
-    """Return the operation that adds the last parent of ``path`` where only that one is missing, None otherwise.
+    """Return the operation that adds the last parent of ``path`` if only that one is missing, None otherwise.
 
-    ``add …/env/-`` and ``add …/annotations/key`` are how people write an addition, whether or not the template has
-    other variables or annotations. The parent of ``-`` and of ``[name=…]`` is a list, of any other token an object.
+    Users write ``add …/env/-`` and ``add …/annotations/key`` even if the template has no variables or annotations. The
+    parent of ``-`` and of ``[name=…]`` is a list, the parent of any other token an object.
     """
     tokens = parse_pointer(path)
     if len(tokens) < 2:
@@ -169,6 +169,6 @@ def missing_parent(document: JSON, path: str) -> JSONObject | None:
     return {"op": "add", "path": pointer_of(target), "value": made}
 
 
-def pointer_of(target: Target) -> str:
+def pointer_of(target: PathTarget) -> str:
     """Return the plain JSON pointer of a target."""
     return format_pointer((*target.parent, target.last))

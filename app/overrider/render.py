@@ -1,4 +1,4 @@
-"""Rendering a workload at admission: which overrider applies, and the patch that it makes."""
+"""Renders a workload: selects the plan of its pool, and computes the JSON patch."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -38,7 +38,7 @@ NEVER_RENDERED: Final = Memory("", "")
 
 
 class Rendering(NamedTuple):
-    """What makes a workload the one that its pool is to have; nothing where there is nothing to render."""
+    """The JSON patch that renders a workload for its pool, empty if nothing changes."""
 
     operations: Sequence[JSONObject]
     warnings: tuple[str, ...]
@@ -51,14 +51,14 @@ NOTHING_TO_RENDER: Final = Rendering((), ())
 
 
 class RenderTarget(NamedTuple):
-    """What is rendered, and for whom."""
+    """The workload to render, and its owner."""
 
     kind: str
     """Deployment or StatefulSet."""
     namespace: str
     owner: Owner
     creating: bool
-    """Whether the workload is new, so that what an apiserver lets nobody change can still be set."""
+    """Whether the workload is new, so that immutable fields can still be set."""
 
 
 def render(
@@ -67,14 +67,14 @@ def render(
     """Return the operations that render ``workload`` for its pool.
 
     Args:
-        workload: As it came in, or as it is stored; never changed.
-        target: What it is.
-        memory: What its last render left (`remembered`), None if it was never rendered.
-        store: The objects.
-        plans: What was compiled from them.
+        workload: The requested or the stored object; never changed.
+        target: Its kind and its owner.
+        memory: The memory of its last render (`remembered`), None if it was never rendered.
+        store: Overriders, subjects and NodePools.
+        plans: The plans compiled from them.
 
     Raises:
-        SubjectError: The owner or its template is missing: somebody else's broken object.
+        SubjectError: The owner or its template is missing or broken.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
     found = select_plan(workload, target, memory=memory, store=store, plans=plans)
@@ -86,7 +86,7 @@ class SelectedPlan(NamedTuple):
 
     plan: PoolPlan
     overriders: tuple[JSONObject, ...]
-    """Those of its owner; the first one is in effect."""
+    """The overriders of its owner; the first one is in effect."""
     pool: str
 
 
@@ -119,15 +119,15 @@ def select_plan(
 def render_selected(
     found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None
 ) -> Rendering:
-    """Return what the plan of a workload makes of it; raises RenderError."""
+    """Return the operations that the plan of a workload results in; raises RenderError."""
     plan, overriders, pool = found
     overrider = overriders[0] if overriders else None
     try:
-        operations = _operations(plan, workload, memory=memory, creating=target.creating)
+        operations = _compute_operations(plan, workload, memory=memory, creating=target.creating)
     except RenderError as error:
         raise _name_error(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
-    return Rendering(operations, _second_overrider(overriders) + plan.warnings, plan, name)
+    return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name)
 
 
 def _check_owner(subject: JSONObject, owner: Owner) -> None:
@@ -141,25 +141,25 @@ def _check_owner(subject: JSONObject, owner: Owner) -> None:
 
 
 def other_version(owner: Owner, subject: JSONObject) -> str:
-    """Return the message that a workload belongs to a subject in another version than the one that is read."""
+    """Return the message that an owner reference has another API version than the stored subject."""
     name = f"{owner.group_kind.kind} {subject['metadata'].get('namespace') or 'default'}/{owner.name}"
     return (
-        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: an OpenYurt "
-        "that was upgraded creates other workloads and leaves this one behind"
+        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: after "
+        "an upgrade, OpenYurt creates new workloads and abandons this one"
     )
 
 
 def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
-    """Return ``workload`` as ``plan`` wants it.
+    """Return ``workload`` rendered by ``plan``.
 
     Args:
         plan: The plan of the workload's pool.
-        workload: As it came in; never changed.
-        memory: What the last render left, None if the workload was never rendered.
-        creating: Whether the workload is new, so that members can be set that an apiserver lets nobody change.
+        workload: The requested object; never changed.
+        memory: The memory of the last render, None if the workload was never rendered.
+        creating: Whether the workload is new, so that immutable fields can still be set.
 
     Raises:
-        RenderError: Somebody else's element is where an entry adds one.
+        RenderError: An entry adds a container whose name another webhook or person has taken.
     """
     variant = plan.create if creating else plan.update
     undo = _allowed_undo(memory)
@@ -169,30 +169,29 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     stripped = retract(workload, _without_replicas(gone), WORKLOAD) if gone else workload
     bare = _lay_template(stripped, plan, variant)
     if claimed and not creating:
-        bare = _replicas_of_template(bare, plan)
+        bare = _restore_replicas(bare, plan)
     if not plan.steps:
-        return _remember(bare, NEVER_RENDERED)
+        return _set_memory(bare, NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare, undo)) is not None:
-        raise _taken(name, plan)
+        raise _make_name_conflict(name, plan)
     rendered = apply_delta(bare, variant.delta)
     replaced = undo_of(bare, rendered, named=restored_by_base(plan.base), schema=WORKLOAD)
     replaced = outside_added(replaced, kept, WORKLOAD) if kept else replaced
-    # An unchanged overrider that finds another value than its own finds one that somebody wrote since: that is the one
-    # to give back. A changed overrider finds its own former value.
+    # If the overrider is unchanged, a value that differs from the rendered one was written since the last render, and
+    # undo must restore it. If the overrider changed, the value is its own earlier one.
     since, before = (replaced, kept) if memory is not None and memory.digest == plan.digest else (kept, replaced)
-    # A template that is older here than at its owner brings back members that the owner has dropped.
+    # This template may be older than the one of the owner's controller, and restore members that the owner dropped.
     brought = {} if creating else undo_of(stripped, rendered, named=EVERYTHING, schema=WORKLOAD)
     made: JSONObject = {}
     for part in (added, brought, plan.undo, before, since):
         made = merge_undos(made, _without_replicas(part), WORKLOAD)
     if "replicas" in as_object(plan.undo.get("spec")):
         made = {**made, "spec": {**made.get("spec", {}), "replicas": None}}
-    undo = made
-    return _remember(rendered, Memory(plan.digest, as_annotation(undo)))
+    return _set_memory(rendered, Memory(plan.digest, as_annotation(made)))
 
 
 def _allowed_undo(memory: Memory | None) -> JSONObject:
-    """Return the undo that an annotation holds, as far as a render may have written it."""
+    """Return the undo of an annotation without the members that no render writes."""
     undo = {} if memory is None else memory.undo
     spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
     kept = {
@@ -203,12 +202,12 @@ def _allowed_undo(memory: Memory | None) -> JSONObject:
 
 
 def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
-    """Return ``workload`` as the template wants it, without overrides; other people's members survive."""
+    """Return ``workload`` with the template laid over it, without overrides; members of other writers stay."""
     template = plan.template if variant.places else plan.template._replace(expressions=())
     return apply_delta(place(overlay(workload, variant.named, WORKLOAD), template), variant.pool_delta)
 
 
-def _taken(name: str, plan: Plan) -> RenderError:
+def _make_name_conflict(name: str, plan: Plan) -> RenderError:
     added = (one for one in plan.sources if one.tokens[:3] == ("spec", "template", "spec"))
     field = next((one.field for one in added if one.tokens[4:] == ((name, 0),)), "entries")
     return RenderError(
@@ -217,7 +216,9 @@ def _taken(name: str, plan: Plan) -> RenderError:
     )
 
 
-def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> Sequence[JSONObject]:
+def _compute_operations(
+    plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool
+) -> Sequence[JSONObject]:
     if (fast := plan.fast) is not None and not creating:
         wanted = plan.memory
         if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
@@ -234,15 +235,15 @@ def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, 
     return diff(workload, render_with(whole, workload, memory=memory, creating=creating))
 
 
-def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
-    """Give back a replica count that an earlier override had claimed; nobody else's count is touched."""
+def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
+    """Restore the template's replica count after an override that had claimed it."""
     replicas = plan.bare["spec"].get("replicas", plan.template.default_replicas)
     if replicas is None or workload["spec"].get("replicas") == replicas:
         return workload
     return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
 
 
-def _remember(rendered: JSONObject, memory: Memory) -> JSONObject:
+def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
     wanted = annotations_of(*memory)
@@ -257,7 +258,7 @@ def _remember(rendered: JSONObject, memory: Memory) -> JSONObject:
 
 
 def _without_replicas(undo: JSONObject) -> JSONObject:
-    """Return ``undo`` without the replica count: it goes back to the template's, whoever had scaled before."""
+    """Return ``undo`` without the replica count, which always reverts to the template's."""
     if "replicas" not in as_object(undo.get("spec")):
         return undo
     return {**undo, "spec": {name: step for name, step in undo["spec"].items() if name != "replicas"}}
@@ -270,7 +271,7 @@ def _name_error(error: RenderError, overrider: JSONObject | None, *, namespace: 
     )
 
 
-def _second_overrider(overriders: tuple[JSONObject, ...]) -> tuple[str, ...]:
+def _warn_about_ignored(overriders: tuple[JSONObject, ...]) -> tuple[str, ...]:
     if len(overriders) < 2:
         return ()
     names = [overrider["metadata"]["name"] for overrider in overriders]

@@ -1,4 +1,4 @@
-"""Admission of YurtAppSets and YurtAppDaemons: whether the overrider of a subject still fits after an edit."""
+"""Admission of YurtAppSets and YurtAppDaemons: checks that the overrider of a subject still fits after an edit."""
 
 import re
 from typing import Final, Literal
@@ -34,27 +34,27 @@ def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Pol
 def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Sliced[Response]:
     """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
 
-    An edit that leaves spec as it is, is admitted without a look, and so is a subject without an overrider. With the
-    policy ``refuse``, an edit is refused if it breaks an entry that fitted before. An entry that did not fit before
-    either is a warning, so that the subject can still be edited.
+    Updates that do not change spec are admitted without a check, and so are subjects without an overrider. The policy
+    ``refuse`` denies an edit that breaks an entry. An entry that did not fit before the edit is only a warning, so that
+    the subject can still be edited.
 
     Args:
         request: The review.
         store: The overriders and node pools.
-        policy: Whether an edit that breaks an overrider is refused.
+        policy: Whether an edit that breaks an overrider is denied.
     """
     answer = admission.not_for_review(request, sorted(SUBJECT_KINDS))
     if answer is not None:
         return answer
     document = request.object
-    # Decoding a subject with 5,000 node pools is a slice of its own.
+    # Decoding a subject with 5,000 node pools takes a slice of its own.
     yield
     old = request.old_object
     yield
-    untouched = request.operation == "UPDATE" and as_object(old).get("spec") == document.get("spec")
+    is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == document.get("spec")
     kind = GroupKind(request.kind.group, request.kind.kind)
-    known_version = request.kind.version in SUBJECT_VERSIONS.get(kind, ())
-    if untouched or not known_version or not isinstance(document.get("spec"), dict):
+    is_known_version = request.kind.version in SUBJECT_VERSIONS.get(kind, ())
+    if is_unchanged or not is_known_version or not isinstance(document.get("spec"), dict):
         return admission.allowed()
     yield Slice.READS_STORE
     key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _name(document))
@@ -69,15 +69,15 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
         return admission.allowed(warnings=[text])
     node_pools = NodePools(store, key.cluster)
     yield Slice.PURE
-    return (yield from _answer(bound[0], key, document, old, node_pools=node_pools, policy=policy))
+    return (yield from _compare_edit(bound[0], key, document, old, node_pools=node_pools, policy=policy))
 
 
-def _answer(
+def _compare_edit(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
 ) -> Sliced[Response]:
-    edited, stored = _fit_of(key, document, node_pools), _fit_of(key, old, node_pools)
-    found = yield from _misfits(overrider, edited)
-    misfits_before = (yield from _misfits(overrider, stored)) if found else []
+    edited, stored = _read_subject(key, document, node_pools), _read_subject(key, old, node_pools)
+    found = yield from _find_misfits(overrider, edited)
+    misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
     before = {_identity(one) for one in misfits_before}
     caused = [one for one in found if _identity(one) not in before]
     if policy == "refuse" and any(one.level == "error" for one in caused):
@@ -85,13 +85,13 @@ def _answer(
         causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
         message = f"{key.group_kind.kind} {key.namespace}/{key.name} would no longer fit: {'; '.join(texts)}"
         return admission.invalid(message, causes)
-    # An entry that does not fit is reported at every edit, the rest only at the edit that causes it.
+    # Errors are reported at every edit, warnings only at the edit that causes them.
     reported = [one for one in found if one.level == "error" or one in caused]
     return admission.allowed(warnings=[_describe(overrider, one) for one in reported[:_MAX_FINDINGS]])
 
 
-def _fit_of(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
-    """Return a subject as it is reviewed, with its node pools; None for what is no object."""
+def _read_subject(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
+    """Return a subject of the review with its node pools, None if the document is not an object with metadata."""
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return None
     typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **document}
@@ -100,17 +100,17 @@ def _fit_of(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subj
     return subject, pools_to_check(subject, node_pools)
 
 
-def _misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:
+def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:
     if fit is None:
         return []
     known = yield from check_rules(overrider)
     if any(finding.level == "error" for finding in known):
-        return []  # The overrider is broken in itself; its status says so.
+        return []  # The overrider has mistakes of its own; its status reports them.
     return (yield from check_fit(overrider, *fit, known=known))
 
 
 def _identity(finding: Finding) -> tuple[str, str, str]:
-    """Return what two findings have in common that differ in the list of node pools only."""
+    """Return the parts of a finding that do not name node pools."""
     return finding.code, finding.field, _POOLS.sub("", finding.message)
 
 

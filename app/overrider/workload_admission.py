@@ -1,4 +1,7 @@
-"""Admission of Deployments and StatefulSets: which ones are rendered, and which reviews a failed render denies."""
+"""Admission of Deployments and StatefulSets: renders the workloads of node pools.
+
+Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), which renders Deployments only.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
@@ -37,7 +40,7 @@ class _Annotations(TypedDict, total=False):
 
 
 class _Annotated(TypedDict, total=False):
-    """What is decoded of a stored object to find out how it was rendered; the rest is skipped."""
+    """The annotations of a stored object; the decoder skips everything else."""
 
     metadata: _Annotations
 
@@ -51,11 +54,11 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
 
 
 def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
-    """Answer the review of a Deployment or StatefulSet (seed 004, "Workflow of mutating webhook").
+    """Answer the review of a Deployment or StatefulSet.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
-    YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. A render that fails denies
-    a write that creates the workload or changes what it runs, and never any other write.
+    YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. If rendering fails, only
+    writes that create the workload or change its spec are denied; a change of replicas alone is admitted.
     """
     if request.kind.kind not in KINDS:
         found = request.kind.kind or "nothing"
@@ -80,7 +83,7 @@ def _mutate_owned(
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     creating = request.operation == "CREATE"
     target = RenderTarget(request.kind.kind, namespace, owner, creating)
-    memory = _memory(request, workload)
+    memory = _read_memory(request, workload)
     try:
         yield Slice.READS_STORE
         found = select_plan(workload, target, memory=memory, store=store, plans=plans)
@@ -89,21 +92,21 @@ def _mutate_owned(
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
-        if _runs_the_same(request, workload):
+        if _keeps_spec(request, workload):
             return admission.allowed(warnings=[f"not rendered: {error}"])
         return admission.denied(str(error))
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
-    # Nobody can have changed an overridden value of a workload that was not overridden before.
-    replaced = _replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
+    # A workload that was not rendered before has no overridden values that a user could have changed.
+    replaced = _describe_replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
 
 
-def _memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
-    """Return what the last render left behind, None if the workload was never rendered.
+def _read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
+    """Return the memory of the last render, None if the workload was never rendered.
 
-    The stored object tells, not the one that came in: a client that replaces the whole object loses the annotations,
-    and a template may forge them. Forged ones are taken away.
+    An update is judged by the stored object. A client that replaces the object may lose the annotations, and a template
+    may forge them. Forged annotations are removed.
     """
     if request.operation == "UPDATE" and _RENDERED_BYTES in bytes(request.old_object_raw):
         try:
@@ -114,15 +117,15 @@ def _memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
     return None if remembered(workload) is None else NEVER_RENDERED
 
 
-def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
-    """Say which values an update wanted to set that an entry sets otherwise.
+def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
+    """Return a warning for each value of the update that an entry replaces.
 
-    A value is one that somebody has just set if it differs from the stored object's and from the template's.
+    The update set a value if it differs from the value in the stored object and from the value in the template.
     """
     if rendering.plan is None or not rendering.plan.applies:
         return ()
     if unchanged_members(request).issuperset(name for name, _ in rendering.plan.shared.plan.update.delta.members):
-        return ()  # As the controller's touch, which changes an annotation.
+        return ()  # The controller's touch changes only an annotation.
     plan = rendering.plan.for_update
     stored = request.old_object
     unchanged = {name for name in ("metadata", "spec") if workload.get(name) == as_object(stored).get(name)}
@@ -135,19 +138,19 @@ def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering:
             continue
         source = f"YurtAppOverrider {rendering.overrider} sets in {plan.source_of(leaf.tokens)}"
         found.append(
-            f"{describe_place(leaf.tokens)}: {_shown(wanted)} is replaced by {_shown(leaf.after)}, which {source}; "
+            f"{describe_place(leaf.tokens)}: {_quote(wanted)} is replaced by {_quote(leaf.after)}, which {source}; "
             "edit the overrider to change it"
         )
     return tuple(found[:MAX_REPLACED_VALUES])
 
 
-def _shown(value: JSON) -> str:
+def _quote(value: JSON) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
-def _runs_the_same(request: AdmissionRequest, workload: JSONObject) -> bool:
-    """Return whether an update leaves alone what the workload runs: metadata and replicas are not part of that."""
+def _keeps_spec(request: AdmissionRequest, workload: JSONObject) -> bool:
+    """Return whether an update changes at most metadata and replicas."""
     if request.operation != "UPDATE":
         return False
     before = as_object(as_object(request.old_object).get("spec"))
