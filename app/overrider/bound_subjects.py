@@ -1,4 +1,4 @@
-"""Which subjects have an overrider, for the selection of the workloads that an apiserver sends."""
+"""Finds the subjects that have an overrider. fleethook's webhook configuration selects their workloads."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -14,7 +14,7 @@ from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
 
 Announce = Callable[[Announcement], Awaitable[None]]
-"""Has the workloads of an overrider's subject sent."""
+"""Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
 
 _CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 
@@ -32,40 +32,52 @@ def overrider_uids(store: Store) -> set[str]:
 
 
 async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
-    """Announce the subject of an overrider that is about to be created; nobody can change the subject afterwards."""
+    """Announce the subject of an overrider that is about to be created. The subject is immutable afterwards."""
     if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
         return
     subject = subject_of(request.object)
     if subject is not None:
-        # An apiserver gives a new object its uid before it asks webhooks.
+        # kube-apiserver sets the uid of a new object before it calls webhooks.
         uid = _uid(request.object) or request.uid
         await announce(Announcement(SubjectName(request.namespace, *subject), uid))
 
 
 def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:
-    """Call ``changed`` when the subjects of overriders change, or fleethook's webhook configuration; return the end."""
+    """Call ``changed`` when subjects of overriders or fleethook's webhook configuration change.
 
-    def told(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+    Returns:
+        A function that ends the calls.
+    """
+
+    def notify(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         is_overrider = key.group_kind == YURT_APP_OVERRIDER
-        if _is_ours(key) or (is_overrider and _subject_name(before) != _subject_name(after)):
+        if _is_own_configuration(key) or (is_overrider and _subject_name(before) != _subject_name(after)):
             changed()
 
-    return store.subscribe(told)
+    return store.subscribe(notify)
 
 
 def call_when_selected(store: Store, found: Callable[[], None]) -> Callable[[], None]:
-    """Call ``found`` if fleethook's webhook configuration names subjects, now and at each change; return the end."""
+    """Call ``found`` if fleethook's webhook configuration names subjects, now and at each change.
 
-    def told(key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
-        if _is_ours(key) and after is not None and any(map(bound_condition_of, after.get("webhooks") or ())):
+    Returns:
+        A function that ends the calls.
+    """
+
+    def notify(key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        if (
+            _is_own_configuration(key)
+            and after is not None
+            and any(map(bound_condition_of, after.get("webhooks") or ()))
+        ):
             found()
 
     for key in list(store.keys(_CONFIGURATION)):
-        told(key, None, store.get(*key))
-    return store.subscribe(told)
+        notify(key, None, store.get(*key))
+    return store.subscribe(notify)
 
 
-def _is_ours(key: ObjectKey) -> bool:
+def _is_own_configuration(key: ObjectKey) -> bool:
     return key.group_kind == _CONFIGURATION and key.name == CONFIGURATION_NAME
 
 

@@ -1,7 +1,7 @@
-"""Plans, kept as long as the objects that they were compiled from stay the same.
+"""Caches plans until an object that they were compiled from changes.
 
-All pools of a subject share a plan that differ by their names, their replicas and the values that entries of their own
-set. A pool adds some hundred bytes to that: its hash, its values, and which plan it has.
+Pools of a subject share one plan if they differ only by their names, their replicas and the values that entries of
+their own set. A pool then adds some hundred bytes: its hash, its values and a reference to the plan.
 """
 
 from collections import OrderedDict
@@ -33,31 +33,31 @@ from app.overrider.template import lacks_pool, subject_name
 from app.store import StoreView
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
-# Measured with tracemalloc: a pool that cannot be rendered, and a subject without any.
+# Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
 _ERROR_BYTES: Final = 420
 _SUBJECT_BYTES: Final = 4_000
-# Subjects whose plans are compiled side by side: the controller works on eight.
+# Subjects whose plans are compiled at the same time; the controller works on eight.
 _MAX_RECENT: Final = 10
 Outcome = PoolPlan | SubjectError | RenderError
 _Shared = SharedPlan | SubjectError | RenderError | object
-"""What pools of one configuration share; `NAMED_AFTER_POOL` where they share nothing."""
+"""The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
 
 
 class _Configuration(NamedTuple):
-    """What is particular about a pool, in the form that pools which share a plan have in common."""
+    """The settings of a pool, with marks in place of its own values; equal for pools that share a plan."""
 
     key: Hashable
     pool: str
-    """The name to compile for: the mark, or the pool's own."""
+    """The name to compile for: the mark, or the name of the pool."""
     applied: Applied
     """The entries that apply."""
     config: JSONObject | None
     node_pool: JSONObject | None
     replicas: int | None
     tweaks: tuple[int, ...]
-    """The numbers of the tweaks that a YurtAppSet v1beta1 has for the pool."""
+    """The numbers of the tweaks of a YurtAppSet v1beta1 that apply to the pool."""
     placement: bytes
-    """The pool's own settings as text, with the mark for its name; empty where the pool shares no plan."""
+    """The pool's settings as text, with the mark for its name; empty if the pool shares no plan."""
 
 
 class SubjectPlans:
@@ -65,8 +65,8 @@ class SubjectPlans:
 
     Attributes:
         inputs: The subject and the overrider.
-        size: The bytes that the plans take, estimated.
-        compiled: How many plans were compiled.
+        size: Estimated bytes of the plans.
+        compiled: Number of compiled plans.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class SubjectPlans:
         *,
         filled: FilledPlans | None = None,
     ) -> None:
-        """Prepare; plans are compiled when they are asked for.
+        """Index the subject and the overrider; `plan` compiles.
 
         Args:
             group_kind: YurtAppSet or YurtAppDaemon.
             subject: The subject as stored.
             overrider: The overrider in effect, or None for the bare template.
-            filled: Where whole plans of pools are kept; None for a place of its own.
+            filled: The cache of filled plans; None to create one.
         """
         self.inputs = (subject, overrider)
         self.size = _SUBJECT_BYTES
@@ -93,17 +93,17 @@ class SubjectPlans:
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
         self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
-        self._mark_taken: Final = has_mark((_identity(subject), subject.get("spec"), entries))
+        self._has_mark: Final = has_mark((_identity(subject), subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
-        self._says_pool: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
+        self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
         self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._bare: tuple[Hashable, BarePlan] | None = None
-        # Of the pool that was asked for last: its plan is compiled first and then looked for.
+        # The configuration of the last requested pool: `prepare` compiles its plan, and `plan` looks it up next.
         self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
         self._plans: Final[dict[Hashable, _Shared]] = {}
-        # The pool that was asked for least recently first.
+        # Least recently requested first.
         self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
 
     def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
@@ -112,16 +112,16 @@ class SubjectPlans:
         Args:
             kind: Deployment or StatefulSet.
             pool: The pool's name.
-            node_pool: The NodePool object, where it matters and is known.
+            node_pool: The NodePool object, if plans of the subject depend on it and it exists.
 
         Raises:
-            SubjectError: Nothing can be built from the subject.
-            RenderError: An entry does not fit the template, or is broken in itself.
+            SubjectError: The subject describes no workload.
+            RenderError: An entry does not fit the template, or is invalid.
         """
         known = self._pools.get((kind, pool))
         if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
             self._pools.move_to_end((kind, pool))
-            return _result(known[1])
+            return _unwrap(known[1])
         if known is not None:
             self._drop(kind, pool)
         outcome = self._compile(kind, pool, node_pool)
@@ -129,20 +129,20 @@ class SubjectPlans:
             outcome.shared.pools += 1
         self.size += _size_of(outcome)
         self._pools[kind, pool] = (node_pool, outcome)
-        return _result(outcome)
+        return _unwrap(outcome)
 
     def forget_bare(self) -> None:
-        """Forget what makes it quicker to compile plans one after the other."""
+        """Drop the bare plan, which speeds up consecutive compilations."""
         self._bare = None
 
     def drop_oldest(self) -> bool:
-        """Drop the pool that was asked for least recently; return whether there are others."""
+        """Drop the least recently requested pool; return whether more than one is left."""
         if len(self._pools) > 1:
             self._drop(*next(iter(self._pools)))
         return len(self._pools) > 1
 
     def _drop(self, kind: str, pool: str) -> None:
-        """Forget a pool, and its plan if no other pool shares that."""
+        """Drop a pool, and its plan if no other pool shares it."""
         _, outcome = self._pools.pop((kind, pool))
         self.size -= _size_of(outcome)
         if isinstance(outcome, PoolPlan):
@@ -159,7 +159,7 @@ class SubjectPlans:
         if replicas is not None and type(replicas) is not int:
             name = subject_name(self._group_kind, self.inputs[0])
             return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools must be a whole number")
-        of = self._configuration(kind, pool, node_pool)
+        of = self._get_configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
             applied, config = self._patterns.find_literal(pool), self._configs.get(pool)
@@ -179,17 +179,17 @@ class SubjectPlans:
         return self._group_kind != YURT_APP_SET or pool in self._configs
 
     def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[None]:
-        """Compile in slices what `plan` would compile at once for a pool; arguments as there."""
+        """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
         if (kind, pool) in self._pools or not self._has_pool(pool, node_pool):
             return
-        of = self._configuration(kind, pool, node_pool)
+        of = self._get_configuration(kind, pool, node_pool)
         if of.key not in self._plans:
             shared = yield from self._compile_shared(of, kind)
-            if of.key not in self._plans:  # A review that came in between has compiled it.
+            if of.key not in self._plans:  # A review during a pause may have compiled it.
                 self._share(of, shared)
 
     def _share(self, of: _Configuration, shared: "_Shared") -> "_Shared":
-        """Keep what was compiled for pools of a configuration, and return it."""
+        """Store the plan or the error of a configuration, and return it."""
         self.compiled += 1
         self._plans[of.key] = shared
         self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
@@ -203,16 +203,16 @@ class SubjectPlans:
             work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
             plan = yield from work
             shared = yield from share_plan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
-            # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
+            # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
             in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
         except (SubjectError, RenderError) as error:
-            # An entry that names the pool may fit in another pool, and says its name in the reason.
-            named = of.pool == POOL_MARK and self._says_pool
-            return NAMED_AFTER_POOL if named else error.with_traceback(None)
+            # An entry that names the pool may fit in another pool, and the error contains the name.
+            is_named = of.pool == POOL_MARK and self._has_pool_token
+            return NAMED_AFTER_POOL if is_named else error.with_traceback(None)
         return NAMED_AFTER_POOL if shared.names is None or (in_template and in_template[0]) else shared
 
     def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
-        """Return what plans have in common that differ by their entries; that of the last pool is kept."""
+        """Return the bare plan of a configuration; the last one is cached."""
         key = (kind, of.pool, of.tweaks, of.placement)
         if self._bare is None or self._bare[0] != key or not of.placement:
             settings = PoolSettings(of.config, of.tweaks)
@@ -222,7 +222,7 @@ class SubjectPlans:
             self._bare = (key, bare)
         return self._bare[1]
 
-    def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+    def _get_configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
         known = self._configured
         if known is None or known[:2] != (kind, pool) or known[2] is not node_pool:
             known = self._configured = (kind, pool, node_pool, self._configure(kind, pool, node_pool))
@@ -233,10 +233,10 @@ class SubjectPlans:
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
         tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
-        # Only a YurtAppDaemon's workloads tolerate the taints of their pools.
+        # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
         name = self.inputs[0]["metadata"]["name"]
-        if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._mark_taken:
+        if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
             literal = self._patterns.find_literal(pool)
             return _Configuration((kind, pool), pool, literal, config, node_pool, replicas, tweaks, b"")
         applied = self._patterns.find(pool, config)
@@ -252,30 +252,30 @@ class SubjectPlans:
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
 NAMED_AFTER_POOL: Final = object()
-"""A member or an element is named after the pool. In one pool that may be another one of the template's."""
+"""A member or an element is named after the pool. In some pool, the template may have another one of that name."""
 
 
 class PlanCache:
-    """Compiles a plan when it is first asked for and again when one of its inputs was replaced.
+    """Compiles a plan at the first request, and again when one of its inputs was replaced.
 
-    The store never changes an object in place, so identity of the inputs is nearly all there is to check; nothing has
-    to be invalidated and nothing stale can be answered. An input that was replaced by one that differs in its status
-    only (every Pod that becomes ready does that to a YurtAppSet) keeps its plans.
+    The store never changes an object in place, so the cache compares the identity of inputs. It needs no invalidation
+    and never returns a stale plan. If only the status of an input changed, as it does whenever a Pod of a YurtAppSet
+    becomes ready, the plans stay.
 
     Attributes:
-        size: The bytes that all plans take, estimated.
-        compiled: How many plans were compiled.
-        evicted: How often the plans of a subject, or of a pool, were dropped for room.
+        size: Estimated bytes of all plans.
+        compiled: Number of compiled plans.
+        evicted: How often the plans of a subject or of a pool were evicted.
     """
 
     def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        """Prepare an empty cache; the plans of the subjects that were asked for least recently go first."""
+        """Create an empty cache, which evicts the least recently requested subjects first."""
         self.size = 0
         self.compiled = 0
         self.evicted = 0
         self._max_bytes: Final = max_bytes
         self._filled: Final = FilledPlans()
-        # Those that were asked for lately, the last one at the end.
+        # Subjects that were requested lately, the last one at the end.
         self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
         self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
@@ -293,8 +293,8 @@ class PlanCache:
         """Return the plan for a subject's workload of ``kind`` in ``pool``.
 
         Raises:
-            SubjectError: Nothing can be built from the subject.
-            RenderError: An entry does not fit the template, or is broken in itself.
+            SubjectError: The subject describes no workload.
+            RenderError: An entry does not fit the template, or is invalid.
         """
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
         node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
@@ -315,16 +315,16 @@ class PlanCache:
         cluster: str,
         store: StoreView,
     ) -> Sliced[None]:
-        """Compile in slices what `plan` would compile at once; reviews in between may do the same."""
+        """Compile a plan in slices, so that `plan` finds it. Reviews during a pause may compile the same plan."""
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
         node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
         before, compiled = plans.size, plans.compiled
         for _ in plans.prepare(kind, pool, node_pool):
             yield
-            # What reviews compiled meanwhile is counted already.
+            # Reviews count the plans that they compile during a pause.
             before, compiled = plans.size, plans.compiled
         key = _key_of(group_kind, subject, cluster=cluster)
-        if self._subjects.get(key) is plans:  # Otherwise they were replaced or dropped meanwhile.
+        if self._subjects.get(key) is plans:  # Otherwise they were replaced or evicted during a pause.
             self._account(plans, before, compiled)
 
     def _select(
@@ -337,7 +337,7 @@ class PlanCache:
         return plans
 
     def _account(self, plans: SubjectPlans, before: int, compiled: int) -> None:
-        """Count what was compiled since the plans had a size and a number, and make room for it."""
+        """Add the growth of plans since ``before`` and ``compiled``, and evict others if the cache is full."""
         self.compiled += plans.compiled - compiled
         if plans.size != before:
             self.size += plans.size - before
@@ -346,7 +346,7 @@ class PlanCache:
     def of_subject(
         self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
     ) -> SubjectPlans:
-        """Return the plans of a subject with an overrider."""
+        """Return the plans of a subject with an overrider, new ones if an input changed."""
         key = _key_of(group_kind, subject, cluster=cluster)
         plans = self._subjects.get(key)
         if plans is not None:
@@ -363,17 +363,17 @@ class PlanCache:
         self.size += plans.size
         return plans
 
-    def _make_room(self, asked: SubjectPlans) -> None:
-        """Drop subjects, and then pools of the one that was asked for, until the bound holds."""
+    def _make_room(self, requested: SubjectPlans) -> None:
+        """Evict other subjects, and then pools of the requested one, until the cache is within its limit."""
         while self.size > self._max_bytes and len(self._subjects) > 1:
             _, oldest = self._subjects.popitem(last=False)
             self.size -= oldest.size
             self.evicted += 1
         more = True
         while more and self.size > self._max_bytes:
-            before = asked.size
-            more = asked.drop_oldest()
-            self.size -= before - asked.size
+            before = requested.size
+            more = requested.drop_oldest()
+            self.size -= before - requested.size
             self.evicted += 1
 
 
@@ -385,22 +385,22 @@ def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> tupl
 def _find_node_pool(
     group_kind: GroupKind, subject: JSONObject, *, pool: str, cluster: str, store: StoreView
 ) -> JSONObject | None:
-    """Return the NodePool object where plans depend on it."""
+    """Return the NodePool object, None if plans do not depend on it."""
     depends = depends_on_node_pools(group_kind, subject)
     found: JSONObject | None = store.get(cluster, NODE_POOL, "", pool) if depends else None
     return found
 
 
-_NO_INPUT: Final = frozenset({"metadata", "status"})
+_NOT_INPUT: Final = frozenset({"metadata", "status"})
 
 
 def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
-    """Return whether two versions of a subject, overrider or node pool say the same, their status aside."""
+    """Return whether two versions of a subject, overrider or NodePool are equal, apart from status."""
     if known is now:
         return True
     if known is None or now is None or _identity(known) != _identity(now):
         return False
-    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NO_INPUT)
+    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NOT_INPUT)
 
 
 def _identity(document: JSONObject) -> tuple[JSON, ...]:
@@ -412,8 +412,8 @@ def _size_of(outcome: Outcome) -> int:
     return outcome.size if isinstance(outcome, PoolPlan) else _ERROR_BYTES
 
 
-def _result(outcome: Outcome) -> PoolPlan:
+def _unwrap(outcome: Outcome) -> PoolPlan:
     if isinstance(outcome, PoolPlan):
         return outcome
-    # Without the frames of earlier raises, which would otherwise pile up on the one kept exception.
+    # Each raise of the cached exception would otherwise add frames to its traceback.
     raise outcome.with_traceback(None)

@@ -11,8 +11,8 @@ EXCLUDE: Final = "-"
 def applies_to(pools: JSON, pool: str) -> bool:
     """Return whether an entry with these ``pools`` applies to ``pool``.
 
-    ``name`` selects that pool, ``*`` every pool, and ``-name`` excludes one wherever it stands in the list: upstream
-    documents the exclusion and skips the element instead, so there it never excluded anything.
+    ``name`` selects that pool, ``*`` every pool, and ``-name`` excludes a pool at any position in the list. OpenYurt
+    documents exclusions too, but its webhook ignores them (deploymentrender_webhook.go, v1.4.4).
     """
     if not isinstance(pools, list):
         return False
@@ -20,7 +20,7 @@ def applies_to(pools: JSON, pool: str) -> bool:
 
 
 class PoolSelector:
-    """The pools of an entry, compiled: whether it applies to one takes the same time however many it names."""
+    """The compiled ``pools`` of an entry: a lookup takes the same time for any number of names."""
 
     __slots__ = ("_excluded", "every", "named")
 
@@ -28,9 +28,9 @@ class PoolSelector:
         """Compile ``pools`` as `applies_to` reads them."""
         names = [item for item in pools if isinstance(item, str)] if isinstance(pools, list) else []
         self.every: Final = EVERY_POOL in names
-        """Whether every pool is selected that is not excluded."""
+        """Whether ``*`` selects all pools that are not excluded."""
         self.named: Final = frozenset(names)
-        """The elements of the list, exclusions included."""
+        """The elements of the list, with exclusions."""
         self._excluded: Final = frozenset(item[len(EXCLUDE) :] for item in names if item.startswith(EXCLUDE))
 
     def selects(self, pool: str) -> bool:

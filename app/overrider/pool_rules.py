@@ -1,4 +1,4 @@
-"""Node pools that an overrider names and its subject does not have."""
+"""Rules for the node pools of entries: unknown names, and entries that apply to no pool of the subject."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -16,25 +16,25 @@ from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE
 from app.overrider.pools import pools_of_subject
 from app.overrider.subject_parts import is_v1beta1
 
-# A comparison of two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
+# Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
 _MAX_SUGGESTIONS: Final = 5
 _MAX_COMPARED: Final = 1000
 _COMPARED_AT_ONCE: Final = 100
-# Units of work between two pauses. A unit is some 10 µs: ten names in a list of node pools, or a comparison of two.
+# Units of work between two pauses. A unit takes some 10 µs: checking ten names, or comparing two.
 _SLICE: Final = 150
 _NAMES_PER_UNIT: Final = 10
 
 
 class SubjectPools(NamedTuple):
-    """The node pools of a subject, as they were when its check began."""
+    """The node pools of a subject when its check began."""
 
     names: Sequence[str]
     complete: bool
-    """Whether a pool that is not among them is known not to be one."""
+    """Whether ``names`` has all pools of the subject, so that any other name is unknown."""
     node_pools: Mapping[str, JSONObject | None]
-    """The NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks, none for other subjects."""
+    """The NodePools whose labels select tweaks of a YurtAppSet v1beta1; empty for other subjects."""
     effects: tuple[Finding, ...] = ()
-    """What is to be said about them whatever an overrider says."""
+    """Findings about the pools that do not depend on an overrider."""
 
 
 def known_pools(subject: Subject, store: NodePoolView) -> SubjectPools:
@@ -43,7 +43,7 @@ def known_pools(subject: Subject, store: NodePoolView) -> SubjectPools:
     names = pools_of_subject(group_kind, document, cluster=cluster, store=store)
     labeled = names if is_v1beta1(document) else ()
     node_pools = {name: store.get(cluster, NODE_POOL, "", name) for name in labeled}
-    # Those that labels select come from NodePools, so without any NodePool no name can be called unknown.
+    # Labels select among NodePools. Without any NodePool, no name can be called unknown.
     complete = not selects_node_pools(group_kind, document) or knows_node_pools(store, cluster)
     return SubjectPools(names, complete, node_pools)
 
@@ -54,7 +54,7 @@ def check_pools(
     """Return the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
 
     Args:
-        overrider: An overrider whose entries have the right shape.
+        overrider: An overrider whose entries are valid.
         subject: Its subject.
         pools: The node pools of the subject.
         unused: Paths of entries that are known to apply to no node pool at all.
@@ -67,7 +67,7 @@ def check_pools(
     suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
     for number, entry in enumerate(overrider.get("entries") or ()):
         field, listed = f"entries[{number}]", as_object(entry).get("pools")
-        for position, name in _unknown_names(listed, known):
+        for position, name in _find_unknown_names(listed, known):
             hint = ""
             if suggestions > 0:
                 suggestions -= 1
@@ -81,7 +81,7 @@ def check_pools(
     return found
 
 
-def _unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:
+def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:
     for position, written in enumerate(listed if isinstance(listed, list) else ()):
         name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
         if name not in ("", EVERY_POOL) and name not in known:

@@ -11,15 +11,15 @@ from app.overrider.subject_parts import SetSelections, is_v1beta1
 
 
 def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: NodePoolView) -> list[str]:
-    """Return the names of the node pools that ``subject`` has workloads in, in a stable order.
+    """Return the names of the node pools in which ``subject`` has workloads, in a stable order.
 
-    A YurtAppSet v1alpha1 lists them in its topology; a YurtAppDaemon selects NodePool objects by label; a YurtAppSet
-    v1beta1 has those NodePools that it lists or selects. Where no NodePool is known at all, as in manifests without
-    any, the pools that it lists are taken to exist.
+    A YurtAppSet v1alpha1 lists them in its topology. A YurtAppDaemon selects NodePools by label. A YurtAppSet v1beta1
+    lists or selects NodePools. If the store has no NodePool, as with manifests without any, all pools that the set
+    lists count as existing.
     """
     spec = as_object(subject.get("spec"))
     if is_v1beta1(subject):
-        return _pools_of_set(subject, list(store.each(cluster, NODE_POOL)))
+        return _select_pools_of_set(subject, list(store.each(cluster, NODE_POOL)))
     if group_kind == YURT_APP_SET:
         return [name for name in topology(spec) if name]
     selects = compile_selector(spec.get("nodepoolSelector"))
@@ -30,7 +30,7 @@ def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str
     )
 
 
-def _pools_of_set(subject: JSONObject, node_pools: Sequence[JSONObject]) -> list[str]:
+def _select_pools_of_set(subject: JSONObject, node_pools: Sequence[JSONObject]) -> list[str]:
     if not node_pools:
         return sorted(listed_pools(subject))
     selections = SetSelections(subject)
@@ -45,7 +45,7 @@ def listed_pools(subject: JSONObject) -> list[str]:
 
 
 def topology(spec: JSON) -> dict[str, JSONObject]:
-    """Return a YurtAppSet's pools by name, leaving out what is not an object with a name."""
+    """Return a YurtAppSet's pools by name, without elements that are not objects with a name."""
     pools = as_object(as_object(spec).get("topology")).get("pools")
     return {
         pool["name"]: pool

@@ -1,7 +1,7 @@
-"""What an apiserver does not store of what is requested for a workload, so that it is not requested again.
+"""Remembers requested values that the apiserver does not store, so that the controller does not repeat requests.
 
-An apiserver drops members that it does not know, adds defaults, leaves out empty members. Whatever it makes of one
-request it makes of the same request again, so to repeat it changes nothing.
+An apiserver drops unknown members, adds defaults and omits empty members. It treats the same request in the same way
+again, so repeating the request changes nothing.
 """
 
 from collections import OrderedDict
@@ -13,65 +13,65 @@ from app.overrider.differences import Difference
 from app.store import ObjectKey
 
 MAX_WORKLOADS: Final = 20_000
-# A status names three; an overrider has a few dozen patches at most, and each text may be a long pointer.
+# A status names three. Pointers may be long.
 MAX_POINTERS: Final = 10
 
 
 class Unstored(NamedTuple):
-    """What is not stored of a request."""
+    """The values of one request that the apiserver did not store."""
 
     identity: str
-    """The assessment's: it changes with the request and with what is stored in its place."""
+    """The identity of the drift, which changes with the requested and with the stored values."""
     lost: tuple[str, ...]
-    """Pointers of values that were requested and are not there: unknown members, or ones that a webhook changes."""
+    """Pointers of requested values that are missing: unknown members, or members that a webhook changes."""
     insignificant: tuple[str, ...]
     """Pointers of empty values and defaults."""
 
 
 def summarize_unstored(identity: str, differences: Sequence[Difference]) -> Unstored:
-    """Return what to remember of differences that the apiserver does not take away."""
+    """Summarize the differences that are left after a request."""
     lost = [one.pointer for one in differences if not one.insignificant]
     rest = [one.pointer for one in differences if one.insignificant]
     return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
 
 
 class UnstoredValues:
-    """The summarize_unstored of each workload that has one; those that were remembered first are forgotten first."""
+    """The unstored values of workloads; the oldest are evicted first."""
 
-    def __init__(self, *, most: int = MAX_WORKLOADS) -> None:
-        """Remember ``most`` workloads."""
-        self._most: Final = most
+    def __init__(self, *, max_workloads: int = MAX_WORKLOADS) -> None:
+        """Remember at most ``max_workloads`` workloads."""
+        self._max_workloads: Final = max_workloads
         self._known: Final[OrderedDict[ObjectKey, Unstored]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many workloads have one."""
+        """Return the number of workloads with unstored values."""
         return len(self._known)
 
     def get(self, key: ObjectKey) -> Unstored | None:
-        """Return a workload's summarize_unstored, None if it has none."""
+        """Return the unstored values of a workload, None if it has none."""
         return self._known.get(key)
 
     def explains(self, key: ObjectKey, identity: str) -> bool:
-        """Return whether exactly this is known not to be stored."""
+        """Return whether the apiserver is known not to store exactly these differences."""
         known = self._known.get(key)
         return known is not None and known.identity == identity
 
     def remember(self, key: ObjectKey, found: Unstored) -> None:
-        """Remember what is not stored of a workload."""
+        """Remember the unstored values of a workload."""
         self._known.pop(key, None)
         self._known[key] = found
-        if len(self._known) > self._most:
+        if len(self._known) > self._max_workloads:
             self._known.popitem(last=False)
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a workload: it is gone, or has everything."""
+        """Forget a workload that was deleted, or that has no unstored values any more."""
         self._known.pop(key, None)
 
     def forget_lost(self, *, most: int) -> None:
-        """Forget the oldest that may be stored another time: a webhook that changed them may be gone.
+        """Forget the oldest lost values, so that the controller requests them again: their webhook may be gone.
 
         Args:
-            most: How many to forget; the others' turn comes with the next call.
+            most: The number of workloads to forget; the next call continues with the others.
         """
         lost = (key for key, known in self._known.items() if known.lost)
         for key in list(islice(lost, most)):

@@ -27,7 +27,7 @@ def test_only_what_is_the_same_is_explained() -> None:
 
 
 def test_the_memory_is_bounded_in_number_and_size() -> None:
-    known = UnstoredValues(most=2)
+    known = UnstoredValues(max_workloads=2)
     for name in "abac":
         known.remember(key(name), LOST)
     assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
