@@ -1,8 +1,8 @@
-"""What a cluster does to overriders besides this server: OpenYurt's own renderer, and definitions that drop members.
+"""Finds settings of OpenYurt that conflict with overriders: its own renderer, and definitions that drop members.
 
-OpenYurt 1.4 to 1.6 come with a renderer of their own, which is on by default: a webhook on Deployments, registered with
-its other webhooks. Beside another renderer it causes a second rollout, and it ignores exclusions. OpenYurt also
-installs a CustomResourceDefinition of YurtAppOverriders that knows neither the newer items nor a status.
+OpenYurt 1.4 to 1.6 have a renderer of their own, a webhook on Deployments that is on by default. Beside another
+renderer it causes a second rollout, and it ignores exclusions. OpenYurt also installs a CustomResourceDefinition of
+YurtAppOverriders without the newer items and without a status.
 """
 
 import logging
@@ -44,11 +44,11 @@ class RenderWebhook(NamedTuple):
 def find_render_webhooks(configurations: Iterable[JSONObject]) -> tuple[RenderWebhook, ...]:
     """Return OpenYurt's webhooks that render Deployments, by configuration and name.
 
-    controller-runtime calls every webhook on Deployments by the same path, so the vendor has to be in the name of the
-    configuration, the webhook or the service, too.
+    controller-runtime gives every webhook on Deployments the same path. So the name of the configuration, the webhook
+    or the service must contain the vendor, too.
 
     Args:
-        configurations: MutatingWebhookConfigurations; nothing about their shape is taken for granted.
+        configurations: MutatingWebhookConfigurations of any shape.
     """
     found = [
         RenderWebhook(_name(configuration), str(webhook.get("name") or ""))
@@ -79,10 +79,10 @@ def _selects_deployments(rule: JSONObject) -> bool:
 
 
 def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
-    """Return the members of YurtAppOverriders that an apiserver with this definition drops, as paths.
+    """Return the paths of the members of YurtAppOverriders that an apiserver with this definition drops.
 
     Args:
-        definition: The CustomResourceDefinition that is installed.
+        definition: The installed CustomResourceDefinition.
     """
     spec = as_object(definition.get("spec"))
     versions = [one for one in _objects(spec.get("versions")) if one.get("name") == VERSION]
@@ -90,30 +90,30 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
         return ()
     (ours,) = custom_resource_definition(_DEFINED)["spec"]["versions"]
     schema = as_object(as_object(versions[0].get("schema")).get("openAPIV3Schema"))
-    dropped = list(_missing(ours["schema"]["openAPIV3Schema"], schema, ""))
+    dropped = list(_find_missing(ours["schema"]["openAPIV3Schema"], schema, ""))
     if "status" not in dropped and "status" not in as_object(versions[0].get("subresources")):
         dropped.append("status")
     return tuple(dropped)
 
 
-def _missing(wanted: JSONObject, installed: JSON, path: str) -> Iterator[str]:
+def _find_missing(wanted: JSONObject, installed: JSON, path: str) -> Iterator[str]:
     """Yield the paths of the properties that only the wanted schema has."""
     installed = as_object(installed)
     if installed.get(_PRESERVE):
         return
     if "items" in wanted:
-        yield from _missing(wanted["items"], installed.get("items"), f"{path}[]")
+        yield from _find_missing(wanted["items"], installed.get("items"), f"{path}[]")
     known = as_object(installed.get("properties"))
     for name, schema in as_object(wanted.get("properties")).items():
         inner = f"{path}.{name}" if path else name
         if name in known:
-            yield from _missing(schema, known[name], inner)
+            yield from _find_missing(schema, known[name], inner)
         elif not isinstance(installed.get("additionalProperties"), dict):
             yield inner
 
 
 class OpenYurtConflicts:
-    """What the store's webhook configurations and definitions say, logged when it changes."""
+    """The conflicts in the store's webhook configurations and definitions, logged when they change."""
 
     def __init__(self, store: Store) -> None:
         """Follow the store.
@@ -122,18 +122,18 @@ class OpenYurtConflicts:
             store: MutatingWebhookConfigurations, and CustomResourceDefinitions with the schema of YurtAppOverriders.
         """
         self._findings: Final[dict[ObjectKey, tuple[str, ...]]] = {}
-        store.subscribe(self._changed)
+        store.subscribe(self._update)
 
     def findings(self) -> tuple[str, ...]:
-        """Return what users should know, a sentence each."""
+        """Return the conflicts, a sentence each."""
         return tuple(text for texts in self._findings.values() for text in texts)
 
     def describe(self) -> str:
         """Return `findings` as one text, ``""`` if there are none."""
         return "; ".join(self.findings())
 
-    def _changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
-        # Each object by itself: in a kcp there are thousands of configurations.
+    def _update(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        # Only the changed object is read, because kcp has thousands of configurations.
         if key.group_kind == MUTATING_CONFIGURATION:
             self._set(key, () if after is None else _describe_configuration(after))
         elif key.group_kind == DEFINITION and key.name == DEFINITION_NAME:
@@ -147,7 +147,7 @@ class OpenYurtConflicts:
             if text not in former:
                 _log.warning("%s", text)
         if former and not found:
-            _log.info("no longer so: %s", "; ".join(former))
+            _log.info("resolved: %s", "; ".join(former))
 
 
 def _describe_configuration(configuration: JSONObject) -> tuple[str, ...]:
@@ -160,19 +160,19 @@ def _describe_definition(definition: JSONObject) -> tuple[str, ...]:
 
 
 def describe_render_webhook(webhook: RenderWebhook) -> str:
-    """Return what a render webhook of OpenYurt does, and how to switch it off."""
+    """Return the effect of OpenYurt's render webhook, and the option that disables it."""
     return (
-        f"OpenYurt's own renderer is on ({webhook}): it ignores exclusions of node pools and rolls workloads a second "
-        "time; start yurt-manager with --controllers=*,-yurt-app-overrider-controller"
+        f"OpenYurt's own renderer is on ({webhook}): it ignores exclusions of node pools and causes a second "
+        "rollout; start yurt-manager with --controllers=*,-yurt-app-overrider-controller"
     )
 
 
 def describe_dropped_members(dropped: tuple[str, ...]) -> str:
-    """Return which members of overriders are lost, and how to keep them."""
+    """Return the members of overriders that are lost, and the definition that keeps them."""
     named = ", ".join(dropped[:_MAX_NAMED])
     more = f" and {len(dropped) - _MAX_NAMED} more" if len(dropped) > _MAX_NAMED else ""
     return (
-        f"the installed CustomResourceDefinition {DEFINITION_NAME} drops {named}{more} without a word; "
+        f"the installed CustomResourceDefinition {DEFINITION_NAME} silently drops {named}{more}; "
         "apply fleethook's (schemas/crds, or crds.install=true of the chart)"
     )
 

@@ -422,7 +422,7 @@ async def test_a_deleted_overrider_is_undone_and_nothing_is_remembered() -> None
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
         fleet.server.delete(rule)
         await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
-        assert ("Reverted", "went back to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
+        assert ("Reverted", "reverted to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
         assert len(controller.workloads.unstored) == 0
 
 
