@@ -1,4 +1,4 @@
-"""The pools' own patches of a YurtAppSet, and its tweaks: whether they fit its template."""
+"""Rules for the patches of pools and the tweaks of a YurtAppSet: they must fit its template."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""A subject with its overriders, its workloads and its node pools, as they are at one moment."""
+"""Collects the state of a subject: its overriders, workloads and node pools."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,33 +24,33 @@ from app.store import ObjectKey, StoreView
 from app.store.partial import PartialObject
 
 _MAX_NAMED = 5
-# A workload takes some 3 µs.
+# Workloads between two pauses, at some 3 µs each.
 _SLICE = 500
 
 
 class SubjectState(NamedTuple):
-    """What there is of a subject."""
+    """A subject with its overriders, workloads and node pools at one moment."""
 
     binding: Binding
     overriders: tuple[JSONObject, ...]
-    """The one in effect first."""
+    """Its overriders; the first one is in effect."""
     subject: JSONObject | None
     keys: Sequence[ObjectKey]
     """Its workloads."""
     pools: Sequence[str]
-    """Its node pools; none if it neither has nor had an overrider, as nobody needs to know them then."""
+    """Its node pools; empty if it neither has nor had an overrider, because they are not needed then."""
     missing: tuple[str, ...]
     """Its node pools without a workload."""
     other_version: frozenset[str]
     """Its node pools with workloads whose owner references name another API version than the subject has."""
     orphans: tuple[Orphan, ...] = ()
-    """Workloads that were rendered for it and have no owner any more."""
+    """Rendered workloads that the subject owned and that have no owner any more."""
     dangling: tuple[Orphan, ...] = ()
-    """Workloads that were rendered and whose owner is gone: usually the garbage collector is about to delete them."""
+    """Rendered workloads whose owner was deleted. The garbage collector usually deletes them soon."""
     absent_pools: tuple[str, ...] = ()
-    """Names in its spec for which there is no NodePool."""
+    """Names of pools in its spec without a NodePool."""
     no_controller: str = ""
-    """Why nobody creates its workloads, ``""`` if somebody seems to."""
+    """The reason why no controller creates its workloads, ``""`` if one seems to."""
 
     @property
     def effective(self) -> JSONObject | None:
@@ -59,17 +59,17 @@ class SubjectState(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The subject, for messages."""
+        """The name of the subject for messages."""
         return f"{self.binding.group_kind.kind} {self.binding.namespace}/{self.binding.name}"
 
     @property
     def can_nudge(self) -> bool:
-        """Whether a controller may look at the subject again."""
+        """Whether a change of the subject can make its controller reconcile it."""
         return not self.other_version and self.no_controller != DAEMONS_WITHOUT_CONTROLLER
 
     @property
     def lack(self) -> str:
-        """What its controller has not done yet, for messages."""
+        """The work that its controller has not done yet, for messages."""
         if not self.missing:
             return "workloads lack its template"
         more = f" and {len(self.missing) - _MAX_NAMED} more" if len(self.missing) > _MAX_NAMED else ""
@@ -79,9 +79,9 @@ class SubjectState(NamedTuple):
         """Return the pools that an overrider selects and that have no workload to render.
 
         Args:
-            overrider: Whose entries count.
-            overdue: Whether the subject's controller had time enough to create the workloads.
-            orphans: The orphans, for messages.
+            overrider: The overrider whose entries select pools.
+            overdue: Whether the subject's controller had enough time to create the workloads.
+            orphans: The names of orphans for messages.
         """
         lacking = self.missing or self.other_version
         is_selected = EntrySelection(overrider.get("entries") if lacking else None).any_applies
@@ -100,15 +100,15 @@ class SubjectState(NamedTuple):
 
 
 def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...]:
-    """Return the overriders bound to a subject, the effective one first."""
+    """Return the overriders of a subject, the effective one first."""
     cluster, group_kind, namespace, name = binding
     return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
 
 
 def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> Sliced[SubjectState]:
-    """Return what there is of a subject.
+    """Return the state of a subject.
 
-    It pauses where there are many workloads. A change in a pause has the subject looked at again, as one after it.
+    The function pauses if there are many workloads. A change during a pause queues the subject again.
 
     Args:
         binding: The subject.
@@ -127,14 +127,14 @@ def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -
     yield
     pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
     yield
-    if absent:  # `pools_of_subject` takes them to exist where no NodePool is known.
+    if absent:  # `pools_of_subject` counts all listed pools as existing if the store has no NodePool.
         pools = sorted(set(pools).difference(absent))
     other = owned.other_version | workloads.of_other_version(binding)
     having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)
     yield
     orphans, dangling = workloads.orphans_of(binding, pools), tuple(owned.dangling)
-    untouched = bool(missing) and not (having or orphans or dangling)
+    has_no_workloads = bool(missing) and not (having or orphans or dangling)
     return SubjectState(
         binding,
         overriders,
@@ -146,7 +146,7 @@ def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -
         orphans,
         dangling,
         absent,
-        _find_no_controller(binding, store, untouched=untouched),
+        _find_no_controller(binding, store, has_no_workloads=has_no_workloads),
     )
 
 
@@ -154,20 +154,20 @@ class _Owned(NamedTuple):
     """The workloads that name a subject as their owner."""
 
     current: list[tuple[ObjectKey, PartialObject]]
-    """Those that the subject owns, in the version that it is read in."""
+    """The workloads whose owner reference has the API version of the stored subject."""
     other_version: set[str]
-    """The node pools of those that it owns in another version."""
+    """The node pools of workloads whose owner reference has another API version."""
     dangling: list[Orphan]
-    """Those that were rendered and whose owner is gone: the subject, or a former one of its name."""
+    """Rendered workloads whose owner was deleted: the subject, or an earlier object of that name."""
 
 
 def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> Sliced[_Owned]:
-    """Return the workloads by how far their owner is ``subject``, which is None if it is gone."""
+    """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    # The workloads of a subject share one tuple of owners (`app.store.partial`), which is read once.
+    # The workloads of a subject share one tuple of owners (`app.store.partial`); each tuple is read once.
     owners: dict[int, Owner | None] = {}
-    kept: list[tuple[JSONObject, ...]] = []  # An id means the same tuple only as long as that is alive.
+    kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
     pauses = Pauses(_SLICE)
     for key in keys:
         if pauses.due():
@@ -194,9 +194,15 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     return owned
 
 
-def _find_no_controller(binding: Binding, store: StoreView, *, untouched: bool) -> str:
-    """Return why nobody creates a subject's workloads; ``untouched`` is whether nobody ever created one."""
+def _find_no_controller(binding: Binding, store: StoreView, *, has_no_workloads: bool) -> str:
+    """Return the reason why no controller creates a subject's workloads, ``""`` if one seems to.
+
+    Args:
+        binding: The subject.
+        store: The objects from which the reason is derived.
+        has_no_workloads: Whether no controller has ever created a workload of the subject.
+    """
     kind, cluster = binding.group_kind, binding.cluster
     if kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
         return DAEMONS_WITHOUT_CONTROLLER
-    return describe_lack_of_controller(kind, cluster=cluster, store=store) if untouched else ""
+    return describe_lack_of_controller(kind, cluster=cluster, store=store) if has_no_workloads else ""
