@@ -54,7 +54,7 @@ def build_template(
         subject: The subject as stored.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
-        node_pool: The NodePool object, None if there is none. YurtAppDaemons depend on its taints, tweaks on its labels.
+        node_pool: The NodePool object, None if there is none. Daemons depend on its taints, tweaks on its labels.
         settings: The subject's settings for the pool, if the caller has looked them up.
 
     Raises:
