@@ -39,7 +39,7 @@ class Limits(NamedTuple):
     at_once: int = 10
     """Concurrent touches."""
     owner_seconds: float = OWNER_SECONDS
-    """Seconds to wait for the controller of a subject to write a change itself, in addition to the time of its writes."""
+    """Seconds to wait for a subject's controller to write a change itself, in addition to the time of its writes."""
 
 
 class RequiredVersions(NamedTuple):
