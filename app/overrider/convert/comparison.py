@@ -1,4 +1,4 @@
-"""Whether a conversion means the same: each node pool's workload before and after, and what OpenYurt refuses."""
+"""Compares the workload of each node pool before and after a conversion, and finds tweaks that OpenYurt refuses."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ _SELECTOR = format_pointer(("spec", "template", "spec", "nodeSelector", NODE_LAB
 
 
 def check_pools(subject: Subject, pools: Sequence[str]) -> Iterator[Remark]:
-    """Yield what is wrong with the node pools of a subject."""
+    """Yield remarks about node pools of a subject that do not exist."""
     key, store = subject.key, subject.store
     daemon = key.group_kind == YURT_APP_DAEMON
     if daemon and not pools and subject.overrider is not None:
@@ -42,12 +42,14 @@ def check_pools(subject: Subject, pools: Sequence[str]) -> Iterator[Remark]:
     if daemon:
         return
     if not knows_node_pools(store, key.cluster):
-        text = "the input has no NodePools, so they are taken to exist; v1beta1 has workloads only in those that do"
+        text = (
+            "the input has no NodePools, so all of them count as existing; v1beta1 needs the NodePools of its workloads"
+        )
         yield Remark("warning", "no-node-pools", key, "spec.topology.pools", text)
         return
     for number, pool in enumerate(pools):
         if store.get(key.cluster, NODE_POOL, "", pool) is None:
-            text = "there is no such NodePool; v1beta1 has no workload in it until there is"
+            text = "the NodePool does not exist; v1beta1 creates no workload in it until it does"
             yield Remark("error", "no-node-pool", key, f"spec.topology.pools[{number}]", text, (pool,))
 
 
@@ -55,14 +57,22 @@ def refusals(tweaks: Sequence[JSONObject], trial: Trial, subject: Subject) -> It
     """Yield the tweaks that OpenYurt's webhook refuses."""
     for tweak in tweaks:
         if reason := find_refusal(tweak, trial):
-            text = f"OpenYurt's webhook refuses the converted object, as it tries each tweak on the template: {reason}"
+            text = f"OpenYurt's webhook refuses the converted object: a tweak does not fit the template alone: {reason}"
             yield Remark("error", "refused", subject.key, "", text, tuple(tweak.get("pools") or ()))
 
 
 def compare_pool(
     conversion: PoolConversion, converted: JSONObject, *, source: PoolSource, subject: Subject, tweaks: Sequence[int]
 ) -> Iterator[Remark]:
-    """Yield where a pool's workload differs before and after the conversion, given the numbers of its tweaks."""
+    """Yield the differences between a pool's workload before and after the conversion.
+
+    Args:
+        conversion: The conversion of the pool.
+        converted: The YurtAppSet v1beta1 with tweaks.
+        source: The pool before the conversion.
+        subject: The subject before the conversion.
+        tweaks: The numbers of the tweaks that apply to the pool.
+    """
     yield from _check_placement(conversion, source, subject)
     try:
         got = workload_of(converted, source, tweaks=tweaks)
@@ -84,16 +94,14 @@ def _describe(loss: Loss) -> str:
             "the template, and add it in the node pools that need it"
         )
     if loss.got is MISSING:
-        return f"{loss.path} is lost; set it in the template, or by a tweak of its own"
-    return (
-        f"{loss.path} comes out another: {_short(loss.got)} in place of {_short(loss.wanted)}; set it in the template"
-    )
+        return f"{loss.path} is lost; set it in the template or in a tweak"
+    return f"{loss.path} has the value {_shorten(loss.got)} instead of {_shorten(loss.wanted)}; set it in the template"
 
 
 _MAX_SHOWN = 60
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 

@@ -1,4 +1,4 @@
-"""What became of the entries of an overrider that tweaks express in another way."""
+"""Reports the entries of an overrider that have another form as tweaks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from app.store.store import key_of
 
 _TOLERATIONS: Final = "/spec/template/spec/tolerations"
 _BASIC: Final = ("image", "replicas")
-_SELECTED: Final = re.compile(r"/\[[^/]*=")
+_SELECTOR: Final = re.compile(r"/\[[^/]*=")
 
 
 def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) -> Iterator[Remark]:
@@ -25,9 +25,11 @@ def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) ->
         subject: The subject with its overrider.
         conversions: The conversions of the node pools.
     """
-    if subject.key.group_kind == YURT_APP_DAEMON and _tolerate(conversions):
+    if subject.key.group_kind == YURT_APP_DAEMON and _find_tolerating_pools(conversions):
         text = "the tolerations of the NodePools' taints become patches: edit them when a taint changes"
-        yield Remark("warning", "taints", subject.key, "spec.nodepoolSelector", text, _tolerate(conversions))
+        yield Remark(
+            "warning", "taints", subject.key, "spec.nodepoolSelector", text, _find_tolerating_pools(conversions)
+        )
     if subject.overrider is None:
         return
     late = {field for one in conversions for field in one.late_items}
@@ -38,13 +40,13 @@ def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) ->
         pools = tuple(one.pool for one in conversions if applies_to(entry.get("pools"), one.pool))
         yield from _describe(entry, f"entries[{number}]", late, key)
         if not pools:
-            yield Remark("note", "unused", key, f"entries[{number}]", "applies to no node pool, so it is left out")
+            yield Remark("note", "unused", key, f"entries[{number}]", "applies to no node pool, so it is not converted")
     yield from _describe_unset(conversions, subject)
 
 
 def _describe_unset(conversions: Sequence[PoolConversion], subject: Subject) -> Iterator[Remark]:
     assert subject.overrider is not None
-    text = "sets to null or zero the members that OpenYurt's controller keeps otherwise"
+    text = "sets members to null or zero that OpenYurt's controller would otherwise keep"
     for one in conversions:
         if one.unset:
             field = max((part.field for part in one.parts if part.owner), default="")
@@ -52,7 +54,7 @@ def _describe_unset(conversions: Sequence[PoolConversion], subject: Subject) -> 
             yield Remark("note", "unset", key, field, text, (one.pool,))
 
 
-def _tolerate(conversions: Sequence[PoolConversion]) -> tuple[str, ...]:
+def _find_tolerating_pools(conversions: Sequence[PoolConversion]) -> tuple[str, ...]:
     return tuple(one.pool for one in conversions if any(map(_sets_tolerations, one.parts)))
 
 
@@ -72,24 +74,24 @@ def _describe(entry: JSONObject, field: str, late: set[str], key: ObjectKey) -> 
     for position, patch in enumerate(entry.get("patches") or ()):
         path, at = str(as_object(patch).get("path", "")), f"{field}.patches[{position}]"
         if NODEPOOL_TOKEN in path:
-            yield _one_per_pool(f"{at}.path", key, every=every)
-        if _SELECTED.search(path):
-            text = "the path names list elements by their index now: edit it when the template's list changes"
+            yield _report_one_per_pool(f"{at}.path", key, every=every)
+        if _SELECTOR.search(path):
+            text = "the converted path selects list elements by index: edit it when the template's list changes"
             yield Remark("note", "index", key, f"{at}.path", text)
 
 
 def _describe_item(item: JSON, field: str, late: set[str], key: ObjectKey, *, every: bool) -> Iterator[Remark]:
     member = next((name for name, value in item.items() if value is not None), "")
     if field in late:
-        text = f"{member} becomes a patch, because a patch precedes it and upstream applies patches last"
+        text = f"{member} becomes a patch, because a patch precedes it and OpenYurt applies patches last"
         yield Remark("note", "patch", key, field, text)
     elif member not in _BASIC:
-        yield Remark("note", "patch", key, field, f"{member} becomes patches, which name list elements by their index")
+        yield Remark("note", "patch", key, field, f"{member} becomes patches, which select list elements by index")
     elif NODEPOOL_TOKEN in str(item):
-        yield _one_per_pool(field, key, every=every)
+        yield _report_one_per_pool(field, key, every=every)
 
 
-def _one_per_pool(field: str, key: ObjectKey, *, every: bool) -> Remark:
+def _report_one_per_pool(field: str, key: ObjectKey, *, every: bool) -> Remark:
     text = f"{NODEPOOL_TOKEN} becomes one tweak for each node pool"
     if every:
         return Remark("warning", "listed-pools", key, field, f"{text}: add one for each new node pool")

@@ -1,8 +1,8 @@
-"""Where a workload with tweaks differs from the one that was rendered before, and how to unset what survived.
+"""Finds differences between the workload with tweaks and the rendered one, and operations that unset kept members.
 
-OpenYurt's controller reads a patched workload into the struct that it printed, so members that a patch removed survive
-(`app.overrider.workload_schema.go_structs`). Most survivors are unset by an explicit null or zero value in the patch.
-The keys of maps, such as labels and node selectors, are not.
+OpenYurt's controller decodes a patched workload into the struct that it encoded, so members that a patch removed stay
+(`app.overrider.workload_schema.go_structs`). An explicit null or zero value in the patch unsets most of them, but not
+the keys of maps, such as labels and node selectors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from app.patch import apply, format_pointer, identical, parse_pointer, resolve_p
 
 
 class _Missing:
-    """The value of a member that is not there."""
+    """The value of an absent member."""
 
 
 MISSING: Final = _Missing()
@@ -27,7 +27,7 @@ class Loss(NamedTuple):
     """One difference."""
 
     tokens: tuple[str, ...]
-    """Where, with the indexes of list elements."""
+    """The path, with the indexes of list elements."""
     wanted: JSON
     """The value before the conversion, MISSING if there was none."""
     got: JSON
@@ -40,7 +40,7 @@ class Loss(NamedTuple):
 
 
 def find_losses(wanted: JSONObject, got: JSONObject, kind: Kind) -> Iterator[Loss]:
-    """Yield the differences between two workloads as an apiserver stores them."""
+    """Yield the differences between the stored forms of two workloads."""
     return _find_losses(without_zeros(wanted, kind), without_zeros(got, kind), ())
 
 
@@ -56,18 +56,18 @@ def _find_losses(wanted: JSON, got: JSON, tokens: tuple[str, ...]) -> Iterator[L
 
 
 def unset_operation(loss: Loss, kind: Kind) -> Operation | None:
-    """Return the operation that unsets a member that survived, None if there is no such operation."""
-    type_ = _type_at(loss.tokens, root_name(kind))
+    """Return the operation that unsets a kept member, None if there is none."""
+    type_ = _find_type(loss.tokens, root_name(kind))
     if loss.wanted is not MISSING or type_ is None:
         return None
-    zero = _zero(type_, loss.got)
+    zero = _find_zero(type_, loss.got)
     return None if zero is MISSING else {"op": "add", "path": loss.path, "value": zero}
 
 
 def unset_removals(before: JSONObject, operations: Sequence[Operation], kind: Kind) -> list[Operation]:
-    """Return operations that unset members by null or a zero value in place of removing them.
+    """Return operations that set members to null or a zero value instead of removing them.
 
-    Removing a member has no effect upstream, and fails where the template alone lacks the member. The keys of maps and
+    In OpenYurt, removing a member has no effect, and fails if the template alone lacks the member. The keys of maps and
     the elements of lists are still removed.
     """
     made: list[Operation] = []
@@ -81,7 +81,7 @@ def unset_removals(before: JSONObject, operations: Sequence[Operation], kind: Ki
     return made
 
 
-def _type_at(tokens: tuple[str, ...], type_: str) -> str | None:
+def _find_type(tokens: tuple[str, ...], type_: str) -> str | None:
     """Return the Go type of a member of a struct; None for keys of maps, list elements and unknown members."""
     in_list = False
     for token in tokens:
@@ -96,13 +96,13 @@ def _type_at(tokens: tuple[str, ...], type_: str) -> str | None:
     return None if in_list else type_
 
 
-def _zero(type_: str, got: JSON) -> JSON:
+def _find_zero(type_: str, got: JSON) -> JSON:
     if type_.startswith(_NULLABLE):
         return None
     struct = load_structs().get(type_)
     if struct is None or not isinstance(got, dict):
         return ZEROS.get(type_, MISSING)
     zeros: JSONObject = {
-        name: _zero(struct[name].type, inner) if name in struct else MISSING for name, inner in got.items()
+        name: _find_zero(struct[name].type, inner) if name in struct else MISSING for name, inner in got.items()
     }
     return MISSING if any(zero is MISSING for zero in zeros.values()) else zeros

@@ -1,7 +1,7 @@
-"""Keys of maps that entries remove and the template has: labels, annotations, node selectors, limits.
+"""Moves keys of maps that entries remove from the template to tweaks: labels, annotations, node selectors, limits.
 
-OpenYurt's controller keeps the keys of a map that a patch removes. A key that the template does not have, and that a
-tweak adds, can be removed by a later patch.
+OpenYurt's controller keeps keys that a patch removes from a map of the template. A patch can remove a key that another
+tweak added.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from app.patch import identical, parse_pointer
 def move_removed_keys(
     converted: JSONObject, remarks: Sequence[Remark], *, kind: str
 ) -> tuple[JSONObject, list[Remark]] | None:
-    """Return a converted subject without the members of its template that survived, None if there are none.
+    """Return a converted subject without the lost members of its template, None if there are none.
 
     Args:
         converted: A YurtAppSet v1beta1 without tweaks.
@@ -38,7 +38,7 @@ def move_removed_keys(
 
 
 def _is_member(document: JSON, tokens: Sequence[str], value: JSON) -> bool:
-    """Return whether a document has a value as the member of an object."""
+    """Return whether a document has that value at that path."""
     for token in tokens:
         if isinstance(document, list):
             document = document[int(token)] if token.isdecimal() and int(token) < len(document) else None
@@ -48,7 +48,7 @@ def _is_member(document: JSON, tokens: Sequence[str], value: JSON) -> bool:
 
 
 def _without(document: JSON, tokens: Sequence[str]) -> JSON:
-    """Return a document without a member, and without the objects that are emptied by that."""
+    """Return a document without a member, and without objects that become empty."""
     token, rest = tokens[0], tokens[1:]
     if isinstance(document, list):
         return [_without(one, rest) if str(number) == token else one for number, one in enumerate(document)]

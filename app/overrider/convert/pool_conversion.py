@@ -1,7 +1,7 @@
-"""The tweaks that one node pool needs, step by step.
+"""Converts the entries of one node pool to tweaks, step by step.
 
-Upstream applies all replicas and images of a pool first, and then all patches. An item becomes one of the former only
-if that order comes to the same, which is tried out; otherwise it becomes patches.
+OpenYurt applies all replicas and images of a pool first, and then all patches. An item becomes replicas or an image
+only if that order has the same result, which the conversion tries. Otherwise the item becomes patches.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ from app.overrider.tweaks import apply_tweaks
 
 
 class Part(NamedTuple):
-    """What one step becomes: replicas, images or patches."""
+    """The tweak of one step: replicas, images or patches."""
 
     order: tuple[int, ...]
     owner: str
-    """The entry, ``""`` for the subject itself."""
+    """The path of the entry, ``""`` for the subject itself."""
     field: str
     tweaks: JSONObject
-    """``replicas``, ``containerImages`` or ``patches`` of a tweak, one of them."""
+    """One of ``replicas``, ``containerImages`` and ``patches`` of a tweak."""
 
 
 class PoolConversion(NamedTuple):
@@ -42,24 +42,24 @@ class PoolConversion(NamedTuple):
     states: tuple[State, ...]
     base: JSONObject
     rendered: JSONObject
-    """The workload before the conversion, as an apiserver stores it."""
+    """The stored form of the workload before the conversion."""
     wanted: JSONObject
-    """The workload that they must come to: ``rendered`` in the form of v1beta1."""
+    """The expected result of the tweaks: ``rendered`` in the form of v1beta1."""
     late_items: tuple[str, ...]
-    """Fields of items of images and replicas that became patches, because a patch precedes them."""
+    """Paths of items of images and replicas that became patches because a patch precedes them."""
     unset: tuple[str, ...]
-    """Paths that are unset by an explicit null or zero value."""
+    """Paths that a tweak sets to an explicit null or zero value."""
 
 
 def convert_pool(source: PoolSource) -> PoolConversion:
     """Return the tweaks of one node pool; raises SubjectError or RenderError if v1alpha1 has no workload there."""
     rendered = _render_v1alpha1(source)
     base = base_of(source, source.pool)
-    progress = _Progress(source, base)
+    builder = _TweakBuilder(source, base)
     states = tuple(states_of(source, base))
     for state in states:
-        progress.add(state)
-    parts = progress.parts()
+        builder.add(state)
+    parts = builder.parts()
     wanted = as_stored(as_v1beta1(rendered, base, pool=source.pool))
     unset = _unset_survivors(source, parts, wanted)
     if unset and parts:
@@ -67,7 +67,7 @@ def convert_pool(source: PoolSource) -> PoolConversion:
         last = max(parts, key=lambda part: part.order)
         parts.append(Part(last.order, last.owner, last.field, {"patches": patches}))
     paths = tuple(operation["path"] for operation in unset)
-    return PoolConversion(source.pool, tuple(parts), states, base, rendered, wanted, tuple(progress.late_items), paths)
+    return PoolConversion(source.pool, tuple(parts), states, base, rendered, wanted, tuple(builder.late_items), paths)
 
 
 def _render_v1alpha1(source: PoolSource) -> JSONObject:
@@ -83,8 +83,8 @@ def _render_v1alpha1(source: PoolSource) -> JSONObject:
     return plan.rendered
 
 
-class _Progress:
-    """The tweaks for the states so far: applied to the base, they come to the last state."""
+class _TweakBuilder:
+    """Collects the tweaks for the states so far; applied to the base, they result in the last state."""
 
     def __init__(self, source: PoolSource, base: JSONObject) -> None:
         self.late_items: list[str] = []
@@ -97,15 +97,15 @@ class _Progress:
         self._patches: list[tuple[State, Operation]] = []
 
     def add(self, state: State) -> None:
-        """Add what makes a state of the one before."""
+        """Add the tweaks from the previous state to ``state``."""
         before, self._before = self._before, state.workload
         marked, self._before_marked = self._before_marked, state.marked
-        basic = _basic_tweaks(state, before)
+        basic = _find_basic_tweaks(state, before)
         written = state.written, state.written_marked
         if basic is not None and self._add_basic(state, before, basic):
             if "containerImages" in basic:
                 return
-            before, marked = _with_spec(before, basic), _with_spec(marked, basic)
+            before, marked = _set_spec(before, basic), _set_spec(marked, basic)
             written = None, None
         operations = find_operations(before, state.workload, written[0])
         shown = find_operations(marked, state.marked, written[1])
@@ -115,8 +115,8 @@ class _Progress:
         self._patches += [(state, one) for one in unset_removals(marked, shown, kind_of(self._source))]
 
     def _add_basic(self, state: State, before: JSONObject, basic: JSONObject) -> bool:
-        """Return whether a step, or its replicas, come to the same among the replicas and images that upstream sets."""
-        after = _with_spec(before, basic) if "replicas" in basic else state.workload
+        """Add replicas or an image; return whether the result stays the same although OpenYurt applies these first."""
+        after = _set_spec(before, basic) if "replicas" in basic else state.workload
         if not _has_effect(basic, before):
             return True
         tweaked = self._apply(basic)
@@ -132,7 +132,7 @@ class _Progress:
         return apply_tweaks(self._tweaked, subject, [0], kind=self._source.kind, pool=self._source.pool)
 
     def parts(self) -> list[Part]:
-        """Return the parts in order."""
+        """Return the parts of all steps in order."""
         maps = own_maps(self._marks, bare_document(self._source.converted, self._source.kind))
         made = list(self._basic)
         done: list[Operation] = []
@@ -146,15 +146,15 @@ class _Progress:
         return sorted(made, key=lambda part: part.order)
 
 
-def _with_spec(workload: JSONObject, members: JSONObject) -> JSONObject:
+def _set_spec(workload: JSONObject, members: JSONObject) -> JSONObject:
     return {**workload, "spec": {**workload["spec"], **members}}
 
 
-def _basic_tweaks(state: State, before: JSONObject) -> JSONObject | None:
-    """Return the tweak of replicas or of an image that a step is, or has in it; None if it has neither.
+def _find_basic_tweaks(state: State, before: JSONObject) -> JSONObject | None:
+    """Return the replicas or the image that a step sets as a tweak, None if it sets neither.
 
-    Replicas are never patched if they can be set: in OpenYurt's controller, the replicas of a tweak and those of the
-    workloads are one variable, so a patch of one node pool would show in the next.
+    Replicas become a patch only if no tweak can set them. OpenYurt's controller uses one variable for the replicas of a
+    tweak and of the workloads, so a patch for one node pool would also affect the next.
     """
     replicas = state.workload["spec"].get("replicas")
     changed = replicas is not None and replicas != before["spec"].get("replicas")
@@ -166,12 +166,12 @@ def _basic_tweaks(state: State, before: JSONObject) -> JSONObject | None:
 
 
 def _has_effect(basic: JSONObject, before: JSONObject) -> bool:
-    """Return whether a tweak finds what it changes; one that names no container is left out."""
+    """Return whether a tweak has an effect; an image needs a container of that name."""
     return "replicas" in basic or basic["containerImages"][0]["name"] in container_names(before)
 
 
 def workload_of(converted: JSONObject, source: PoolSource, *, tweaks: Sequence[int]) -> JSONObject:
-    """Return the workload that a converted subject has in a pool with some of its tweaks.
+    """Return the workload of a converted subject in a pool with some of its tweaks.
 
     Raises:
         SubjectError: The tweaks do not fit the template.
@@ -189,7 +189,7 @@ def workload_of(converted: JSONObject, source: PoolSource, *, tweaks: Sequence[i
 
 
 def _unset_survivors(source: PoolSource, parts: Sequence[Part], wanted: JSONObject) -> list[Operation]:
-    """Return the operations that unset the members that survived their removal."""
+    """Return the operations that unset the members that OpenYurt keeps despite their removal."""
     if not any("patches" in part.tweaks for part in parts):
         return []
     tweaks = [{"pools": [source.pool], "tweaks": part.tweaks} for part in parts]
@@ -201,7 +201,7 @@ def _unset_survivors(source: PoolSource, parts: Sequence[Part], wanted: JSONObje
 
 
 def step_of(loss: Loss, got: JSONObject, conversion: PoolConversion) -> State:
-    """Return the step that is to blame for a difference: the last one that changed the place, or the last one."""
+    """Return the last step that changed the path of a difference, or the last step if none did."""
     tokens = name_tokens(got, loss.path)
     before = conversion.base
     found = conversion.states[-1]

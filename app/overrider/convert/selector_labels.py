@@ -1,4 +1,4 @@
-"""Subjects of v1alpha1 whose pods lack labels of their own selector: v1beta1 has no other place to take them from."""
+"""Adds labels of the selector to pods that lack them: in v1beta1, the template is their only source."""
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
@@ -11,29 +11,29 @@ _LABELS = "/spec/template/metadata/labels"
 
 
 def complete_labels(key: ObjectKey, subject: JSONObject, *, kind: str) -> tuple[JSONObject, list[Remark]]:
-    """Return a subject with the labels of its selector on its pods, and what was added.
+    """Add the labels of a subject's selector to its pods; return the subject and the remarks.
 
     Args:
         key: The subject.
         subject: A subject of v1alpha1.
         kind: Deployment or StatefulSet.
     """
-    remarks = list(_dropped_expressions(key, subject))
-    missing = _missing_labels(key.group_kind, subject, kind)
+    remarks = list(_report_expressions(key, subject))
+    missing = _find_missing_labels(key.group_kind, subject, kind)
     if not missing:
         return subject, remarks
     remarks += [
         Remark(
             "warning", "label-added", key, f"spec.workloadTemplate.{TEMPLATES[kind]}",
-            f"the pods get the label {name}={value} of the selector, which an apiserver requires",
+            f"the pods get the label {name}={value} of the selector, which kube-apiserver requires",
             path=f"{_LABELS}/{name}",
         )
         for name, value in missing.items()
     ]  # fmt: skip
-    return _with_labels(subject, kind, missing), remarks
+    return _add_labels(subject, kind, missing), remarks
 
 
-def _missing_labels(group_kind: GroupKind, subject: JSONObject, kind: str) -> JSONObject:
+def _find_missing_labels(group_kind: GroupKind, subject: JSONObject, kind: str) -> JSONObject:
     spec = as_object(as_object(as_object(templates_of(subject)).get(TEMPLATES[kind])).get("spec"))
     own = as_object(as_object(spec.get("selector")).get("matchLabels"))
     selected = as_object(as_object(as_object(subject.get("spec")).get("selector")).get("matchLabels"))
@@ -42,7 +42,7 @@ def _missing_labels(group_kind: GroupKind, subject: JSONObject, kind: str) -> JS
     return {name: value for name, value in selector.items() if name not in labels}
 
 
-def _with_labels(subject: JSONObject, kind: str, missing: JSONObject) -> JSONObject:
+def _add_labels(subject: JSONObject, kind: str, missing: JSONObject) -> JSONObject:
     template = as_object(templates_of(subject))[TEMPLATES[kind]]
     spec = as_object(template.get("spec"))
     pods = as_object(spec.get("template"))
@@ -52,9 +52,9 @@ def _with_labels(subject: JSONObject, kind: str, missing: JSONObject) -> JSONObj
     return {**subject, "spec": {**subject["spec"], "workloadTemplate": made}}
 
 
-def _dropped_expressions(key: ObjectKey, subject: JSONObject) -> list[Remark]:
+def _report_expressions(key: ObjectKey, subject: JSONObject) -> list[Remark]:
     selector = as_object(as_object(subject.get("spec")).get("selector"))
     if not selector.get("matchExpressions"):
         return []
-    text = "is left out: rendering goes by matchLabels alone; add the expressions to the template's own selector"
+    text = "is dropped: rendering uses only matchLabels; add the expressions to the template's own selector"
     return [Remark("warning", "selector", key, "spec.selector.matchExpressions", text)]

@@ -1,6 +1,6 @@
-"""Zero values: Go leaves most of them out when it prints a workload, and reads all of them as absent.
+"""Removes zero values: Go omits most of them when it encodes a workload, and decodes absent members as zero.
 
-A patch cannot address a member that is left out, so conversions work on documents without them.
+A patch cannot address an omitted member, so conversions use documents without zero values.
 """
 
 from typing import Final
@@ -16,8 +16,8 @@ ZEROS: Final[dict[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64
 def without_zeros(workload: JSONObject, kind: Kind) -> JSONObject:
     """Return a workload without empty structs, lists and maps, and without zero values of scalars.
 
-    ``strategy: {}`` and each container's ``resources: {}`` mean what their absence means. Pointers have no zero value:
-    ``emptyDir: {}`` and ``replicas: 0`` are kept.
+    ``strategy: {}`` and each container's ``resources: {}`` have the same meaning as their absence. Pointers have no
+    zero value: ``emptyDir: {}`` and ``replicas: 0`` are kept.
 
     Args:
         workload: A workload, or the template of one.
