@@ -201,3 +201,11 @@ def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
 def images(document: dict[str, Any]) -> dict[str, str]:
     spec = pod_spec(document)
     return {c["name"]: c["image"] for c in [*spec["containers"], *spec.get("initContainers", [])]}
+
+
+NEW_IMAGE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+
+
+def is_unchanged(answer: Response) -> bool:
+    """Return whether a review is admitted without a patch."""
+    return answer.allowed and not answer.patch
