@@ -139,7 +139,7 @@ def test_a_remove_may_carry_the_null_that_go_clients_send() -> None:
     assert validate(rule, yurt_app_set(template=pod_template(containers=[container(tty=True)]))).allowed
 
 
-def test_all_findings_come_in_one_answer_with_code_and_causes() -> None:
+def test_one_answer_has_all_findings_with_code_and_causes() -> None:
     rule = overrider(entry(""), entry("a", items=[{}]), subject={"kind": "X"})
     answer = validate(rule, yurt_app_set())
     assert (answer.allowed, answer.code, answer.reason) == (False, 422, "Invalid")
@@ -215,7 +215,7 @@ def test_a_failing_entry_is_denied_with_entry_patch_and_the_pools_it_fails_in() 
     }
 
 
-def test_a_replace_of_what_the_template_lacks_is_denied() -> None:
+def test_replacing_a_member_that_the_template_lacks_is_denied() -> None:
     rule = overrider(entry("hangzhou", patches=[patch("replace", "/spec/template/spec/priority", 5)]))
     assert "member 'priority' does not exist" in findings(validate(rule, yurt_app_set()))["entries[0].patches[0]"]
 
@@ -250,13 +250,13 @@ def test_pools_that_an_entry_does_not_touch_are_not_rehearsed() -> None:
         (entry("nowhere"), "entries[0]: applies to none of the node pools"),
     ],
 )
-def test_what_would_change_nothing_is_a_warning(made: Any, text: str) -> None:
+def test_entries_without_effect_are_a_warning(made: Any, text: str) -> None:
     answer = validate(overrider(made), yurt_app_set())
     assert answer.allowed
     assert any(text in warning for warning in answer.warnings), answer.warnings
 
 
-def test_an_unknown_subject_is_a_warning_because_the_overrider_may_come_first() -> None:
+def test_an_unknown_subject_is_a_warning_because_the_overrider_may_be_created_first() -> None:
     answer = validate(GOOD)
     assert answer.allowed
     assert "YurtAppSet default/demo is not known yet" in answer.warnings[0]

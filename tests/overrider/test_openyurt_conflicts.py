@@ -51,13 +51,13 @@ def render_configuration() -> dict[str, Any]:
     return configuration(pods, render_webhook())
 
 
-def test_openyurts_renderer_is_found_among_its_webhooks() -> None:
+def test_the_renderer_is_found_among_openyurts_webhooks() -> None:
     assert find_render_webhooks([configuration(), render_configuration()]) == (
         RenderWebhook(NAME, "mutate.apps.v1.deployment"),
     )
 
 
-def test_it_is_found_under_another_name_and_outside_the_cluster() -> None:
+def test_the_renderer_is_found_under_another_name_and_outside_the_cluster() -> None:
     renamed = configuration(render_webhook(), name="edge-webhooks")
     assert find_render_webhooks([renamed])
     outside = render_webhook(clientConfig={"url": "https://10.0.0.1:10273/mutate-apps-v1-deployment"})
@@ -83,11 +83,11 @@ def test_it_is_found_under_another_name_and_outside_the_cluster() -> None:
         {"webhooks": "x"},
     ],
 )
-def test_others_are_not_it(other: dict[str, Any]) -> None:
+def test_other_webhooks_are_no_render_webhook(other: dict[str, Any]) -> None:
     assert find_render_webhooks([other]) == ()
 
 
-def test_ours_is_not_it() -> None:
+def test_the_webhook_of_fleethook_is_no_render_webhook() -> None:
     service = ServiceReference("yurt-system", "yurt-fleethook")
     assert find_render_webhooks(webhook_configurations(service)) == ()
 
@@ -108,7 +108,7 @@ def upstream() -> dict[str, Any]:
     return made
 
 
-def test_our_definition_drops_nothing() -> None:
+def test_the_definition_of_fleethook_drops_nothing() -> None:
     assert find_dropped_members(OURS) == ()
 
 
@@ -134,11 +134,11 @@ def test_a_definition_that_keeps_unknown_members_drops_none() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"versions": "x"}, {"versions": [{"name": "v1beta1"}]}])
-def test_a_definition_of_another_shape_says_nothing(spec: Any) -> None:
+def test_a_definition_of_another_shape_has_no_findings(spec: Any) -> None:
     assert find_dropped_members({"spec": spec}) == ()
 
 
-def test_what_is_found_is_logged_once_and_told_until_it_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+def test_conflicts_are_logged_once_and_reported_until_they_are_resolved(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     store = Store()
     conflicts = OpenYurtConflicts(store)

@@ -163,7 +163,7 @@ def test_entries_with_many_values_of_one_pool_are_taken_as_they_are_written() ->
         entry("p1", items=[image("nginx", "r/own:1")], patches=[patch("add", f"{SPEC}/hostname", "h")]),
     ],
 )
-def test_pools_whose_own_entries_differ_otherwise_do_not(different: dict[str, Any]) -> None:
+def test_pools_with_other_differences_share_no_plan(different: dict[str, Any]) -> None:
     template = pod_template(containers=[container("nginx", "nginx")])
     cache, subject = PlanCache(), yurt_app_set(pools=pools(2), template=template)
     rule = overrider(entry("p0", items=[image("nginx", "r/own:0")]), different)
@@ -366,7 +366,7 @@ def test_the_size_of_the_plans_is_near_the_memory_that_they_take() -> None:
     assert 0.8 < cache.size / taken < 1.4, cache.size / taken
 
 
-def test_a_subject_whose_pools_all_differ_keeps_within_the_bound() -> None:
+def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None:
     names = [f"p{number}" for number in range(40)]
     subject = yurt_app_set(pools=[pool(name) for name in names])
     rule = overrider(*[entry(name, items=[{"labels": {name: "own"}}]) for name in names])

@@ -23,7 +23,7 @@ def test_exclusion_wins_in_either_order(pools: tuple[str, ...]) -> None:
     assert is_unchanged(review(workload(), yurt_app_set(), rule))
 
 
-def test_an_entry_applies_once_however_often_it_names_the_pool() -> None:
+def test_an_entry_that_names_the_pool_twice_applies_once() -> None:
     template = yurt_app_set(template=pod_template(containers=[container(args=["a"])]))
     patches = [patch("add", "/spec/template/spec/containers/0/args/-", "x")]
     rule = overrider(entry("hangzhou", "hangzhou", "*", patches=patches))

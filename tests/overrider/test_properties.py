@@ -106,7 +106,7 @@ def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None
 
 @settings(max_examples=300)
 @given(RULES, st.integers(0, 4), st.booleans())
-def test_the_precompiled_patch_does_what_rendering_does(entries: Any, replicas: int, theirs: Any) -> None:
+def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, replicas: int, theirs: Any) -> None:
     document = incoming()
     document["spec"]["replicas"] = replicas
     spec = document["spec"]["template"]["spec"]
@@ -145,7 +145,7 @@ def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
 
 
-def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
+def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     stored = rendered(incoming(), SUBJECT, rule)

@@ -25,7 +25,7 @@ from tests.builders import (
 )
 
 
-def test_an_addition_to_a_list_that_the_template_lacks_keeps_other_peoples_elements() -> None:
+def test_an_addition_to_a_list_that_the_template_lacks_keeps_elements_of_other_writers() -> None:
     rule = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes/-", {"name": "mine"})]))
     living = workload()
     pod_spec(living)["volumes"] = [{"name": "theirs"}]
@@ -47,7 +47,7 @@ def test_an_addition_to_a_list_that_the_template_lacks_keeps_other_peoples_eleme
         ([patch("remove", "/spec/template/metadata/labels")], "/spec/template/metadata/labels/app identifies"),
     ],
 )
-def test_what_no_workload_may_become_is_denied(operations: Any, text: str) -> None:
+def test_invalid_or_protected_changes_are_denied(operations: Any, text: str) -> None:
     answer = review(workload(), yurt_app_set(), overrider(entry("*", patches=operations)))
     assert not answer.allowed
     assert text in answer.message
@@ -61,7 +61,7 @@ def test_the_template_is_applied_when_an_overrider_matches() -> None:
     assert pod_spec(result)["containers"] == [container(image="nginx:1.1", env=[{"name": "E", "value": "1"}])]
 
 
-def test_what_the_template_does_not_name_survives() -> None:
+def test_members_that_the_template_does_not_name_survive() -> None:
     living = workload(paused=True, progressDeadlineSeconds=77)
     living["metadata"]["annotations"]["other.example.com/seen"] = "yes"
     living["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
@@ -83,7 +83,7 @@ def test_replicas_that_an_autoscaler_set_survive_an_update_and_the_pools_are_set
     assert rendered(scaled, yurt_app_set(), NEW_IMAGE)["spec"]["replicas"] == 2
 
 
-def test_containers_of_the_template_come_first_whatever_another_webhook_put_before_them() -> None:
+def test_containers_of_the_template_precede_those_of_other_webhooks() -> None:
     living = workload()
     pod_spec(living)["containers"].insert(0, container("sidecar", "s"))
     rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/containers/0/image", "nginx:9")]))
@@ -125,7 +125,7 @@ APPENDING = overrider(
 )
 
 
-def test_rendering_what_was_rendered_changes_nothing() -> None:
+def test_rendering_again_changes_nothing() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     assert is_unchanged(review(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first))
 
@@ -138,19 +138,19 @@ def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() 
     assert rendered(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
 
 
-def test_when_the_overrider_is_gone_the_workload_is_as_it_was_before() -> None:
+def test_deleting_the_overrider_restores_the_workload() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     assert rendered(first, yurt_app_set(), operation="UPDATE", old=first) == workload()
 
 
-def test_when_the_pool_is_excluded_the_workload_is_as_it_was_before() -> None:
+def test_excluding_the_pool_restores_the_workload() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     excluded = copy.deepcopy(APPENDING)
     excluded["entries"][0]["pools"].append("-hangzhou")
     assert rendered(first, yurt_app_set(), excluded, operation="UPDATE", old=first) == workload()
 
 
-def test_taking_back_leaves_what_others_added_beside() -> None:
+def test_undo_keeps_members_of_other_writers() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     pod_spec(first)["volumes"].append({"name": "theirs"})
     pod_spec(first)["nodeSelector"]["theirs"] = "1"
@@ -161,7 +161,7 @@ def test_taking_back_leaves_what_others_added_beside() -> None:
     assert reverted["metadata"]["annotations"] == {"apps.openyurt.io/patch": "", "theirs": "1"}
 
 
-def test_a_changed_overrider_replaces_what_the_old_one_added() -> None:
+def test_a_changed_overrider_replaces_earlier_additions() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     second = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes", [{"name": "other"}])]))
     result = rendered(first, yurt_app_set(), second, operation="UPDATE", old=first)
@@ -180,7 +180,7 @@ def test_the_memory_of_a_render_is_found_on_the_stored_object_when_a_client_lost
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "7", '{"spec":[]}', '{"spec":{"template":null}}', '{"metadata":{"name":null}}']
 )
-def test_a_tampered_memory_is_no_panic_and_cannot_take_identity_away(text: str) -> None:
+def test_a_tampered_undo_annotation_cannot_remove_identity(text: str) -> None:
     first = rendered(workload(), yurt_app_set(), NEW_IMAGE)
     first["metadata"]["annotations"][UNDO_ANNOTATION] = text
     result = rendered(first, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=first)
@@ -188,7 +188,7 @@ def test_a_tampered_memory_is_no_panic_and_cannot_take_identity_away(text: str) 
     assert result["metadata"]["name"] == first["metadata"]["name"]
 
 
-def test_the_hash_changes_with_what_the_pool_gets_and_not_otherwise() -> None:
+def test_the_hash_changes_only_with_the_rendered_workload() -> None:
     def digest(*objects: dict[str, Any]) -> str:
         return str(rendered(workload(), *objects)["metadata"]["annotations"][RENDERED_ANNOTATION])
 
@@ -203,5 +203,5 @@ def test_the_hash_changes_with_what_the_pool_gets_and_not_otherwise() -> None:
     assert digest(yurt_app_set(minReadySeconds=1), NEW_IMAGE) != base
 
 
-def test_api_constant_is_the_shipped_one() -> None:
+def test_the_builders_use_the_served_api_version() -> None:
     assert API == "apps.openyurt.io/v1alpha1"

@@ -355,7 +355,7 @@ def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(subjects(), RULES)
-def test_render_shows_what_it_does_and_who_did_it(subject: dict[str, Any], rule: dict[str, Any]) -> None:
+def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: dict[str, Any]) -> None:
     store = store_of(subject, rule)
     found = check(rule, cluster="", namespace="default", store=store)
     refused = [one for one in found if one.level == "error"]

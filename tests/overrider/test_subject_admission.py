@@ -48,7 +48,7 @@ def test_an_edit_that_breaks_an_entry_is_a_warning_with_overrider_entry_and_pool
     assert edit(FITS, MISFIT, RULE) == Response(allowed=True, warnings=(TEXT,))
 
 
-def test_an_edit_that_breaks_an_entry_is_refused_if_the_setting_says_so() -> None:
+def test_an_edit_that_breaks_an_entry_is_denied_with_the_policy_refuse() -> None:
     answer = edit(FITS, MISFIT, RULE, policy="refuse")
     assert (answer.allowed, answer.code, [cause.message for cause in answer.causes]) == (False, 422, [TEXT])
     assert answer.message == f"YurtAppSet default/demo would no longer fit: {TEXT}"
@@ -107,7 +107,7 @@ def test_a_daemon_is_rendered_for_the_node_pools_that_it_selects() -> None:
     assert "entries[0].patches[0]: node pool hangzhou: replace" in warning
 
 
-def test_metadata_status_deletion_and_other_versions_are_admitted_without_a_look() -> None:
+def test_metadata_status_deletion_and_other_versions_are_not_checked() -> None:
     labelled = {**MISFIT, "metadata": {**MISFIT["metadata"], "labels": {"a": "b"}}}
     deleting = {**MISFIT, "metadata": {**MISFIT["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for answer in (
@@ -119,7 +119,7 @@ def test_metadata_status_deletion_and_other_versions_are_admitted_without_a_look
         assert answer == Response(allowed=True)
 
 
-def test_a_broken_overrider_says_nothing_about_an_edit() -> None:
+def test_a_broken_overrider_causes_no_warning_about_an_edit() -> None:
     assert edit(FITS, MISFIT, overrider({"pools": 1}), policy="refuse") == Response(allowed=True)
 
 

@@ -30,7 +30,7 @@ def run(work: Sliced[Any]) -> tuple[Any, int]:
         pauses += 1
 
 
-def test_a_look_at_many_workloads_pauses_and_finds_all_of_them() -> None:
+def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(
@@ -47,7 +47,7 @@ def test_a_look_at_many_workloads_pauses_and_finds_all_of_them() -> None:
     assert pauses >= COUNT // 500
 
 
-def test_a_long_status_pauses_and_is_the_same() -> None:
+def test_building_a_long_status_pauses_and_has_the_same_result() -> None:
     results = [
         Result(f"p{number}", "Deployment", f"w{number}", "h", 1, "" if number % 7 else "no") for number in range(COUNT)
     ]

@@ -67,7 +67,7 @@ def without_ours(document: dict[str, Any]) -> dict[str, Any]:
 
 @PROPERTY
 @given(SUBJECTS, OVERRIDERS, st.data())
-def test_foreign_members_survive_and_come_back_unchanged(subject: Any, rule: Any, data: Any) -> None:
+def test_foreign_members_survive_an_overrider_and_its_deletion(subject: Any, rule: Any, data: Any) -> None:
     plan = plan_of(subject, rule)
     before = stored_by_owner(plan.bare)
     Foreign(data.draw).add(before)
@@ -135,7 +135,7 @@ def test_each_change_is_named_after_an_entry_that_is_there(subject: Any, rule: A
 
 @PROPERTY
 @given(SUBJECTS, OVERRIDERS, OVERRIDERS, st.data())
-def test_an_edited_overrider_leaves_nothing_of_the_old_one(subject: Any, first: Any, second: Any, data: Any) -> None:
+def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: Any, second: Any, data: Any) -> None:
     plan_of(subject, first)
     plan = plan_of(subject, second)
     before = stored_by_owner(plan.bare)
@@ -171,7 +171,7 @@ def with_sidecar(position: int = 1) -> dict[str, Any]:
     return document
 
 
-def test_an_index_never_means_another_webhooks_container() -> None:
+def test_an_index_never_selects_a_container_of_another_webhook() -> None:
     rule = overrider(
         entry(
             "*",
@@ -197,14 +197,14 @@ def test_an_index_beyond_the_template_is_refused_and_the_name_suggested(operatio
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_a_container_that_somebody_else_added_under_that_name_is_an_error(position: int) -> None:
+def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position: int) -> None:
     rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", container("istio-proxy", "mine:1"))]))
     answer = review(with_sidecar(position), yurt_app_set(template=NGINX), rule)
     assert not answer.allowed
     assert "entries[0].patches[0]: the workload already has a container 'istio-proxy'" in answer.message
 
 
-def test_a_value_that_an_overrider_replaced_is_given_back() -> None:
+def test_a_replaced_value_is_restored() -> None:
     living = with_sidecar()
     pod_spec(living)["containers"][0]["env"] = [{"name": "MODE", "value": "theirs"}]
     path = f"{SPEC}/containers/[name=nginx]/env/[name=MODE]"
@@ -215,7 +215,7 @@ def test_a_value_that_an_overrider_replaced_is_given_back() -> None:
     assert rendered(first, subject, operation="UPDATE", old=first) == living
 
 
-def test_a_member_that_an_edited_overrider_no_longer_adds_goes() -> None:
+def test_a_member_that_an_edited_overrider_no_longer_adds_is_removed() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     side = container("side", "side:1", workingDir="/w", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
     first = rendered(living, subject, adding(side), operation="UPDATE", old=living)
@@ -226,7 +226,7 @@ def test_a_member_that_an_edited_overrider_no_longer_adds_goes() -> None:
     assert rendered(second, subject, operation="UPDATE", old=second) == living
 
 
-def test_an_added_container_goes_with_the_values_that_somebody_changed_in_it() -> None:
+def test_undo_removes_an_added_container_with_its_edited_values() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     rule = adding(container("side", "side:1"))
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
@@ -241,7 +241,7 @@ def adding(made: dict[str, Any]) -> dict[str, Any]:
     return overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", made)]))
 
 
-def test_a_value_that_somebody_sets_meanwhile_is_replaced_with_a_warning_and_given_back() -> None:
+def test_a_user_s_value_is_replaced_with_a_warning_and_restored_later() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     rule = overrider(entry("*", items=[image("nginx", "ours:1")]))
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
@@ -256,7 +256,7 @@ def test_a_value_that_somebody_sets_meanwhile_is_replaced_with_a_warning_and_giv
     assert rendered(edited, subject, rule, operation="UPDATE", old=first) == first
 
 
-def test_what_the_owners_controller_writes_is_replaced_without_a_warning() -> None:
+def test_values_of_the_owners_controller_are_replaced_without_a_warning() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     rule = overrider(entry("*", items=[image("nginx", "ours:1")]))
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
@@ -265,7 +265,7 @@ def test_what_the_owners_controller_writes_is_replaced_without_a_warning() -> No
     assert review(written, subject, rule, operation="UPDATE", old=first).warnings == ()
 
 
-def test_a_member_that_a_stale_template_brought_back_goes_with_the_next_render() -> None:
+def test_the_next_render_removes_a_member_that_a_stale_template_restored() -> None:
     old = yurt_app_set(template=pod_template(containers=[container("nginx", "nginx:1", args=["old"])]))
     new = yurt_app_set(template=NGINX)
     rule = overrider(entry("*", items=[{"replicas": 5}]))
@@ -290,7 +290,7 @@ PAIR = [image("nginx", "ours:1")]
         patch("add", "/spec/template/metadata/annotations", {"a": "b"}),
     ],
 )
-def test_the_undo_survives_whatever_is_done_to_the_annotations(operation: Any) -> None:
+def test_the_undo_survives_patches_of_the_annotations(operation: Any) -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     side = patch("add", f"{SPEC}/containers/-", container("side", "side:1"))
     rule = overrider(entry("*", items=PAIR, patches=[operation, side]))
@@ -315,13 +315,13 @@ def test_the_undo_survives_whatever_is_done_to_the_annotations(operation: Any) -
         patch("add", "/metadata", {"annotations": {"fleethook.io/rendered": "x"}}),
     ],
 )
-def test_no_patch_writes_what_belongs_to_fleethook(operation: Any) -> None:
+def test_no_patch_writes_annotations_of_fleethook(operation: Any) -> None:
     answer = review(with_sidecar(), yurt_app_set(template=NGINX), overrider(entry("*", patches=[operation])))
     assert not answer.allowed
     assert "belongs to fleethook" in answer.message or "cannot be overridden" in answer.message
 
 
-def test_neither_template_nor_pool_patch_forges_what_belongs_to_fleethook() -> None:
+def test_neither_template_nor_pool_patch_forges_annotations_of_fleethook() -> None:
     forged = {
         "metadata": {"annotations": {"fleethook.io/undo": '{"spec":{"paused":null}}', "fleethook.io/rendered": "x"}}
     }

@@ -11,12 +11,12 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("", GroupKind("apps", "Deployment"), "default", name)
 
 
-def test_lost_values_are_told_from_empty_ones() -> None:
+def test_lost_values_are_distinguished_from_empty_ones() -> None:
     assert (LOST.lost, LOST.insignificant) == (("/spec/misspelled",), ())
     assert (EMPTY.lost, EMPTY.insignificant) == ((), ("/spec/paused",))
 
 
-def test_only_what_is_the_same_is_explained() -> None:
+def test_only_the_same_differences_are_explained() -> None:
     known = UnstoredValues()
     known.remember(key("a"), LOST)
     assert known.explains(key("a"), "lost")
@@ -35,7 +35,7 @@ def test_the_memory_is_bounded_in_number_and_size() -> None:
     assert len(summarize_unstored("many", many).lost) == MAX_POINTERS
 
 
-def test_what_may_be_stored_another_time_is_asked_about_again_some_at_a_time() -> None:
+def test_the_oldest_lost_values_are_requested_again() -> None:
     known = UnstoredValues()
     for name in "abc":
         known.remember(key(name), LOST)

@@ -79,14 +79,14 @@ def test_the_labels_by_which_openyurt_finds_its_workloads_stay() -> None:
         "/metadata/labels",
     ],
 )
-def test_no_entry_takes_them_away(path: str) -> None:
+def test_no_entry_removes_the_labels_of_openyurt(path: str) -> None:
     rule = overrider(entry("*", patches=[patch("remove", path)]))
     answer = review(written(), yurt_app_set_v1beta1(), rule)
     assert not answer.allowed
     assert "identifies the workload or selects its pods and cannot be overridden" in answer.message
 
 
-def test_a_deleted_overrider_gives_back_the_tweaks() -> None:
+def test_deleting_an_overrider_restores_the_tweaks() -> None:
     subject = yurt_app_set_v1beta1(
         tweaks=[tweak("hangzhou", containerImages=[{"name": "nginx", "targetImage": "tweaked:1"}])]
     )
@@ -147,7 +147,7 @@ def test_a_tweak_that_does_not_fit_is_named() -> None:
         plan(subject, RULE, "hangzhou", store_of())
 
 
-def test_what_a_tweak_removes_stays_as_openyurt_leaves_it() -> None:
+def test_members_that_a_tweak_removes_stay_as_in_openyurt() -> None:
     subject = yurt_app_set_v1beta1(
         minReadySeconds=5, tweaks=[tweak("hangzhou", patches=[patch("remove", "/spec/minReadySeconds")])]
     )
@@ -175,7 +175,7 @@ def test_replicas_that_differ_from_a_tweak_are_no_finding() -> None:
     assert check(rule, cluster="", namespace="default", store=store_of(subject)) == ()
 
 
-def test_a_tweaked_template_names_nothing_that_nobody_set() -> None:
+def test_a_tweaked_template_names_only_members_that_were_set() -> None:
     """OpenYurt prints empty members before it patches; a value that somebody else set in one is not the template's."""
     subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", patches=[patch("add", "/spec/minReadySeconds", 5)])])
     assert "strategy" not in plan(subject, None, "hangzhou", store_of()).full.bare["spec"]

@@ -45,7 +45,7 @@ async def test_an_owner_that_wrote_without_the_webhook_is_not_waited_for() -> No
         await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
 
 
-async def test_an_owner_that_says_it_has_not_seen_the_change_is_waited_for_without_a_look() -> None:
+async def test_the_controller_waits_for_an_owner_that_has_not_observed_the_change() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.observed(subject)
@@ -145,7 +145,7 @@ async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
-async def test_an_overrider_that_was_edited_while_nobody_led_is_rendered_at_once() -> None:
+async def test_an_overrider_edited_without_a_leader_is_rendered_at_once() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -229,7 +229,7 @@ async def test_an_owner_whose_writes_are_changed_by_another_webhook_is_not_nudge
         await fleet.wait_for(lambda: fleet.nudges(subject), seconds=11 * MINUTE)
 
 
-async def test_an_owner_that_has_written_is_not_nudged_for_what_somebody_edited_since() -> None:
+async def test_an_owner_that_has_written_is_not_nudged_after_later_edits() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -274,7 +274,7 @@ def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def test_workloads_of_a_later_version_are_said_not_to_be_rendered() -> None:
+async def test_workloads_of_a_later_version_are_reported_as_not_rendered() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=())
     fleet.server.edit(subject, {"spec": {"topology": {"pools": [{"name": "hangzhou"}]}}})

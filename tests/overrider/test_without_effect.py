@@ -100,7 +100,7 @@ async def test_a_node_pool_that_is_created_later_is_counted_and_the_others_are_n
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-async def test_nobody_creates_workloads_if_no_subject_has_a_status(*, elsewhere: bool) -> None:
+async def test_no_controller_is_assumed_if_no_subject_has_a_status(*, elsewhere: bool) -> None:
     fleet = Fleet()
     fleet.server.put(yurt_app_set())
     other = yurt_app_set("other")
@@ -120,7 +120,7 @@ async def test_nobody_creates_workloads_if_no_subject_has_a_status(*, elsewhere:
         assert expected in message
 
 
-async def test_daemons_on_openyurt_1_7_have_no_controller_and_nobody_is_nudged() -> None:
+async def test_daemons_on_openyurt_1_7_have_no_controller_and_are_not_nudged() -> None:
     fleet = fleet_of(node_pools="v1beta2")
     daemon = fleet.server.put(reconciled(yurt_app_daemon()))
     fleet.server.put(node_pool_of_1_7("a"))
@@ -150,7 +150,7 @@ async def test_workloads_of_a_daemon_from_before_openyurt_1_7_stay_rendered() ->
         assert fleet.condition(subject="agent")[2] == f"1 of 1 workloads; {DAEMONS_WITHOUT_CONTROLLER}"
 
 
-async def test_an_upgrade_from_1_4_to_1_6_is_told_as_it_is() -> None:
+async def test_an_upgrade_from_1_4_to_1_6_is_reported() -> None:
     """The controller of 1.6 releases the workloads of 1.4 and creates new ones, which v1beta1 owns."""
     fleet = fleet_of(app_sets="v1alpha1")
     pools = ("a", "b", "c")

@@ -32,7 +32,7 @@ def test_a_workload_in_an_overridden_pool_gets_image_and_replicas() -> None:
 
 
 @pytest.mark.parametrize("owners", [[], None, "x", [None], [{"kind": "YurtAppSet"}], [{"apiVersion": "v1", "kind": 1}]])
-def test_owner_references_of_any_shape_are_no_owner_and_no_panic(owners: Any) -> None:
+def test_owner_references_of_wrong_types_are_no_owner(owners: Any) -> None:
     document = workload()
     document["metadata"]["ownerReferences"] = owners
     assert is_unchanged(review(document, yurt_app_set(), NEW_IMAGE))
@@ -43,14 +43,14 @@ def test_the_owner_is_found_behind_other_references() -> None:
     assert images(rendered(workload(owners=owners), yurt_app_set(), NEW_IMAGE)) == {"nginx": "nginx:2.0"}
 
 
-def test_the_controlling_owner_wins_over_one_that_stands_before_it() -> None:
+def test_the_controlling_owner_wins_over_an_earlier_reference() -> None:
     owners = [owner(name="other", controller=False), owner()]
     other = overrider(entry("*", items=[{"replicas": 9}]), name="o", subject={"kind": "YurtAppSet", "name": "other"})
     result = rendered(workload(owners=owners), yurt_app_set(), yurt_app_set("other"), NEW_IMAGE, other)
     assert (images(result), result["spec"]["replicas"]) == ({"nginx": "nginx:2.0"}, 2)
 
 
-def test_a_v1beta1_owner_is_left_alone() -> None:
+def test_a_workload_with_an_unknown_v1beta1_owner_is_unchanged() -> None:
     owners = [owner(apiVersion="apps.openyurt.io/v1beta1")]
     assert is_unchanged(review(workload(owners=owners), yurt_app_set(), NEW_IMAGE))
 
@@ -75,11 +75,11 @@ def test_an_overrider_of_another_namespace_does_not_apply() -> None:
     assert is_unchanged(review(workload(), yurt_app_set(), rule))
 
 
-def test_without_an_overrider_nothing_is_patched_whatever_the_template_says() -> None:
+def test_without_an_overrider_no_template_causes_a_patch() -> None:
     assert is_unchanged(review(workload(paused=True), yurt_app_set(minReadySeconds=9)))
 
 
-def test_an_overrider_whose_entries_leave_the_pool_out_changes_nothing() -> None:
+def test_an_overrider_without_an_entry_for_the_pool_changes_nothing() -> None:
     rule = overrider(entry("beijing", items=[{"replicas": 7}]))
     assert is_unchanged(review(workload(), yurt_app_set(minReadySeconds=9), rule))
 
@@ -93,13 +93,13 @@ def test_a_delete_is_admitted() -> None:
     assert is_unchanged(review(None, yurt_app_set(), NEW_IMAGE, operation="DELETE", old=workload()))
 
 
-def test_a_workload_being_deleted_is_not_touched() -> None:
+def test_a_workload_being_deleted_is_not_rendered() -> None:
     document = workload()
     document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert is_unchanged(review(document, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=workload()))
 
 
-def test_a_dry_run_is_answered_like_any_other() -> None:
+def test_a_dry_run_is_answered_like_other_reviews() -> None:
     objects = yurt_app_set(), NEW_IMAGE
     assert review(workload(), *objects, dryRun=True).patch == review(workload(), *objects).patch != ()
 
@@ -163,7 +163,7 @@ def test_a_patch_that_does_not_fit_denies_a_create_and_names_entry_operation_and
     )
 
 
-def test_a_patch_that_does_not_fit_denies_an_update_of_what_runs() -> None:
+def test_a_patch_that_does_not_fit_denies_an_update_of_the_spec() -> None:
     changed = workload(template={"metadata": {}, "spec": {"containers": [container(image="other")]}})
     assert not review(changed, yurt_app_set(), BROKEN, operation="UPDATE", old=workload()).allowed
 
@@ -193,7 +193,7 @@ def in_cluster(document: dict[str, Any], cluster: str) -> dict[str, Any]:
     return made
 
 
-def test_the_cluster_annotation_selects_whose_subjects_and_overriders_are_used() -> None:
+def test_the_cluster_annotation_selects_subjects_and_overriders() -> None:
     objects = [
         document
         for cluster, replicas in (("ws1", 11), ("ws2", 12))

@@ -115,7 +115,7 @@ def workload_of(subject: Any, *, is_full: bool) -> Any:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(world=WORLDS, place=st.data(), value=st.sampled_from(VALUES))
-def test_a_value_of_another_type_is_answered_wherever_it_is(world: Any, place: Any, value: Any) -> None:
+def test_a_value_of_another_type_at_any_path_is_answered(world: Any, place: Any, value: Any) -> None:
     rule, subject = world
     mine = workload_of(subject, is_full=place.draw(st.booleans()))
     right = (mine, subject, rule)
@@ -166,7 +166,7 @@ def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(se
 
 @pytest.mark.parametrize("value", [[{"a": 1}], "a" * 254])
 @pytest.mark.parametrize("member", ["name", "generateName", "namespace"])
-def test_a_name_that_is_no_name_is_refused(member: str, value: Any) -> None:
+def test_an_invalid_name_is_refused(member: str, value: Any) -> None:
     old = EXAMPLE_SUBJECTS[0]
     new = {**old, "metadata": {**old["metadata"], member: value}}
     asked = of_openyurt(new, old, old)

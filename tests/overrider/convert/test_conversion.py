@@ -307,7 +307,7 @@ def test_a_replaced_object_loses_its_other_members() -> None:
     assert report(made) == [("note", "unset", "entries[0].patches[0]", ("hangzhou", "beijing"), "")]
 
 
-def test_an_insertion_in_the_middle_leaves_nothing_in_its_neighbours() -> None:
+def test_an_insertion_in_the_middle_does_not_change_its_neighbours() -> None:
     subject = app_set(template=pod_template(containers=[container("a", args=["x"]), container("b")]))
     made = converted(subject, overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0", container("new"))])))
     (tweak,) = tweaks_of(made)

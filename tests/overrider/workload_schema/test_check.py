@@ -190,7 +190,7 @@ def test_counts_are_not_negative() -> None:
         lambda at: at.app["livenessProbe"]["httpGet"]["httpHeaders"].append({"name": "X-Empty"}),
     ],
 )
-def test_what_kube_apiserver_takes_is_no_finding(edit: Any) -> None:
+def test_values_that_kube_apiserver_accepts_are_no_finding(edit: Any) -> None:
     assert findings(edit) == []
 
 

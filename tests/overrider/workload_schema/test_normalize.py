@@ -49,11 +49,11 @@ def test_a_document_in_stored_form_is_returned_as_it_is(make: Any) -> None:
         ({"tty": 0, "args": "x", "stdin": "", "resources": {"limits": {"cpu": "x", "memory": True}}},) * 2,
     ],
 )  # fmt: skip
-def test_containers_are_stored_without_what_go_omits(given: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_containers_are_stored_without_members_that_go_omits(given: dict[str, Any], expected: dict[str, Any]) -> None:
     assert stored(workload(**given)) == workload(**expected)
 
 
-def test_pod_specs_are_stored_without_what_go_omits() -> None:
+def test_pod_specs_are_stored_without_members_that_go_omits() -> None:
     pod = {
         "hostNetwork": False,
         "hostUsers": False,
