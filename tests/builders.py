@@ -188,7 +188,7 @@ def rendered(document: Any, *objects: dict[str, Any], **fields: Any) -> dict[str
     answer = review(document, *objects, **fields)
     assert answer.allowed, answer.message
     result: dict[str, Any] = apply(document, answer.patch)
-    # What an apiserver makes of it must be the same as what RFC 6902 makes of it.
+    # An apiserver must apply the patch with the same result as RFC 6902.
     assert apply(document, answer.patch, dialect="kubernetes") == result
     return result
 

@@ -296,7 +296,7 @@ def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: p
 def slices_of(
     rule: dict[str, Any], *objects: dict[str, Any], meanwhile: Callable[[Store], None]
 ) -> tuple[Response, int]:
-    """The verdict of a check of which the store changes once it has been read, and the number of slices."""
+    """Return the answer and the number of slices of a check, if the store changes after it was read."""
     store = store_of(*objects)
     work, slices = validate_overrider_in_slices(request(rule), store=store), 1
     while True:

@@ -1,4 +1,4 @@
-"""Finding OpenYurt's own renderer, and a definition that drops members of overriders."""
+"""OpenYurt's own renderer and a definition that drops members of overriders are found."""
 
 import copy
 import logging
@@ -22,7 +22,7 @@ NAME = "yurt-manager-mutating-webhook-configuration"
 
 
 def render_webhook(**fields: Any) -> dict[str, Any]:
-    """As OpenYurt 1.4.4 registers it."""
+    """Return the webhook that OpenYurt 1.4.4 registers."""
     service = {"namespace": "kube-system", "name": "yurt-manager-webhook-service", "path": "/mutate-apps-v1-deployment"}
     rule = {
         "apiGroups": ["apps"],
@@ -69,11 +69,11 @@ def test_the_renderer_is_found_under_another_name_and_outside_the_cluster() -> N
 @pytest.mark.parametrize(
     "other",
     [
-        # Switched off, OpenYurt leaves its other webhooks in the configuration.
+        # After the renderer is disabled, OpenYurt keeps its other webhooks in the configuration.
         configuration(render_webhook(rules=[])),
         configuration(render_webhook(rules=[{"apiGroups": ["apps"], "resources": ["daemonsets"]}])),
         configuration(render_webhook(clientConfig={"service": {"name": "istiod", "path": "/inject"}})),
-        # Somebody else's webhook on Deployments: controller-runtime gives it the same path.
+        # A webhook of another vendor on Deployments: controller-runtime gives it the same path.
         configuration(
             render_webhook(clientConfig={"service": {"name": "policy", "path": "/mutate-apps-v1-deployment"}}),
             name="policy",
@@ -96,7 +96,7 @@ OURS = custom_resource_definition(RESOURCES[0])
 
 
 def upstream() -> dict[str, Any]:
-    """A definition as OpenYurt 1.4 installs one: it knows fewer items than ours, and no status."""
+    """Return the definition of OpenYurt 1.4, with fewer items than fleethook's and without status."""
     made = copy.deepcopy(OURS)
     (version,) = made["spec"]["versions"]
     del version["subresources"]

@@ -1,4 +1,4 @@
-"""Plans: shared by the pools of a subject, kept while their inputs say the same, dropped when there is no room."""
+"""Plans are shared by the pools of a subject, kept until an input changes, and evicted when the cache is full."""
 
 import copy
 import gc
@@ -362,7 +362,7 @@ def test_the_size_of_the_plans_is_near_the_memory_that_they_take() -> None:
         taken = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    # Here all subjects share one overrider, whose parts are counted for each.
+    # All subjects share one overrider here, and the cache counts its parts for each subject.
     assert 0.8 < cache.size / taken < 1.4, cache.size / taken
 
 

@@ -1,4 +1,4 @@
-"""Filling a pool's own values into a plan's marks."""
+"""The marks of a plan are replaced by the values of a pool."""
 
 from typing import Any, NamedTuple
 

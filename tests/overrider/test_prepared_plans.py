@@ -1,4 +1,4 @@
-"""Plans that the controller compiles in slices, before a review asks for them."""
+"""The controller compiles plans in slices before a review requests them."""
 
 from typing import Any
 

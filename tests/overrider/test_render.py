@@ -7,7 +7,6 @@ import pytest
 
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from tests.builders import (
-    API,
     NEW_IMAGE,
     container,
     entry,
@@ -201,7 +200,3 @@ def test_the_hash_changes_only_with_the_rendered_workload() -> None:
     assert digest(yurt_app_set(), in_two) == base
     assert digest(yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:3")]))) != base
     assert digest(yurt_app_set(minReadySeconds=1), NEW_IMAGE) != base
-
-
-def test_the_builders_use_the_served_api_version() -> None:
-    assert API == "apps.openyurt.io/v1alpha1"

@@ -1,4 +1,4 @@
-"""Looks at a subject with thousands of node pools: they pause, so that reviews are answered in between."""
+"""The state and the status of a subject with thousands of node pools are built in slices, with pauses for reviews."""
 
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -20,7 +20,7 @@ COUNT = 2_000
 
 
 def run(work: Sliced[Any]) -> tuple[Any, int]:
-    """Return the result of sliced work, and how often it paused."""
+    """Return the result of sliced work and the number of its pauses."""
     pauses = 0
     while True:
         try:

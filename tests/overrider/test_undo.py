@@ -1,4 +1,4 @@
-"""What other people and other webhooks add to a workload survives an overrider, and its end."""
+"""Members that other writers add to a workload survive an overrider and its deletion."""
 
 import copy
 from typing import Any
@@ -58,7 +58,7 @@ def plan_of(subject: Any, rule: Any) -> Plan:
     return plan
 
 
-def without_ours(document: dict[str, Any]) -> dict[str, Any]:
+def remove_own_annotations(document: dict[str, Any]) -> dict[str, Any]:
     made = copy.deepcopy(document)
     for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
         made["metadata"]["annotations"].pop(name, None)
@@ -80,15 +80,15 @@ def test_foreign_members_survive_an_overrider_and_its_deletion(subject: Any, rul
     again = rendered(first, subject, rule, operation="UPDATE", old=first)
     assert identical(again, first)
     back = rendered(first, subject, operation="UPDATE", old=first)
-    # A container that the overrider removes takes what others added to it along, until it is back.
+    # If the overrider removes a container, the additions of other writers to it are lost, also after it is restored.
     if {part[0] for part in foreign_parts(first)} == {part[0] for part in foreign_parts(before)}:
         back["spec"]["replicas"] = before["spec"]["replicas"]
         assert_same_workload(back, before)
 
 
 def assert_same_workload(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    """The same, but for the place among foreign elements of an element that was removed meanwhile."""
-    assert without_order(found) == without_order(expected)
+    """Assert equality, apart from the position of restored elements among foreign ones."""
+    assert index_by_name(found) == index_by_name(expected)
     assert foreign_parts(found) == foreign_parts(expected)
 
 
@@ -146,19 +146,19 @@ def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: An
     if {part[0] for part in foreign_parts(once)} == {part[0] for part in foreign_parts(before)}:
         for document in (edited, fresh):
             document["spec"].pop("replicas", None)
-        assert without_order(without_ours(edited)) == without_order(without_ours(fresh))
+        assert index_by_name(remove_own_annotations(edited)) == index_by_name(remove_own_annotations(fresh))
 
 
-def without_order(value: Any) -> Any:
-    """The same with lists of named elements by name: where the second overrider puts an element may be elsewhere."""
+def index_by_name(value: Any) -> Any:
+    """Index lists of named elements by name, because the second overrider may add an element at another position."""
     if isinstance(value, dict):
-        return {name: without_order(inner) for name, inner in value.items()}
+        return {name: index_by_name(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return sorted((without_order(inner) for inner in value), key=str)
+        return sorted((index_by_name(inner) for inner in value), key=str)
     return value
 
 
-# The same by example.
+# Examples of these properties.
 
 ISTIO = container("istio-proxy", "istio:1")
 NGINX = pod_template(containers=[container("nginx", "nginx:1")])
@@ -218,8 +218,8 @@ def test_a_replaced_value_is_restored() -> None:
 def test_a_member_that_an_edited_overrider_no_longer_adds_is_removed() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     side = container("side", "side:1", workingDir="/w", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
-    first = rendered(living, subject, adding(side), operation="UPDATE", old=living)
-    edited = adding(container("side", "side:1", env=[{"name": "B", "value": "2"}]))
+    first = rendered(living, subject, make_adding_rule(side), operation="UPDATE", old=living)
+    edited = make_adding_rule(container("side", "side:1", env=[{"name": "B", "value": "2"}]))
     second = rendered(first, subject, edited, operation="UPDATE", old=first)
     (found,) = [one for one in pod_spec(second)["containers"] if one["name"] == "side"]
     assert found == container("side", "side:1", env=[{"name": "B", "value": "2"}])
@@ -228,7 +228,7 @@ def test_a_member_that_an_edited_overrider_no_longer_adds_is_removed() -> None:
 
 def test_undo_removes_an_added_container_with_its_edited_values() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
-    rule = adding(container("side", "side:1"))
+    rule = make_adding_rule(container("side", "side:1"))
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
     changed = copy.deepcopy(first)
     next(one for one in pod_spec(changed)["containers"] if one["name"] == "side")["image"] = "theirs:1"
@@ -237,7 +237,7 @@ def test_undo_removes_an_added_container_with_its_edited_values() -> None:
     assert rendered(again, subject, operation="UPDATE", old=again) == living
 
 
-def adding(made: dict[str, Any]) -> dict[str, Any]:
+def make_adding_rule(made: dict[str, Any]) -> dict[str, Any]:
     return overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", made)]))
 
 
