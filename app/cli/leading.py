@@ -176,7 +176,7 @@ def _controller(
         registered=registered,
         slices=app.slices,
         reading=reading,
-        openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
+        openyurt_conflict=(lambda: "") if app.conflicts is None else app.conflicts.describe,
     )
 
 
