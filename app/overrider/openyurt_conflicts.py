@@ -88,9 +88,9 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
     versions = [one for one in _objects(spec.get("versions")) if one.get("name") == VERSION]
     if not versions:
         return ()
-    (ours,) = custom_resource_definition(_DEFINED)["spec"]["versions"]
+    (own,) = custom_resource_definition(_DEFINED)["spec"]["versions"]
     schema = as_object(as_object(versions[0].get("schema")).get("openAPIV3Schema"))
-    dropped = list(_find_missing(ours["schema"]["openAPIV3Schema"], schema, ""))
+    dropped = list(_find_missing(own["schema"]["openAPIV3Schema"], schema, ""))
     if "status" not in dropped and "status" not in as_object(versions[0].get("subresources")):
         dropped.append("status")
     return tuple(dropped)

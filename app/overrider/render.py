@@ -231,8 +231,8 @@ def _compute_operations(
                 return operations
     if (problem := shape_problem(workload)) is not None:
         raise RenderError("entries", f"the workload is not valid: {problem}")
-    whole = plan.full if creating else plan.for_update
-    return diff(workload, render_with(whole, workload, memory=memory, creating=creating))
+    full_plan = plan.full if creating else plan.for_update
+    return diff(workload, render_with(full_plan, workload, memory=memory, creating=creating))
 
 
 def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:

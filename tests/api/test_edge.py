@@ -378,7 +378,7 @@ async def test_who_writes_an_overrider_is_told_what_openyurt_does_to_it(
     kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
     response = (await call(app, VALIDATE, review(RULE, kind=kind, dryRun=True))).json()["response"]
     assert response["allowed"], response
-    assert "yurtappoverriders.apps.openyurt.io drops entries[].items[]" in response["warnings"][-1]
+    assert "yurtappoverriders.apps.openyurt.io silently drops entries[].items[]" in response["warnings"][-1]
 
 
 async def test_an_answer_that_would_be_stale_is_none() -> None:
