@@ -82,11 +82,11 @@ def _is_unchanged(request: AdmissionRequest, overrider: JSONObject) -> bool:
         return False
     old = as_object(request.old_object)
     is_same_spec = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
-    is_same_object = _identity(old) == _identity(overrider)
+    is_same_object = _get_identity(old) == _get_identity(overrider)
     return bool(overrider["metadata"].get("deletionTimestamp")) or (is_same_spec and is_same_object)
 
 
-def _identity(overrider: JSON) -> tuple[JSON, JSON]:
+def _get_identity(overrider: JSON) -> tuple[JSON, JSON]:
     metadata = as_object(as_object(overrider).get("metadata"))
     return metadata.get("namespace"), metadata.get("name")
 
@@ -95,8 +95,8 @@ def _check_immutable_fields(request: AdmissionRequest, overrider: JSONObject) ->
     if request.operation != "UPDATE":
         return
     old = as_object(request.old_object)
-    name = _identity(old)[1]
-    if _identity(old) != _identity(overrider):
+    name = _get_identity(old)[1]
+    if _get_identity(old) != _get_identity(overrider):
         yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
     if _get_bound_subject(old) != _get_bound_subject(overrider):
         message = f"unable to modify subject after {name} is created: delete it and create another one"

@@ -22,13 +22,13 @@ _CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebho
 def bound_subjects(store: Store) -> set[SubjectName]:
     """Return the subjects that overriders are bound to, over all clusters."""
     overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
-    return {name for overrider in overriders if (name := _subject_name(overrider)) is not None}
+    return {name for overrider in overriders if (name := _get_subject_name(overrider)) is not None}
 
 
 def overrider_uids(store: Store) -> set[str]:
     """Return the uids of all overriders, over all clusters."""
     overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
-    return {_uid(overrider) for overrider in overriders if overrider is not None}
+    return {_get_uid(overrider) for overrider in overriders if overrider is not None}
 
 
 async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
@@ -38,7 +38,7 @@ async def announce_overrider(request: AdmissionRequest, response: Response, *, a
     subject = subject_of(request.object)
     if subject is not None:
         # kube-apiserver sets the uid of a new object before it calls webhooks.
-        uid = _uid(request.object) or request.uid
+        uid = _get_uid(request.object) or request.uid
         await announce(Announcement(SubjectName(request.namespace, *subject), uid))
 
 
@@ -51,7 +51,7 @@ def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], No
 
     def notify(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         is_overrider = key.group_kind == YURT_APP_OVERRIDER
-        if _is_own_configuration(key) or (is_overrider and _subject_name(before) != _subject_name(after)):
+        if _is_own_configuration(key) or (is_overrider and _get_subject_name(before) != _get_subject_name(after)):
             changed()
 
     return store.subscribe(notify)
@@ -81,11 +81,11 @@ def _is_own_configuration(key: ObjectKey) -> bool:
     return key.group_kind == _CONFIGURATION and key.name == CONFIGURATION_NAME
 
 
-def _uid(overrider: JSONObject) -> str:
+def _get_uid(overrider: JSONObject) -> str:
     return str(overrider["metadata"].get("uid") or "")
 
 
-def _subject_name(overrider: JSONObject | None) -> SubjectName | None:
+def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
     subject = None if overrider is None else subject_of(overrider)
     if overrider is None or subject is None:
         return None

@@ -51,10 +51,10 @@ def find_render_webhooks(configurations: Iterable[JSONObject]) -> tuple[RenderWe
         configurations: MutatingWebhookConfigurations of any shape.
     """
     found = [
-        RenderWebhook(_name(configuration), str(webhook.get("name") or ""))
+        RenderWebhook(_get_name(configuration), str(webhook.get("name") or ""))
         for configuration in configurations
-        for webhook in _objects(configuration.get("webhooks"))
-        if _renders(_name(configuration), webhook)
+        for webhook in _list_objects(configuration.get("webhooks"))
+        if _renders(_get_name(configuration), webhook)
     ]
     return tuple(sorted(found))
 
@@ -69,7 +69,7 @@ def _renders(configuration: str, webhook: JSONObject) -> bool:
         path.endswith(_RENDER_PATH)
         and not name.endswith(_OURS)
         and any(_VENDOR in text for text in vendors)
-        and any(_selects_deployments(rule) for rule in _objects(webhook.get("rules")))
+        and any(_selects_deployments(rule) for rule in _list_objects(webhook.get("rules")))
     )
 
 
@@ -85,7 +85,7 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
         definition: The installed CustomResourceDefinition.
     """
     spec = as_object(definition.get("spec"))
-    versions = [one for one in _objects(spec.get("versions")) if one.get("name") == VERSION]
+    versions = [one for one in _list_objects(spec.get("versions")) if one.get("name") == VERSION]
     if not versions:
         return ()
     (own,) = custom_resource_definition(_DEFINED)["spec"]["versions"]
@@ -177,9 +177,9 @@ def describe_dropped_members(dropped: tuple[str, ...]) -> str:
     )
 
 
-def _name(document: JSONObject) -> str:
+def _get_name(document: JSONObject) -> str:
     return str(as_object(document.get("metadata")).get("name") or "")
 
 
-def _objects(value: JSON) -> list[JSONObject]:
+def _list_objects(value: JSON) -> list[JSONObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

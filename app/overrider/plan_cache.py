@@ -93,7 +93,7 @@ class SubjectPlans:
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
         self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
-        self._has_mark: Final = has_mark((_identity(subject), subject.get("spec"), entries))
+        self._has_mark: Final = has_mark((_get_identity(subject), subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
         self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
@@ -127,7 +127,7 @@ class SubjectPlans:
         outcome = self._compile(kind, pool, node_pool)
         if isinstance(outcome, PoolPlan):
             outcome.shared.pools += 1
-        self.size += _size_of(outcome)
+        self.size += _measure(outcome)
         self._pools[kind, pool] = (node_pool, outcome)
         return _unwrap(outcome)
 
@@ -144,7 +144,7 @@ class SubjectPlans:
     def _drop(self, kind: str, pool: str) -> None:
         """Drop a pool, and its plan if no other pool shares it."""
         _, outcome = self._pools.pop((kind, pool))
-        self.size -= _size_of(outcome)
+        self.size -= _measure(outcome)
         if isinstance(outcome, PoolPlan):
             shared = outcome.shared
             shared.pools -= 1
@@ -398,17 +398,17 @@ def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
     """Return whether two versions of a subject, overrider or NodePool are equal, apart from status."""
     if known is now:
         return True
-    if known is None or now is None or _identity(known) != _identity(now):
+    if known is None or now is None or _get_identity(known) != _get_identity(now):
         return False
     return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NOT_INPUT)
 
 
-def _identity(document: JSONObject) -> tuple[JSON, ...]:
+def _get_identity(document: JSONObject) -> tuple[JSON, ...]:
     metadata = document["metadata"]
     return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
 
 
-def _size_of(outcome: Outcome) -> int:
+def _measure(outcome: Outcome) -> int:
     return outcome.size if isinstance(outcome, PoolPlan) else _ERROR_BYTES
 
 

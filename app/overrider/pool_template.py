@@ -58,7 +58,7 @@ def without_reserved(values: JSON) -> JSONObject:
 
 def members_of(value: JSON) -> Mapping[str, JSON]:
     """Return an object without null members; an empty object for a value of another type."""
-    return as_object(_without_nulls(value))
+    return as_object(_remove_nulls(value))
 
 
 def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:
@@ -91,18 +91,18 @@ def without_create_only(named: JSONObject) -> JSONObject:
     return {"metadata": named["metadata"], "spec": spec}
 
 
-def _without_nulls(value: JSON) -> JSON:
+def _remove_nulls(value: JSON) -> JSON:
     """Return ``value`` without null members, which mean the same as absent ones in the Kubernetes API.
 
     Values without nulls are returned as they are, so that plans share them with the subject in the store.
     """
     made: JSON
     if isinstance(value, dict):
-        made = {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        made = {name: _remove_nulls(inner) for name, inner in value.items() if inner is not None}
         same = len(made) == len(value) and all(made[name] is inner for name, inner in value.items())
         return value if same else made
     if isinstance(value, list):
-        made = [_without_nulls(inner) for inner in value]
+        made = [_remove_nulls(inner) for inner in value]
         return value if all(map(_is, made, value)) else made
     return value
 

@@ -112,7 +112,7 @@ def select_plan(
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
     except RenderError as error:
-        raise _name_error(error, overrider, namespace=namespace, pool=pool) from error
+        raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
     return SelectedPlan(plan, overriders, pool) if plan.applies or memory is not None else None
 
 
@@ -125,7 +125,7 @@ def render_selected(
     try:
         operations = _compute_operations(plan, workload, memory=memory, creating=target.creating)
     except RenderError as error:
-        raise _name_error(error, overrider, namespace=target.namespace, pool=pool) from error
+        raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
     return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name)
 
@@ -162,11 +162,11 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
         RenderError: An entry adds a container whose name another webhook or person has taken.
     """
     variant = plan.create if creating else plan.update
-    undo = _allowed_undo(memory)
+    undo = _filter_undo(memory)
     kept, beyond = split_undo(undo, plan.undo, WORKLOAD)
     added, gone = split_undo(beyond, variant.named, WORKLOAD)
     claimed = "replicas" in as_object(gone.get("spec"))
-    stripped = retract(workload, _without_replicas(gone), WORKLOAD) if gone else workload
+    stripped = retract(workload, _remove_replicas(gone), WORKLOAD) if gone else workload
     bare = _lay_template(stripped, plan, variant)
     if claimed and not creating:
         bare = _restore_replicas(bare, plan)
@@ -184,13 +184,13 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     brought = {} if creating else undo_of(stripped, rendered, named=EVERYTHING, schema=WORKLOAD)
     made: JSONObject = {}
     for part in (added, brought, plan.undo, before, since):
-        made = merge_undos(made, _without_replicas(part), WORKLOAD)
+        made = merge_undos(made, _remove_replicas(part), WORKLOAD)
     if "replicas" in as_object(plan.undo.get("spec")):
         made = {**made, "spec": {**made.get("spec", {}), "replicas": None}}
     return _set_memory(rendered, Memory(plan.digest, as_annotation(made)))
 
 
-def _allowed_undo(memory: Memory | None) -> JSONObject:
+def _filter_undo(memory: Memory | None) -> JSONObject:
     """Return the undo of an annotation without the members that no render writes."""
     undo = {} if memory is None else memory.undo
     spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
@@ -257,14 +257,14 @@ def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
     return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
 
 
-def _without_replicas(undo: JSONObject) -> JSONObject:
+def _remove_replicas(undo: JSONObject) -> JSONObject:
     """Return ``undo`` without the replica count, which always reverts to the template's."""
     if "replicas" not in as_object(undo.get("spec")):
         return undo
     return {**undo, "spec": {name: step for name, step in undo["spec"].items() if name != "replicas"}}
 
 
-def _name_error(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
+def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
     name = overrider["metadata"]["name"] if overrider else "(none)"
     return RenderError(
         f"YurtAppOverrider {namespace}/{name} cannot be rendered for node pool {pool}: {error.field}", error.reason

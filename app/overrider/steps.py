@@ -101,21 +101,21 @@ def _read_list(entry: Mapping[str, JSON], member: str, field: str) -> list[JSON]
 
 def _compile_entry(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:
     for number, item in enumerate(_read_list(entry, "items", field)):
-        effect = item_effect(as_object(_with_pool(item, pool)))
+        effect = item_effect(as_object(_fill_pool(item, pool)))
         if effect is not None:
             path = REPLICAS if "replicas" in item else ""
             yield Step(f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path)
     for number, patch in enumerate(_read_list(entry, "patches", field)):
-        yield _compile_patch(f"{field}.patches[{number}]", as_object(_with_pool(patch, pool)))
+        yield _compile_patch(f"{field}.patches[{number}]", as_object(_fill_pool(patch, pool)))
 
 
-def _with_pool(value: JSON, pool: str) -> JSON:
+def _fill_pool(value: JSON, pool: str) -> JSON:
     if isinstance(value, str):
         return value.replace(NODEPOOL_TOKEN, pool)
     if isinstance(value, dict):
-        return {_with_pool(name, pool): _with_pool(inner, pool) for name, inner in value.items()}
+        return {_fill_pool(name, pool): _fill_pool(inner, pool) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_with_pool(inner, pool) for inner in value]
+        return [_fill_pool(inner, pool) for inner in value]
     return value
 
 

@@ -57,7 +57,7 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
     if is_unchanged or not is_known_version or not isinstance(document.get("spec"), dict):
         return admission.allowed()
     yield Slice.READS_STORE
-    key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _name(document))
+    key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _get_name(document))
     bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
     if not bound:
         return admission.allowed()
@@ -78,8 +78,8 @@ def _compare_edit(
     edited, stored = _read_subject(key, document, node_pools), _read_subject(key, old, node_pools)
     found = yield from _find_misfits(overrider, edited)
     misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
-    before = {_identity(one) for one in misfits_before}
-    caused = [one for one in found if _identity(one) not in before]
+    before = {_get_identity(one) for one in misfits_before}
+    caused = [one for one in found if _get_identity(one) not in before]
     if policy == "refuse" and any(one.level == "error" for one in caused):
         texts = [_describe(overrider, one) for one in caused if one.level == "error"][:_MAX_FINDINGS]
         causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
@@ -109,7 +109,7 @@ def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | Non
     return (yield from check_fit(overrider, *fit, known=known))
 
 
-def _identity(finding: Finding) -> tuple[str, str, str]:
+def _get_identity(finding: Finding) -> tuple[str, str, str]:
     """Return the parts of a finding that do not name node pools."""
     return finding.code, finding.field, _POOLS.sub("", finding.message)
 
@@ -119,6 +119,6 @@ def _describe(overrider: JSONObject, finding: Finding) -> str:
     return f"YurtAppOverrider {metadata.get('namespace') or 'default'}/{metadata['name']}: {finding.text}"
 
 
-def _name(document: JSONObject) -> str:
+def _get_name(document: JSONObject) -> str:
     metadata = document["metadata"]
     return str(metadata.get("name") or metadata.get("generateName") or "")

@@ -137,8 +137,8 @@ def _build_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: 
     return PoolTemplate(
         named=named,
         named_on_update=without_create_only(named),
-        expressions=_objects(term.get("matchExpressions")),
-        tolerations=_objects(config.get("tolerations")),
+        expressions=_list_objects(term.get("matchExpressions")),
+        tolerations=_list_objects(config.get("tolerations")),
         dropped_affinity=None,
         pool_patch=patch if isinstance(patch, dict) else None,
     )
@@ -162,7 +162,7 @@ def _build_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, p
         if not pod_spec["affinity"]:
             del pod_spec["affinity"]
     named["spec"]["template"] = {**named["spec"]["template"], "spec": pod_spec}
-    taints = _objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
+    taints = _list_objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
     return PoolTemplate(
         named=named,
         named_on_update=without_create_only(named),
@@ -179,7 +179,7 @@ def tolerate(taint: JSONObject) -> JSONObject:
     return {**toleration, "effect": taint["effect"]} if taint.get("effect") else toleration
 
 
-def _objects(value: JSON) -> tuple[JSONObject, ...]:
+def _list_objects(value: JSON) -> tuple[JSONObject, ...]:
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
@@ -242,32 +242,32 @@ def _add_affinity(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
     wanted = _merge_required(required, template)
     if wanted == required:
         return pod_spec
-    node_affinity = _with_member(node_affinity, REQUIRED, wanted)
-    affinity = _with_member(affinity, "nodeAffinity", node_affinity or None)
-    return _with_member(pod_spec, "affinity", affinity or None)
+    node_affinity = _set_member(node_affinity, REQUIRED, wanted)
+    affinity = _set_member(affinity, "nodeAffinity", node_affinity or None)
+    return _set_member(pod_spec, "affinity", affinity or None)
 
 
 def _merge_required(required: JSON, template: PoolTemplate) -> JSON:
     if template.dropped_affinity is not None and required == template.dropped_affinity:
         return None
-    terms = _objects(as_object(required).get("nodeSelectorTerms"))
+    terms = _list_objects(as_object(required).get("nodeSelectorTerms"))
     terms = tuple(term for term in terms if term.get("matchExpressions") or term.get("matchFields"))
     if template.expressions:
-        terms = tuple(_with_expressions(term, template.expressions) for term in terms or ({},))
-    return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _term_list(terms)
+        terms = tuple(_add_expressions(term, template.expressions) for term in terms or ({},))
+    return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _wrap_terms(terms)
 
 
-def _term_list(terms: tuple[JSONObject, ...]) -> JSON:
+def _wrap_terms(terms: tuple[JSONObject, ...]) -> JSON:
     return {"nodeSelectorTerms": list(terms)} if terms else None
 
 
-def _with_expressions(term: JSONObject, expressions: tuple[JSONObject, ...]) -> JSONObject:
+def _add_expressions(term: JSONObject, expressions: tuple[JSONObject, ...]) -> JSONObject:
     present = term.get("matchExpressions") or []
     missing = [expression for expression in expressions if expression not in present]
     return {**term, "matchExpressions": [*present, *missing]} if missing else term
 
 
-def _with_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
+def _set_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
     if value is None:
         return {member: inner for member, inner in target.items() if member != name}
     return {**target, name: value}

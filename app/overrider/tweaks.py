@@ -40,7 +40,7 @@ def apply_tweaks(
     tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
     for _, tweak in tweaks:
         workload = _set_replicas(workload, tweak.get("replicas"))
-        for image in _objects(tweak.get("containerImages")):
+        for image in _list_objects(tweak.get("containerImages")):
             workload = _set_image(workload, image)
     fields, operations = _list_operations(tweaks, pool)
     return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
@@ -74,7 +74,7 @@ def _list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tup
     """Return the operations of all patches, and the field path of each."""
     fields, operations = [], []
     for number, tweak in tweaks:
-        for position, patch in enumerate(_objects(tweak.get("patches"))):
+        for position, patch in enumerate(_list_objects(tweak.get("patches"))):
             fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
             value = _fill_pool(patch.get("value"), pool)
             operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
@@ -108,5 +108,5 @@ def _apply_patches(
         raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
 
 
-def _objects(value: JSON) -> list[JSONObject]:
+def _list_objects(value: JSON) -> list[JSONObject]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -125,16 +125,16 @@ def _undo_elements(
         elif known is not element and (
             step := undo_of(known, element, named=template.get(identity, absent), schema=schema)
         ):
-            undo.append({**_identifying(element, schema), **step})
+            undo.append({**_select_identifying(element, schema), **step})
     return undo
 
 
-def _identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
+def _select_identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
     return {member: element[member] for member, _ in schema.identity if member in element}
 
 
 def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
-    identifying = _identifying(element, schema)
+    identifying = _select_identifying(element, schema)
     members = {
         name: _undo_added(value, schema.fields.get(name, _NO_SCHEMA))
         for name, value in element.items()
@@ -192,7 +192,7 @@ def _retract_elements(present: list[JSON], undo: list[JSON], schema: MergeSchema
         if step is None:
             kept.append(element)
         elif step.get(_DIRECTIVE) != "delete":
-            inner = {name: part for name, part in step.items() if name not in _identifying(step, schema)}
+            inner = {name: part for name, part in step.items() if name not in _select_identifying(step, schema)}
             kept.append(retract(element, inner, schema))
     same = len(kept) == len(present) and all(left is right for left, right in zip(kept, present, strict=True))
     return present if same else kept
@@ -259,7 +259,7 @@ def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -
             within.append(step)
         else:
             # An element that still exists keeps its directive. Members that no longer exist are undone.
-            identifying = _identifying(step, schema)
+            identifying = _select_identifying(step, schema)
             directive = {name: step[name] for name in (_DIRECTIVE,) if name in step}
             parts = {name: part for name, part in step.items() if name not in {*identifying, *directive}}
             kept, gone = split_undo(parts, place, schema)
@@ -313,13 +313,13 @@ def outside_added(undo: JSONObject, memory: JSONObject, schema: MergeSchema) -> 
         if isinstance(step, dict) and isinstance(known, dict):
             kept = outside_added(step, known, child)
         elif isinstance(step, list) and isinstance(known, list) and child.identity:
-            kept = _outside_added_elements(step, known, child)
+            kept = _filter_element_undos(step, known, child)
         if kept or kept is step:
             made[name] = kept
     return made
 
 
-def _outside_added_elements(undo: list[JSON], memory: list[JSON], schema: MergeSchema) -> list[JSON]:
+def _filter_element_undos(undo: list[JSON], memory: list[JSON], schema: MergeSchema) -> list[JSON]:
     known = {identify(step, schema): step for step in memory if isinstance(step, dict)}
     made: list[JSON] = []
     for step in undo:
@@ -327,7 +327,7 @@ def _outside_added_elements(undo: list[JSON], memory: list[JSON], schema: MergeS
         if former is None or _DIRECTIVE in step:
             made.append(step)
         elif _DIRECTIVE not in former:
-            identifying = _identifying(step, schema)
+            identifying = _select_identifying(step, schema)
             inner = {name: part for name, part in step.items() if name not in identifying}
             if kept := outside_added(inner, former, schema):
                 made.append({**identifying, **kept})

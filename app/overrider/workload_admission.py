@@ -154,8 +154,8 @@ def _keeps_spec(request: AdmissionRequest, workload: JSONObject) -> bool:
     if request.operation != "UPDATE":
         return False
     before = as_object(as_object(request.old_object).get("spec"))
-    return _but_replicas(before) == _but_replicas(workload["spec"])
+    return _remove_replicas(before) == _remove_replicas(workload["spec"])
 
 
-def _but_replicas(spec: Mapping[str, JSON]) -> JSONObject:
+def _remove_replicas(spec: Mapping[str, JSON]) -> JSONObject:
     return {name: value for name, value in spec.items() if name != "replicas"}

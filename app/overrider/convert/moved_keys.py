@@ -28,7 +28,7 @@ def move_removed_keys(
         # A template has its members at the same paths as a workload.
         tokens = parse_pointer(remark.path)
         if remark.code == "lost" and remark.before is None and _is_member(template, tokens, remark.after):
-            template = _without(template, tokens)
+            template = _remove_member(template, tokens)
             text = f"{remark.path} moves from the template to tweaks, so that patches can remove it"
             moved.append(Remark("note", "moved", remark.key, remark.field, text, remark.pools))
     if not moved:
@@ -47,11 +47,11 @@ def _is_member(document: JSON, tokens: Sequence[str], value: JSON) -> bool:
     return bool(tokens) and value is not None and bool(identical(document, value))
 
 
-def _without(document: JSON, tokens: Sequence[str]) -> JSON:
+def _remove_member(document: JSON, tokens: Sequence[str]) -> JSON:
     """Return a document without a member, and without objects that become empty."""
     token, rest = tokens[0], tokens[1:]
     if isinstance(document, list):
-        return [_without(one, rest) if str(number) == token else one for number, one in enumerate(document)]
+        return [_remove_member(one, rest) if str(number) == token else one for number, one in enumerate(document)]
     others = {name: value for name, value in document.items() if name != token}
-    inner = _without(document[token], rest) if rest else None
+    inner = _remove_member(document[token], rest) if rest else None
     return {name: inner if name == token else value for name, value in document.items()} if inner else others

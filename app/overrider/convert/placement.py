@@ -30,10 +30,10 @@ def as_v1beta1(workload: JSONObject, base: JSONObject, *, pool: str, shown: str 
         "annotations": {**kept, REF_NODEPOOL_ANNOTATION: shown or pool},
         "ownerReferences": base_metadata["ownerReferences"],
     }
-    return _with_pod_spec({**workload, "metadata": made}, pool, shown or pool)
+    return _convert_pod_spec({**workload, "metadata": made}, pool, shown or pool)
 
 
-def _with_pod_spec(workload: JSONObject, pool: str, shown: str) -> JSONObject:
+def _convert_pod_spec(workload: JSONObject, pool: str, shown: str) -> JSONObject:
     spec = as_object(workload.get("spec"))
     template = as_object(spec.get("template"))
     pod_spec = template.get("spec")
@@ -48,70 +48,72 @@ def place_by_selector(pod_spec: JSONObject, pool: str, shown: str) -> JSONObject
     affinity = as_object(pod_spec.get("affinity"))
     node_affinity = as_object(affinity.get("nodeAffinity"))
     required = node_affinity.get(REQUIRED)
-    wanted = _without_pool(required, pool)
+    wanted = _remove_pool(required, pool)
     placed = {**pod_spec, "nodeSelector": selector}
     if wanted is required:
         return placed
-    node_affinity = _with_member(node_affinity, REQUIRED, wanted)
-    affinity = _with_member(affinity, "nodeAffinity", node_affinity)
-    return _with_member(placed, "affinity", affinity)
+    node_affinity = _set_member(node_affinity, REQUIRED, wanted)
+    affinity = _set_member(affinity, "nodeAffinity", node_affinity)
+    return _set_member(placed, "affinity", affinity)
 
 
-def _without_pool(required: JSON, pool: str) -> JSON:
+def _remove_pool(required: JSON, pool: str) -> JSON:
     """Return required node affinity without the node pool.
 
     Terms are alternatives. If a term has no other expression, it allows any node of the pool, and the result is None.
     """
     terms = as_object(required).get("nodeSelectorTerms")
-    if not isinstance(terms, list) or not any(_names_pool(term, pool) for term in terms):
+    if not isinstance(terms, list) or not any(_has_pool_expression(term, pool) for term in terms):
         return required
-    left = [_term_without_pool(term, pool) for term in terms]
+    left = [_remove_pool_from_term(term, pool) for term in terms]
     return {**as_object(required), "nodeSelectorTerms": left} if all(left) else None
 
 
-def _term_without_pool(term: JSON, pool: str) -> JSON:
-    if not _names_pool(term, pool):
+def _remove_pool_from_term(term: JSON, pool: str) -> JSON:
+    if not _has_pool_expression(term, pool):
         return term
-    expressions = [one for one in term["matchExpressions"] if one != _expression(pool)]
-    return _with_member(term, "matchExpressions", expressions)
+    expressions = [one for one in term["matchExpressions"] if one != _make_expression(pool)]
+    return _set_member(term, "matchExpressions", expressions)
 
 
-def _names_pool(term: JSON, pool: str) -> bool:
-    return _expression(pool) in (as_object(term).get("matchExpressions") or ())
+def _has_pool_expression(term: JSON, pool: str) -> bool:
+    return _make_expression(pool) in (as_object(term).get("matchExpressions") or ())
 
 
-def _expression(pool: str) -> JSONObject:
+def _make_expression(pool: str) -> JSONObject:
     return {"key": NODE_LABEL_NODEPOOL, "operator": "In", "values": [pool]}
 
 
-def _with_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
+def _set_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
     """Return an object with a member set, or without it if the value is empty."""
     return {**target, name: value} if value else {member: inner for member, inner in target.items() if member != name}
 
 
 def is_confined(workload: JSONObject, pool: str) -> bool:
     """Return whether a workload of v1alpha1 runs only on the nodes of its pool."""
-    pod_spec = _pod_spec_of(workload)
+    pod_spec = _get_pod_spec(workload)
     if as_object(pod_spec.get("nodeSelector")).get(NODE_LABEL_NODEPOOL) == pool:
         return True
-    terms = _terms_of(pod_spec)
-    return bool(terms) and all(_names_pool(term, pool) for term in terms)
+    terms = _get_terms(pod_spec)
+    return bool(terms) and all(_has_pool_expression(term, pool) for term in terms)
 
 
 def names_other_pool(workload: JSONObject, pool: str) -> bool:
     """Return whether a workload of v1alpha1 uses the label of node pools to select nodes of other pools."""
-    pod_spec = _pod_spec_of(workload)
+    pod_spec = _get_pod_spec(workload)
     if as_object(pod_spec.get("nodeSelector")).get(NODE_LABEL_NODEPOOL, pool) != pool:
         return True
-    expressions = [one for term in _terms_of(pod_spec) for one in as_object(term).get("matchExpressions") or ()]
-    return any(as_object(one).get("key") == NODE_LABEL_NODEPOOL and one != _expression(pool) for one in expressions)
+    expressions = [one for term in _get_terms(pod_spec) for one in as_object(term).get("matchExpressions") or ()]
+    return any(
+        as_object(one).get("key") == NODE_LABEL_NODEPOOL and one != _make_expression(pool) for one in expressions
+    )
 
 
-def _pod_spec_of(workload: JSONObject) -> Mapping[str, JSON]:
+def _get_pod_spec(workload: JSONObject) -> Mapping[str, JSON]:
     return as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
 
 
-def _terms_of(pod_spec: Mapping[str, JSON]) -> list[JSON]:
+def _get_terms(pod_spec: Mapping[str, JSON]) -> list[JSON]:
     node_affinity = as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity"))
     terms = as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms")
     return terms if isinstance(terms, list) else []

@@ -51,13 +51,15 @@ def _find_missing_volumes(workload: JSONObject) -> frozenset[str]:
     """Return the names of the volumes that containers mount and that a workload does not have."""
     spec = as_object(workload.get("spec"))
     pod_spec = as_object(as_object(spec.get("template")).get("spec"))
-    claims = (as_object(one).get("metadata") for one in _elements(spec, "volumeClaimTemplates"))
-    known = {as_object(one).get("name") for one in (*_elements(pod_spec, "volumes"), *claims)}
-    containers = [one for member in CONTAINER_LISTS for one in _elements(pod_spec, member)]
-    mounts = [as_object(mount).get("name") for one in containers for mount in _elements(as_object(one), "volumeMounts")]
+    claims = (as_object(one).get("metadata") for one in _list_elements(spec, "volumeClaimTemplates"))
+    known = {as_object(one).get("name") for one in (*_list_elements(pod_spec, "volumes"), *claims)}
+    containers = [one for member in CONTAINER_LISTS for one in _list_elements(pod_spec, member)]
+    mounts = [
+        as_object(mount).get("name") for one in containers for mount in _list_elements(as_object(one), "volumeMounts")
+    ]
     return frozenset(name for name in mounts if isinstance(name, str) and name not in known)
 
 
-def _elements(value: Mapping[str, JSON], member: str) -> list[JSON]:
+def _list_elements(value: Mapping[str, JSON], member: str) -> list[JSON]:
     found = value.get(member)
     return found if isinstance(found, list) else []

@@ -23,19 +23,19 @@ def without_zeros(workload: JSONObject, kind: Kind) -> JSONObject:
         workload: A workload, or the template of one.
         kind: Its kind.
     """
-    kept: JSONObject = _without_zeros(workload, root_name(kind))
+    kept: JSONObject = _remove_zeros(workload, root_name(kind))
     return kept
 
 
-def _without_zeros(value: JSON, type_: str) -> JSON:
+def _remove_zeros(value: JSON, type_: str) -> JSON:
     type_ = type_.removeprefix("*")
     if type_.startswith("[]") and isinstance(value, list):
-        return [_without_zeros(element, type_[2:]) for element in value]
+        return [_remove_zeros(element, type_[2:]) for element in value]
     struct = load_structs().get(type_)
     if struct is None or not isinstance(value, dict):
         return value
     types = {name: struct[name].type if name in struct else "" for name in value}
-    made = {name: _without_zeros(inner, types[name]) for name, inner in value.items()}
+    made = {name: _remove_zeros(inner, types[name]) for name, inner in value.items()}
     return {name: inner for name, inner in made.items() if not _is_zero(inner, types[name])}
 
 

@@ -34,7 +34,7 @@ def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
     for name, keys in _IN_POD:
         yield from _find_repeated([(_POD_SPEC, pod_spec, name)], keys)
     for list_name in _CONTAINER_LISTS:
-        for pointer, container in _elements(_POD_SPEC, pod_spec, list_name):
+        for pointer, container in _list_elements(_POD_SPEC, pod_spec, list_name):
             for name, keys in _IN_CONTAINER:
                 yield from _find_repeated([(pointer, container, name)], keys)
 
@@ -45,7 +45,7 @@ _List = tuple[str, JSON, str]
 
 def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
     first: dict[tuple[JSON, ...], str] = {}
-    for pointer, element in (found for where in lists for found in _elements(*where)):
+    for pointer, element in (found for where in lists for found in _list_elements(*where)):
         identity = tuple(element.get(key) for key in keys)
         if not all(isinstance(value, str) for value in identity):
             continue  # An optional member, or one with a wrong type, which has its own finding.
@@ -55,7 +55,7 @@ def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Findin
             yield Finding(pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them")
 
 
-def _elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
+def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
     elements = as_object(node).get(name)
     for index, element in enumerate(elements if isinstance(elements, list) else ()):
         if isinstance(element, dict):

@@ -48,7 +48,7 @@ def decode_into(workload: JSONObject, text: JSON, kind: Kind) -> JSONObject:
         DecodeError: A member has a value of a wrong type.
     """
     decoded = _make_decoder(root_name(kind))(workload, text, "")
-    kept: JSONObject = _without_printed(decoded, workload, root_name(kind))
+    kept: JSONObject = _remove_encoded(decoded, workload, root_name(kind))
     return kept
 
 
@@ -76,17 +76,17 @@ def _make_empty(field: Field) -> JSON:
     return _print_value({}, field.type) if field.type in load_structs() else _ZEROS.get(field.type)
 
 
-def _without_printed(value: JSON, former: JSON, type_: str) -> JSON:
+def _remove_encoded(value: JSON, former: JSON, type_: str) -> JSON:
     """Return ``value`` without the empty members that Go encodes and that ``former`` did not have."""
     type_ = type_.removeprefix("*")
     if type_.startswith("[]") and isinstance(value, list):
         known = former if isinstance(former, list) else []
         padded = [*known, *([None] * (len(value) - len(known)))]
-        return [_without_printed(one, padded[number], type_[2:]) for number, one in enumerate(value)]
+        return [_remove_encoded(one, padded[number], type_[2:]) for number, one in enumerate(value)]
     if type_ not in load_structs() or not isinstance(value, dict):
         return value
     members, before = load_structs()[type_], former if isinstance(former, dict) else {}
-    kept = {name: _without_printed(inner, before.get(name), members[name].type) for name, inner in value.items()}
+    kept = {name: _remove_encoded(inner, before.get(name), members[name].type) for name, inner in value.items()}
     return {
         name: inner
         for name, inner in kept.items()
