@@ -107,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True):
     rendered: JSONObject
     """``bare`` with the overrider's entries applied."""
     base: JSONObject
-    """``bare`` without immutable fields."""
+    """``bare`` without the fields of `CREATE_ONLY`."""
     digest: str
     """Hash over ``rendered``, stored on the workload as ``fleethook.io/rendered``.
 
@@ -321,7 +321,7 @@ def restored_by_base(base: JSONObject) -> JSONObject:
 
 
 def on_update(workload: JSONObject) -> JSONObject:
-    """Return ``workload`` without immutable fields."""
+    """Return ``workload`` without the fields of `CREATE_ONLY`."""
     spec = {name: value for name, value in workload["spec"].items() if name not in CREATE_ONLY}
     return {**workload, "spec": spec}
 

@@ -27,7 +27,7 @@ class PoolTemplate(NamedTuple):
     named: JSONObject
     """The members that a new workload gets."""
     named_on_update: JSONObject
-    """``named`` without immutable fields."""
+    """``named`` without the fields of `CREATE_ONLY`."""
     expressions: tuple[JSONObject, ...]
     """Node affinity expressions that every required term must have."""
     tolerations: tuple[JSONObject, ...]
@@ -86,7 +86,7 @@ def workload_prefix(controller: str, pool: str) -> str:
 
 
 def without_create_only(named: JSONObject) -> JSONObject:
-    """Return the metadata and spec of a template without immutable fields."""
+    """Return the metadata and spec of a template without the fields of `CREATE_ONLY`."""
     spec = {name: value for name, value in named["spec"].items() if name not in CREATE_ONLY}
     return {"metadata": named["metadata"], "spec": spec}
 

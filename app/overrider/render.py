@@ -58,7 +58,7 @@ class RenderTarget(NamedTuple):
     namespace: str
     owner: Owner
     creating: bool
-    """Whether the workload is new, so that immutable fields can still be set."""
+    """Whether the workload is new, so that the fields of `CREATE_ONLY` can be set."""
 
 
 def render(
@@ -156,7 +156,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
         plan: The plan of the workload's pool.
         workload: The requested object; never changed.
         memory: The memory of the last render, None if the workload was never rendered.
-        creating: Whether the workload is new, so that immutable fields can still be set.
+        creating: Whether the workload is new, so that the fields of `CREATE_ONLY` can be set.
 
     Raises:
         RenderError: An entry adds a container whose name another webhook or person has taken.

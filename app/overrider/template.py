@@ -211,7 +211,7 @@ def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
 
 
 def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
-    """Return whether `place` would change nothing; may return False although it would not."""
+    """Return whether `place` certainly changes nothing; False means that only `place` can decide."""
     tolerations = pod_spec.get("tolerations") or []
     if template.dropped_affinity is not None or not isinstance(tolerations, list):
         return False
