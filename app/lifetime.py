@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.control.worker import favour_event_loop
 from app.model.gvk import GroupKind
-from app.overrider.selected import bound_subjects
+from app.overrider.bound_subjects import bound_subjects
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource

@@ -31,12 +31,12 @@ from app.model.karmada import (
     InterpretReview,
 )
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from app.overrider.admission import default_overrider, validate_overrider_in_slices
+from app.overrider.bound_subjects import Announce, announce_overrider
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload_in_slices
-from app.overrider.review import default_overrider, validate_overrider_in_slices
-from app.overrider.selected import Announce, announce_overrider
-from app.overrider.subject_review import Policy, validate_subject_in_slices
+from app.overrider.plan_cache import PlanCache
+from app.overrider.subject_admission import Policy, validate_subject_in_slices
+from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,

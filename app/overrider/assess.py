@@ -8,9 +8,9 @@ from app.model.json import JSONObject
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.differences import Difference, find_differences, fingerprint
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner, find_owner_in
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
-from app.overrider.render import Place, render
+from app.overrider.render import RenderTarget, render
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, remembered
@@ -149,9 +149,9 @@ def assess(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCach
     owner: Owner | None = find_owner(workload["metadata"])
     if owner is None or workload["metadata"].get("deletionTimestamp"):
         return AS_WANTED
-    place = Place(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
+    target = RenderTarget(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
     try:
-        rendering = render(workload, place, memory=remembered(workload), store=store, plans=plans)
+        rendering = render(workload, target, memory=remembered(workload), store=store, plans=plans)
     except SubjectError:
         return AS_WANTED  # No override is missing from it: its owner is going, or broken.
     except RenderError as error:

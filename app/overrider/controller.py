@@ -42,13 +42,13 @@ from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
 from app.overrider.owner_waits import OwnerWaits, Patience
-from app.overrider.plans import PlanCache, same_input
+from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
-from app.overrider.reports import Reporter
-from app.overrider.situation import Situation, find_overriders, look_around
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
+from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
-from app.overrider.workload_client import Limits, Seen
+from app.overrider.subject_state import SubjectState, collect_state, find_overriders
+from app.overrider.workload_client import Limits, RequiredVersions
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -154,7 +154,7 @@ class OverriderController:
         self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
         self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
-        self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
+        self._reporter: Final = StatusReporter(connection, source, slices=self._slices, now=now)
         self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
         self._nudger: Final = Nudger(connection, source, self._waits, self._laggards, self._reporter, now=now)
         self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
@@ -211,7 +211,7 @@ class OverriderController:
         """Go through everything now and again."""
         while True:
             pause = self._retry_seconds
-            self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
+            self.workloads.unstored.forget_lost(most=_MAX_RECHECKED)
             found = await self._look_at_workloads()
             if found is not None:
                 pause = self._resync_seconds
@@ -271,18 +271,18 @@ class OverriderController:
             targets, known = await self._slices.run(self._aim_all(at, patience))
         brought = [*known, *await self._bring_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in brought))
-        await self._tell_of_reverts(at, brought)
-        await self._tell_of_orphans(at)
+        await self._record_reverts(at, brought)
+        await self._record_orphans(at)
         reported = await self._report(at, [one.result for one in brought])
         if not any(one.result.error for one in brought):
             self._inputs.gone.pop(binding, None)
         return self._next(at, brought) if reported else False
 
-    async def _look(self, binding: Binding) -> tuple[Situation, Patience]:
-        at = await self._slices.run(look_around(binding, store=self._objects, workloads=self.workloads))
+    async def _look(self, binding: Binding) -> tuple[SubjectState, Patience]:
+        at = await self._slices.run(collect_state(binding, store=self._objects, workloads=self.workloads))
         return at, await self._nudger.wait_for_owner(at)
 
-    async def _refresh(self, at: Situation) -> bool:
+    async def _refresh(self, at: SubjectState) -> bool:
         """Read subject and overriders from the apiserver; return whether they were other ones.
 
         A workload's event may be ahead of the watch of its subject: another replica has rendered it from a subject that
@@ -302,7 +302,7 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    def _aim_all(self, at: Situation, patience: Patience) -> Sliced[tuple[list[Target], list[_Brought]]]:
+    def _aim_all(self, at: SubjectState, patience: Patience) -> Sliced[tuple[list[Target], list[_Brought]]]:
         """Return the workloads that have to be brought to what they are to be, and how the others stand."""
         seen = self._seen(at)
         targets: list[Target] = []
@@ -322,7 +322,7 @@ class OverriderController:
             known += [] if target is None else [target]
         return targets, known
 
-    def _prepare(self, key: ObjectKey, at: Situation) -> Sliced[None]:
+    def _prepare(self, key: ObjectKey, at: SubjectState) -> Sliced[None]:
         """Compile the plan of a workload, before anybody asks for it."""
         workload, binding = self.workloads.get(key), at.binding
         if workload is not None and at.subject is not None:
@@ -351,7 +351,9 @@ class OverriderController:
                 tasks.create_task(bring())
         return [one for one in brought if one is not None]
 
-    def _aim(self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience) -> Target | _Brought | None:
+    def _aim(
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience
+    ) -> Target | _Brought | None:
         """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""
         workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
@@ -385,12 +387,12 @@ class OverriderController:
         )
         return _Brought(result, target.had, outcome.again)
 
-    def _seen(self, at: Situation) -> Seen:
+    def _seen(self, at: SubjectState) -> RequiredVersions:
         """Return the versions that a replica must have seen to render what is wanted here."""
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
-        return Seen(overrider, _version(at.subject))
+        return RequiredVersions(overrider, _version(at.subject))
 
-    def _next(self, at: Situation, brought: Sequence[_Brought]) -> Worked:
+    def _next(self, at: SubjectState, brought: Sequence[_Brought]) -> Worked:
         """Return when to look again although nothing changes."""
         now = self._clock.time()
         retry = min((one.again for one in brought if one.again is not None), default=_NEVER)
@@ -399,7 +401,7 @@ class OverriderController:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
 
-    async def _report(self, at: Situation, results: Sequence[Result]) -> bool:
+    async def _report(self, at: SubjectState, results: Sequence[Result]) -> bool:
         stored = True
         late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
         others = conflicts(self._openyurt_conflict())
@@ -414,13 +416,13 @@ class OverriderController:
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
-    async def _tell_of_reverts(self, at: Situation, brought: Sequence[_Brought]) -> None:
+    async def _record_reverts(self, at: SubjectState, brought: Sequence[_Brought]) -> None:
         reverted = [one.result for one in brought if one.had and not one.result.counts]
         about = at.effective or self._inputs.gone.get(at.binding) or at.subject
         if reverted and about is not None:
-            await self._reporter.tell_of_reverts(at.binding, about, reverted)
+            await self._reporter.record_reverts(at.binding, about, reverted)
 
-    async def _tell_of_orphans(self, at: Situation) -> None:
+    async def _record_orphans(self, at: SubjectState) -> None:
         """Name the workloads that keep the overrides of a deleted overrider.
 
         To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
@@ -428,11 +430,11 @@ class OverriderController:
         """
         gone, orphans = self._inputs.gone.get(at.binding), self._nudger.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
-            await self._reporter.tell_of_orphans(at.binding, gone, orphans)
+            await self._reporter.record_orphans(at.binding, gone, orphans)
 
 
 def _describe(
-    at: Situation, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
+    at: SubjectState, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
 ) -> Sliced[tuple[Gaps, Condition]]:
     """Return what an overrider in effect does not reach, and how its workloads stand."""
     gaps = at.gaps(overrider, overdue=overdue, orphans=orphans)

@@ -16,10 +16,10 @@ from app.overrider.attempts import Attempts
 from app.overrider.differences import fingerprint
 from app.overrider.owner_progress import find_lag
 from app.overrider.owner_waits import Patience
-from app.overrider.remainders import remainder
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.undo import RENDERED_ANNOTATION
-from app.overrider.workload_client import Seen
+from app.overrider.unstored_values import summarize_unstored
+from app.overrider.workload_client import RequiredVersions
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey
 
@@ -45,7 +45,7 @@ class Target(NamedTuple):
     plan: PoolPlan
     had: str
     """The hash that it carries before."""
-    seen: Seen
+    seen: RequiredVersions
     """The versions that the replica which renders it must have seen."""
     patience: Patience
 
@@ -140,7 +140,7 @@ class Converger:
     async def _mend(self, target: Target, document: JSONObject, found: Assessment) -> Outcome:
         """Touch a workload with the right hash if that may help."""
         key = target.key
-        if found.as_wanted or self._workloads.remainders.explains(key, found.identity):
+        if found.as_wanted or self._workloads.unstored.explains(key, found.identity):
             self._workloads.note(key, found)
             return self._settled(key)
         verdict = await self._judge(target, document, found)
@@ -161,7 +161,7 @@ class Converger:
         document, found = self._workloads.assess_written(key, written)
         if found.error:
             return self._with_problem(key, found.error)
-        if found.as_wanted or self._workloads.remainders.explains(key, found.identity):
+        if found.as_wanted or self._workloads.unstored.explains(key, found.identity):
             self._attempts.ended(key, "", conflict=self._attempts.conflict(key))
             return self._settled(key)
         verdict = await self._judge(target, document, found)
@@ -202,8 +202,8 @@ class Converger:
         return any(fingerprint([one]) not in left for one in found.differences)
 
     def _remember(self, key: ObjectKey, found: Assessment) -> Outcome:
-        left = remainder(found.identity, found.differences)
-        self._workloads.remainders.remember(key, left)
+        left = summarize_unstored(found.identity, found.differences)
+        self._workloads.unstored.remember(key, left)
         self._workloads.note(key, found)
         self._attempts.ended(key, "")
         _log.info("%s %s/%s: not stored as requested: %s", key.group_kind.kind, *key[2:], ", ".join(found.pointers[:5]))
@@ -212,7 +212,7 @@ class Converger:
     def _settled(self, key: ObjectKey) -> Outcome:
         """Return how a workload stands of which everything is stored that the apiserver keeps."""
         self._lagging.pop(key, None)
-        left = self._workloads.remainders.get(key)
+        left = self._workloads.unstored.get(key)
         if left is None:
             return Outcome()
         if left.lost:

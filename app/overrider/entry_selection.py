@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from app.model.json import JSON, as_object
-from app.overrider.pools import PoolSelector
+from app.overrider.pool_exclusion import PoolSelector
 
 
 class EntrySelection:

@@ -10,12 +10,12 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import GROUP
 from app.overrider.binding import overriders_of, subject_of
+from app.overrider.dry_run import Subject, dry_run_overrider, find_subject
 from app.overrider.effect_rules import check_controller, check_node_pools
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
-from app.overrider.rehearsal import Subject, find_subject, rehearse
-from app.overrider.rules import check_parts
-from app.overrider.subject_pools import SubjectPools, check_pools, known_pools
+from app.overrider.overrider_rules import check_parts
+from app.overrider.pool_rules import SubjectPools, check_pools, known_pools
 from app.overrider.unknown_subject import unknown_subject
 from app.store import StoreView
 
@@ -120,7 +120,7 @@ def check_fit(
         pools: The node pools of the subject.
         known: What was found without the subject, so that nothing is reported twice.
     """
-    dry_run = yield from rehearse(overrider, subject, pools.names, node_pools=pools.node_pools)
+    dry_run = yield from dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
     of_pools = yield from check_pools(overrider, subject, pools, unused=unused)
     return [

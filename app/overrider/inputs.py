@@ -11,9 +11,9 @@ from app.overrider.assess import Binding
 from app.overrider.binding import subject_of
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.owner_waits import OwnerWaits
-from app.overrider.plans import same_input
-from app.overrider.situation import find_overriders
+from app.overrider.plan_cache import same_input
 from app.overrider.subject_parts import depends_on_node_pools
+from app.overrider.subject_state import find_overriders
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store, Stored
 

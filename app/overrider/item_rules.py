@@ -10,7 +10,7 @@ from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
 from app.overrider.members import unknown_members
 from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
-from app.overrider.protected import key_owner
+from app.overrider.protected_fields import key_owner
 from app.overrider.shapes import (
     Check,
     Shape,

@@ -12,10 +12,10 @@ from app.model.json import JSONObject
 from app.model.openyurt import REVISION_LABEL
 from app.overrider.assess import AS_WANTED, Binding, binding_of, find_plan, hash_of
 from app.overrider.owner_progress import Lag, find_lag
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
-from app.overrider.situation import find_overriders
 from app.overrider.steps import RenderError
+from app.overrider.subject_state import find_overriders
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
 

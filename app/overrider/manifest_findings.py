@@ -16,10 +16,10 @@ from app.overrider.finding import Finding, Level
 from app.overrider.findings import check
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.pool_rules import knows_node_pools, selects_node_pools
 from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import is_v1beta1
-from app.overrider.subject_patches import check_pool_patches, check_tweaks
-from app.overrider.subject_pools import knows_node_pools, selects_node_pools
+from app.overrider.subject_patch_rules import check_pool_patches, check_tweaks
 from app.overrider.subject_rules import check_subject
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of

@@ -16,8 +16,8 @@ from app.model.openyurt import NUDGED_ANNOTATION
 from app.overrider.laggards import Laggards
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
-from app.overrider.reports import Reporter
-from app.overrider.situation import Situation
+from app.overrider.status_reporter import StatusReporter
+from app.overrider.subject_state import SubjectState
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Nudger:
         source: KubernetesSource,
         waits: OwnerWaits,
         laggards: Laggards,
-        reporter: Reporter,
+        reporter: StatusReporter,
         *,
         now: Callable[[], datetime],
     ) -> None:
@@ -53,7 +53,7 @@ class Nudger:
         self._reporter: Final = reporter
         self._now: Final = now
 
-    async def wait_for_owner(self, at: Situation) -> Patience:
+    async def wait_for_owner(self, at: SubjectState) -> Patience:
         """Return how long to wait for a subject's controller, after nudging it if it is late."""
         binding, pools = at.binding, len(at.pools)
         if at.subject is None:
@@ -70,33 +70,33 @@ class Nudger:
             )
         return patience
 
-    async def _may_help(self, at: Situation) -> bool:
+    async def _may_help(self, at: SubjectState) -> bool:
         """Return whether the subject's controller has anything to do."""
         if at.missing or self._waits.waited(at.binding):
             return True
         return await self._laggards.confirm(self._laggards.find(at.keys), lane=at.binding)
 
-    def note(self, at: Situation, *, waits: bool) -> None:
+    def note(self, at: SubjectState, *, waits: bool) -> None:
         """Remember what a look found; ``waits`` is whether workloads with an override wait for the controller."""
         behind = bool(self._laggards.find(at.keys))
         self._waits.note(at.binding, waiting=waits, behind=behind, missing=bool(at.missing))
 
-    def is_late(self, at: Situation) -> bool:
+    def is_late(self, at: SubjectState) -> bool:
         """Return whether the subject's controller has had time enough."""
         over = self._waits.trouble(at.binding, pools=len(at.pools))
         return over is not None and self._waits.now >= over
 
-    def find_orphans(self, at: Situation) -> tuple[str, ...]:
+    def find_orphans(self, at: SubjectState) -> tuple[str, ...]:
         """Return the workloads without an owner, for messages.
 
         Those whose owner was deleted are among them only after some time: the garbage collector deletes them as a rule.
         """
         return tuple(map(str, (*at.orphans, *(() if self._may_be_collected(at) else at.dangling))))
 
-    def _may_be_collected(self, at: Situation) -> bool:
+    def _may_be_collected(self, at: SubjectState) -> bool:
         return self._waits.now < self._waits.first_limit(at.binding, pools=len(at.pools))
 
-    def next_look(self, at: Situation, *, waits: bool) -> float:
+    def next_look(self, at: SubjectState, *, waits: bool) -> float:
         """Return when the subject's controller is late, or its time over; infinity if nobody waits for it.
 
         Args:
@@ -113,7 +113,7 @@ class Nudger:
             times += [late] if at.can_nudge or late > self._waits.now else []
         return min(times, default=float("inf"))
 
-    async def _nudge(self, at: Situation, subject: JSONObject) -> None:
+    async def _nudge(self, at: SubjectState, subject: JSONObject) -> None:
         binding = at.binding
         if nudged_lately(subject, now=self._now(), seconds=self._waits.interval):
             self._waits.nudged(binding, well=False)
@@ -135,4 +135,4 @@ class Nudger:
             f"annotation {NUDGED_ANNOTATION} was set to have its controller look again"
         )
         _log.warning("%s: %s", at.name, message)
-        await self._reporter.tell(binding, subject, "Warning", "OwnerNudged", message)
+        await self._reporter.record_event(binding, subject, "Warning", "OwnerNudged", message)

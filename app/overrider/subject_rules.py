@@ -1,6 +1,6 @@
-"""Rules for a YurtAppSet or YurtAppDaemon in itself, as far as rendering depends on them.
+"""Rules for a YurtAppSet or YurtAppDaemon alone, for the members that rendering reads.
 
-OpenYurt validates its own objects at admission. These rules judge manifests that no apiserver has seen.
+OpenYurt validates its own objects at admission. The command line applies these rules to manifests.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ import pytest
 from app.asgi import Fleethook, create_app
 from app.cli.leader import make_selection_writer
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.selected import bound_subjects
+from app.overrider.bound_subjects import bound_subjects
 from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import SELECTED, URLReference, webhook_configurations
 from app.settings import Settings

@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from app.kube.errors import APIError
 from app.model.gvk import parse_api_version
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.plan_cache import PlanCache
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply, merge_patch
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS

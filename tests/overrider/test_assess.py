@@ -15,7 +15,7 @@ from app.overrider.assess import (
     binding_of,
     find_plan,
 )
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.store.partial import PartialBuilder

@@ -125,7 +125,7 @@ async def test_a_mended_overrider_is_rendered_although_the_one_before_was_not_ke
         fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwork", True)]))
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
         assert fleet.server.writes[fleet.path()] == 2
-        assert len(controller.workloads.remainders) == 0
+        assert len(controller.workloads.unstored) == 0
 
 
 async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
@@ -422,8 +422,8 @@ async def test_a_deleted_overrider_is_undone_and_nothing_is_remembered() -> None
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
         fleet.server.delete(rule)
         await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
-        assert ("Reverted", "went back to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
-        assert len(controller.workloads.remainders) == 0
+        assert ("Reverted", "reverted to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
+        assert len(controller.workloads.unstored) == 0
 
 
 async def test_a_deleted_workload_is_forgotten() -> None:
@@ -435,7 +435,7 @@ async def test_a_deleted_workload_is_forgotten() -> None:
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
         fleet.server.delete(fleet.path())
         await fleet.settle()
-        assert len(controller.workloads.remainders) == 0
+        assert len(controller.workloads.unstored) == 0
         assert len(controller._attempts) == 0
 
 

@@ -14,8 +14,8 @@ from app.kube.errors import APIError
 from app.lifetime import run_in_background
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.freshness import freshen_workload
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.plan_cache import PlanCache
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES

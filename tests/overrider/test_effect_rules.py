@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from app.overrider.admission import validate_overrider
 from app.overrider.manifest_findings import check_documents
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER
-from app.overrider.review import validate_overrider
-from app.overrider.subject_review import validate_subject
+from app.overrider.subject_admission import validate_subject
 from app.store.yaml_reader import Document
 from tests.builders import (
     entry,

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from app.overrider.entry_selection import EntrySelection, selects_any
 from app.overrider.item_rules import check_image
-from app.overrider.pools import applies_to
-from app.overrider.rules import sample_names
+from app.overrider.overrider_rules import sample_names
+from app.overrider.pool_exclusion import applies_to
 
 POOLS = ["a", "b", "c", "-a", ""]
 LISTS = st.one_of(

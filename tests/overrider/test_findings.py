@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.overrider.admission import validate_overrider
 from app.overrider.defaulted_fields import explain_missing
 from app.overrider.findings import check
 from app.overrider.manifest_findings import check_documents
 from app.overrider.pool_token import misspelled_token
-from app.overrider.review import validate_overrider
-from app.overrider.subject_review import validate_subject
+from app.overrider.subject_admission import validate_subject
 from app.store.yaml_reader import Document
 from tests.builders import (
     container,

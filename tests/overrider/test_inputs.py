@@ -8,7 +8,7 @@ from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.assess import Binding
 from app.overrider.inputs import Inputs
 from app.overrider.owner_waits import OwnerWaits
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.workload_client import Limits
 from app.overrider.workloads import Workloads
 from tests.builders import entry, node_pool, overrider, store_of, yurt_app_daemon, yurt_app_set

@@ -7,7 +7,7 @@ import pytest
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding, assess, find_plan
 from app.overrider.owner_progress import find_lag, has_observed
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.store.partial import PartialBuilder
 from tests.builders import (
     container,

@@ -1,4 +1,4 @@
-"""The controller and OpenYurt's: who writes a changed template first, and what happens if nobody does."""
+"""The controller waits until OpenYurt's controller writes a changed template, and nudges it if it does not."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def test_an_owner_that_wrote_without_the_webhook_is_not_waited_for() -> No
         await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
 
 
-async def test_an_owner_that_says_it_has_not_seen_the_change_is_waited_for_without_a_look() -> None:
+async def test_the_controller_waits_for_an_owner_that_has_not_observed_the_change() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.observed(subject)
@@ -86,7 +86,7 @@ async def test_an_owner_that_writes_nothing_is_nudged_and_then_not_waited_for(ca
 
 
 async def test_a_nudge_makes_an_owner_write_that_does_not_retry() -> None:
-    """OpenYurt 1.4: a write that was refused while fleethook was away is not repeated."""
+    """OpenYurt 1.4 does not repeat a write that was refused while fleethook was down."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -116,7 +116,7 @@ async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
 
 @pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
 async def test_a_workload_that_is_ahead_of_the_watch_of_its_inputs_is_not_rendered_from_older_ones(late: str) -> None:
-    """Another replica has rendered it from a template and an overrider of which this one has not heard yet."""
+    """Another replica has rendered the workload from versions that this replica has not seen yet."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -145,7 +145,7 @@ async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
-async def test_an_overrider_that_was_edited_while_nobody_led_is_rendered_at_once() -> None:
+async def test_an_overrider_edited_without_a_leader_is_rendered_at_once() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -194,7 +194,7 @@ async def test_a_new_leader_does_not_repeat_a_nudge() -> None:
 
 
 async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> None:
-    """Its write was refused, too: the webhook is asked about all workloads of a pool."""
+    """The apiserver refused this write, too, because it calls the webhook for all workloads of a pool."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -208,7 +208,7 @@ async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> N
 
 
 def mirror(document: dict[str, Any]) -> dict[str, Any]:
-    """A webhook of somebody else that has images pulled from a mirror."""
+    """Act as another webhook, which changes images to those of a mirror."""
     for container in document["spec"]["template"]["spec"]["containers"]:
         container["image"] = "mirror.local/" + container["image"].removeprefix("mirror.local/")
     return document
@@ -224,12 +224,12 @@ async def test_an_owner_whose_writes_are_changed_by_another_webhook_is_not_nudge
         await fleet.wait(60 * MINUTE)
         assert not fleet.server.writes
         assert sum(fleet.server.dry_runs.values()) == 2
-        # What the owner could write is told from that.
+        # The controller derives the owner's expected write from it.
         fleet.edit_template(subject, tag="9")
         await fleet.wait_for(lambda: fleet.nudges(subject), seconds=11 * MINUTE)
 
 
-async def test_an_owner_that_has_written_is_not_nudged_for_what_somebody_edited_since() -> None:
+async def test_an_owner_that_has_written_is_not_nudged_after_later_edits() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -274,7 +274,7 @@ def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def test_workloads_of_a_later_version_are_said_not_to_be_rendered() -> None:
+async def test_workloads_of_a_later_version_are_reported_as_not_rendered() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=())
     fleet.server.edit(subject, {"spec": {"topology": {"pools": [{"name": "hangzhou"}]}}})
