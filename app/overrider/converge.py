@@ -11,9 +11,9 @@ from typing import Final, Literal, NamedTuple
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
-from app.overrider.assess import Assessment, Binding, hash_of
 from app.overrider.attempts import Attempts
 from app.overrider.differences import fingerprint
+from app.overrider.drift import Binding, Drift, hash_of
 from app.overrider.owner_progress import find_lag
 from app.overrider.owner_waits import Patience
 from app.overrider.remainders import remainder
@@ -125,7 +125,7 @@ class Converger:
         sure = workload is not None and hash_of(workload) != target.plan.digest
         if not sure or target.patience.wait:
             document = await self._workloads.client.read(key)
-            found = self._workloads.assess(key, document)
+            found = self._workloads.detect_drift(key, document)
             sure = _hash(document) != target.plan.digest
             if found.error:
                 # No write helps until an input or the workload changes.
@@ -137,10 +137,10 @@ class Converger:
                 return await self._mend(target, document, found)
         return await self._touch(target)
 
-    async def _mend(self, target: Target, document: JSONObject, found: Assessment) -> Outcome:
+    async def _mend(self, target: Target, document: JSONObject, found: Drift) -> Outcome:
         """Touch a workload with the right hash if that may help."""
         key = target.key
-        if found.as_wanted or self._workloads.remainders.explains(key, found.identity):
+        if found.is_in_sync or self._workloads.remainders.explains(key, found.identity):
             self._workloads.note(key, found)
             return self._settled(key)
         verdict = await self._judge(target, document, found)
@@ -158,10 +158,10 @@ class Converger:
         key = target.key
         self._attempts.wrote(key, target.plan.digest, self._time(), conflict=conflict)
         written = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
-        document, found = self._workloads.assess_written(key, written)
+        document, found = self._workloads.detect_drift_after_write(key, written)
         if found.error:
             return self._with_problem(key, found.error)
-        if found.as_wanted or self._workloads.remainders.explains(key, found.identity):
+        if found.is_in_sync or self._workloads.remainders.explains(key, found.identity):
             self._attempts.ended(key, "", conflict=self._attempts.conflict(key))
             return self._settled(key)
         verdict = await self._judge(target, document, found)
@@ -178,7 +178,7 @@ class Converger:
         return Outcome(problem, again=self._attempts.due_of(key))
 
     async def _judge(
-        self, target: Target, document: JSONObject, found: Assessment
+        self, target: Target, document: JSONObject, found: Drift
     ) -> Literal["conflict", "lost", "unproven"]:
         """Return whether the apiserver would store any of what is missing.
 
@@ -194,14 +194,14 @@ class Converger:
                 return "unproven"
             raise
 
-    async def _kept(self, target: Target, document: JSONObject, found: Assessment) -> bool:
+    async def _kept(self, target: Target, document: JSONObject, found: Drift) -> bool:
         """Return whether the apiserver would store any of what is missing if it were sent the rendered workload."""
         answer = await self._workloads.client.dry_run(target.key, document, found.operations, lane=target.binding)
         # What is stored in place of a request counts, too: another webhook may make something else of it each time.
-        left = {fingerprint([one]) for one in self._workloads.assess(target.key, answer).differences}
+        left = {fingerprint([one]) for one in self._workloads.detect_drift(target.key, answer).differences}
         return any(fingerprint([one]) not in left for one in found.differences)
 
-    def _remember(self, key: ObjectKey, found: Assessment) -> Outcome:
+    def _remember(self, key: ObjectKey, found: Drift) -> Outcome:
         left = remainder(found.identity, found.differences)
         self._workloads.remainders.remember(key, left)
         self._workloads.note(key, found)

@@ -10,7 +10,7 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import REVISION_LABEL
-from app.overrider.assess import AS_WANTED, Binding, binding_of, find_plan, hash_of
+from app.overrider.drift import NO_DRIFT, Binding, binding_of, find_plan, hash_of
 from app.overrider.owner_progress import Lag, find_lag
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
@@ -110,4 +110,4 @@ class Laggards:
             )
         except (SubjectError, RenderError):
             return None
-        return None if plan.applies else find_lag(document, plan, AS_WANTED)
+        return None if plan.applies else find_lag(document, plan, NO_DRIFT)

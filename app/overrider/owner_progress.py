@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
-from app.overrider.assess import Assessment
 from app.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
+from app.overrider.drift import Drift
 from app.overrider.matching import matches
 from app.overrider.overlay import overlay
 from app.overrider.shared_plan import PoolPlan
@@ -38,7 +38,7 @@ class Lag(NamedTuple):
     """The JSON patch that makes up for them."""
 
 
-def find_lag(workload: JSONObject, plan: PoolPlan, found: Assessment) -> Lag | None:
+def find_lag(workload: JSONObject, plan: PoolPlan, found: Drift) -> Lag | None:
     """Return what ``workload`` lacks of what its template names outside the overrides, None if it lacks nothing.
 
     Such a member is one that both the bare template and the rendered workload want to be other than it is. Members

@@ -9,15 +9,15 @@ from app.control.slices import Slices
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.assess import (
-    AS_WANTED,
+from app.overrider.drift import (
+    NO_DRIFT,
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
-    Assessment,
     Binding,
-    assess,
+    Drift,
     binding_of,
+    detect_drift,
     hash_of,
     pool_of,
 )
@@ -48,7 +48,7 @@ class Change(NamedTuple):
     gone: bool
 
 
-class _Drift(NamedTuple):
+class _KnownDrift(NamedTuple):
     identity: str
     pointers: tuple[str, ...]
 
@@ -107,9 +107,9 @@ class Workloads:
             connection, self.source, slices=slices, limits=limits, now=now, scheduler=scheduler
         )
         # The workload that was compared last, for the caller that compares it right after its change was announced.
-        self._compared: tuple[JSONObject, Assessment] | None = None
+        self._compared: tuple[JSONObject, Drift] | None = None
         # What the last look at a workload found wrong with it; a new look finds it again.
-        self._drifts: Final[dict[ObjectKey, _Drift]] = {}
+        self._drifts: Final[dict[ObjectKey, _KnownDrift]] = {}
         self._told: Final[list[Callable[[Change], None]]] = []
         self._store.subscribe(self._changed)
 
@@ -136,7 +136,7 @@ class Workloads:
             self.remainders.forget(key)
         else:
             known = self._drifts.get(key)
-            found = assess(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+            found = detect_drift(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
             self._compared = (after, found)
             identity = self.note(key, found)
             news = identity != (known.identity if known else "") or respecified
@@ -152,7 +152,7 @@ class Workloads:
         for told in self._told:
             told(change)
 
-    def note(self, key: ObjectKey, found: Assessment) -> str:
+    def note(self, key: ObjectKey, found: Drift) -> str:
         """Remember what was found wrong with a workload, unless `remainders` explains it; return its identity."""
         identity = found.identity
         if not identity:
@@ -160,7 +160,7 @@ class Workloads:
         if not identity or self.remainders.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = _Drift(identity, found.pointers[:3])
+        self._drifts[key] = _KnownDrift(identity, found.pointers[:3])
         return identity
 
     def _is_ours(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
@@ -227,22 +227,22 @@ class Workloads:
                 assert isinstance(binding, ObjectKey)
                 yield binding
 
-    def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
+    def detect_drift(self, key: ObjectKey, workload: JSONObject) -> Drift:
         """Return how a whole workload compares with what is wanted."""
         compared, self._compared = self._compared, None
         if compared is not None and compared[0] is workload:
             return compared[1]
-        return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+        return detect_drift(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-    def assess_written(self, key: ObjectKey, written: Written) -> tuple[JSONObject, Assessment]:
+    def detect_drift_after_write(self, key: ObjectKey, written: Written) -> tuple[JSONObject, Drift]:
         """Return a workload that was written, and how it compares with what is wanted.
 
         It is neither decoded nor compared where its event has been seen and is as wanted.
         """
         if written.document is None and key not in self._drifts and self.remainders.get(key) is None:
-            return {}, AS_WANTED
+            return {}, NO_DRIFT
         document = self.client.decode(key, written)
-        return document, self.assess(key, document)
+        return document, self.detect_drift(key, document)
 
     def release(self) -> None:
         """Forget all workloads: nobody follows them any more, and they take most of a leader's memory."""
@@ -265,7 +265,7 @@ class Workloads:
             if kept is not None and binding is not None:
                 # A version that the watch brought while the page was gone through has been compared already.
                 if kept.resource_version == document["metadata"].get("resourceVersion", ""):
-                    self.note(key, self.assess(key, document))
+                    self.note(key, self.detect_drift(key, document))
                 yield key, binding, document
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import Binding, assess, find_plan
+from app.overrider.drift import Binding, detect_drift, find_plan
 from app.overrider.owner_progress import find_lag, has_observed
 from app.overrider.plans import PlanCache
 from app.store.partial import PartialBuilder
@@ -29,7 +29,7 @@ def lags(document: dict[str, Any], subject: dict[str, Any], rule: dict[str, Any]
     store, plans = store_of(subject, *([rule] if rule else [])), PlanCache()
     binding = Binding("", YURT_APP_SET, "default", "demo")
     plan = find_plan(PartialBuilder().build(document), binding, rule, kind="Deployment", store=store, plans=plans)
-    return find_lag(document, plan, assess(document, kind="Deployment", store=store, plans=plans)) is not None
+    return find_lag(document, plan, detect_drift(document, kind="Deployment", store=store, plans=plans)) is not None
 
 
 def subject_with(**container_fields: Any) -> dict[str, Any]:

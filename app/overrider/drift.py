@@ -22,7 +22,7 @@ Binding = ObjectKey
 """Where a subject is, and so, by it, its overriders and its workloads."""
 
 
-class Assessment(NamedTuple):
+class Drift(NamedTuple):
     """How a workload compares with what its overrider, or its template, wants."""
 
     differences: tuple[Difference, ...]
@@ -33,7 +33,7 @@ class Assessment(NamedTuple):
     """The JSON patch that renders it."""
 
     @property
-    def as_wanted(self) -> bool:
+    def is_in_sync(self) -> bool:
         """Whether there is nothing to do."""
         return not self.differences and not self.error
 
@@ -48,7 +48,7 @@ class Assessment(NamedTuple):
         return tuple(one.pointer for one in self.differences)
 
 
-AS_WANTED: Final = Assessment((), "")
+NO_DRIFT: Final = Drift((), "")
 
 
 def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
@@ -137,7 +137,7 @@ def hash_of(workload: PartialObject) -> str:
     return str(workload.annotations.get(RENDERED_ANNOTATION) or "")
 
 
-def assess(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Assessment:
+def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:
     """Return how a stored workload compares with what is wanted.
 
     Args:
@@ -148,15 +148,15 @@ def assess(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCach
     """
     owner: Owner | None = find_owner(workload["metadata"])
     if owner is None or workload["metadata"].get("deletionTimestamp"):
-        return AS_WANTED
+        return NO_DRIFT
     place = Place(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
     try:
         rendering = render(workload, place, memory=remembered(workload), store=store, plans=plans)
     except SubjectError:
-        return AS_WANTED  # No override is missing from it: its owner is going, or broken.
+        return NO_DRIFT  # No override is missing from it: its owner is going, or broken.
     except RenderError as error:
-        return Assessment((), str(error))
+        return Drift((), str(error))
     if not rendering.operations:
-        return AS_WANTED
+        return NO_DRIFT
     differences = find_differences(workload, apply(workload, rendering.operations))
-    return Assessment(differences, "", rendering.operations) if differences else AS_WANTED
+    return Drift(differences, "", rendering.operations) if differences else NO_DRIFT

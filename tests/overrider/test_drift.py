@@ -6,13 +6,13 @@ import pytest
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import (
-    AS_WANTED,
+from app.overrider.drift import (
+    NO_DRIFT,
     OTHER_VERSION_INDEXES,
-    Assessment,
     Binding,
-    assess,
+    Drift,
     binding_of,
+    detect_drift,
     find_plan,
 )
 from app.overrider.plans import PlanCache
@@ -24,51 +24,51 @@ from tests.builders import container, entry, image, overrider, owner, patch, ren
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 
 
-def assessed(document: dict[str, Any], *objects: dict[str, Any]) -> Assessment:
-    return assess(document, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+def find_drift(document: dict[str, Any], *objects: dict[str, Any]) -> Drift:
+    return detect_drift(document, kind="Deployment", store=store_of(*objects), plans=PlanCache())
 
 
 def test_what_was_rendered_is_as_wanted() -> None:
-    assert assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == AS_WANTED
+    assert find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == NO_DRIFT
 
 
 def test_what_no_entry_selects_or_nobody_owns_is_as_wanted() -> None:
-    assert assessed(workload(pool="beijing"), yurt_app_set(), RULE) == AS_WANTED
-    assert assessed(workload(owners=[]), yurt_app_set(), RULE) == AS_WANTED
+    assert find_drift(workload(pool="beijing"), yurt_app_set(), RULE) == NO_DRIFT
+    assert find_drift(workload(owners=[]), yurt_app_set(), RULE) == NO_DRIFT
 
 
 def test_what_was_never_rendered_differs_by_what_a_render_changes() -> None:
-    found = assessed(workload(), yurt_app_set(), RULE)
+    found = find_drift(workload(), yurt_app_set(), RULE)
     assert "/spec/template/spec/containers/0/image" in found.pointers
-    assert not found.as_wanted
+    assert not found.is_in_sync
 
 
 def test_an_edit_is_found_by_its_path() -> None:
     edited = rendered(workload(), yurt_app_set(), RULE)
     edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
-    assert assessed(edited, yurt_app_set(), RULE).pointers == ("/spec/template/spec/containers/0/image",)
+    assert find_drift(edited, yurt_app_set(), RULE).pointers == ("/spec/template/spec/containers/0/image",)
 
 
 def test_an_overrider_that_went_leaves_a_difference() -> None:
     assert (
         "/spec/template/spec/containers/0/image"
-        in assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).pointers
+        in find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).pointers
     )
 
 
 def test_what_is_being_deleted_is_left_alone() -> None:
     going = workload()
     going["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
-    assert assessed(going, yurt_app_set(), RULE) == AS_WANTED
+    assert find_drift(going, yurt_app_set(), RULE) == NO_DRIFT
 
 
 def test_what_cannot_be_rendered_says_why() -> None:
     broken = overrider(entry("*", patches=[patch("remove", "/spec/paused")]))
-    assert "remove /spec/paused: member 'paused' does not exist" in assessed(workload(), yurt_app_set(), broken).error
+    assert "remove /spec/paused: member 'paused' does not exist" in find_drift(workload(), yurt_app_set(), broken).error
 
 
 def test_a_missing_owner_is_nobodys_override() -> None:
-    assert assessed(workload(), RULE) == AS_WANTED
+    assert find_drift(workload(), RULE) == NO_DRIFT
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_amount_in_other_words_is_no_difference(written: str, stored: str, sa
     subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(resources=resources)]}})
     kept = rendered(workload(), subject, RULE)
     kept["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": stored}}
-    assert assessed(kept, subject, RULE).as_wanted is same
+    assert find_drift(kept, subject, RULE).is_in_sync is same
 
 
 def test_a_text_that_looks_like_an_amount_is_a_text() -> None:
@@ -88,7 +88,7 @@ def test_a_text_that_looks_like_an_amount_is_a_text() -> None:
     subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(env=env)]}})
     kept = rendered(workload(), subject, RULE)
     kept["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "HALF", "value": "500m"}]
-    assert not assessed(kept, subject, RULE).as_wanted
+    assert not find_drift(kept, subject, RULE).is_in_sync
 
 
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
@@ -120,12 +120,12 @@ def test_a_workload_belongs_to_its_owner_in_its_cluster() -> None:
 
 
 def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
-    one, other = assessed(workload(), yurt_app_set(), RULE), assessed(workload(replicas=9), yurt_app_set(), RULE)
+    one, other = find_drift(workload(), yurt_app_set(), RULE), find_drift(workload(replicas=9), yurt_app_set(), RULE)
     assert one.identity == other.identity
     more = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))
-    assert assessed(workload(), yurt_app_set(), more).identity != one.identity
-    assert AS_WANTED.identity == ""
-    assert Assessment((), "why").identity == "why"
+    assert find_drift(workload(), yurt_app_set(), more).identity != one.identity
+    assert NO_DRIFT.identity == ""
+    assert Drift((), "why").identity == "why"
 
 
 def test_workloads_of_a_later_version_are_found_by_their_subject_and_others_are_not() -> None:
