@@ -6,8 +6,11 @@ from typing import Final
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
-from app.store import Index, StoreView
+from app.store import Index, ObjectKey, StoreView
 from app.store.sources.kubernetes.field_selection import FieldSelection
+
+Binding = ObjectKey
+"""The key of a subject, which identifies its overriders and its workloads."""
 
 SubjectKey = tuple[str, str, str]
 """Namespace, subject kind and subject name."""

@@ -33,9 +33,10 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.attempts import Attempts
-from app.overrider.binding import select_overriders
+from app.overrider.binding import Binding, select_overriders
+from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
-from app.overrider.drift import Binding, find_plan, hash_of, pool_of
+from app.overrider.drift import find_plan
 from app.overrider.gaps import NO_GAPS, Gaps
 from app.overrider.input_kinds import InputKinds
 from app.overrider.inputs import Inputs

@@ -12,8 +12,10 @@ from typing import Final, Literal, NamedTuple
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.overrider.attempts import Attempts
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import hash_of
 from app.overrider.differences import fingerprint
-from app.overrider.drift import Binding, Drift, hash_of
+from app.overrider.drift import Drift
 from app.overrider.owner_progress import find_lag
 from app.overrider.owner_waits import Patience
 from app.overrider.remainders import remainder

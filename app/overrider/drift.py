@@ -3,23 +3,20 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
-from app.model.openyurt import POOL_NAME_LABEL
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import pool_of
 from app.overrider.differences import Difference, find_differences, fingerprint
-from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner, find_owner_in
+from app.overrider.owner import Owner, find_owner
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.render import Place, render
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
-from app.overrider.undo import RENDERED_ANNOTATION, remembered
+from app.overrider.undo import remembered
 from app.patch import apply
-from app.store import Index, ObjectKey, StoreView
+from app.store import StoreView
 from app.store.partial import PartialObject
-
-Binding = ObjectKey
-"""Where a subject is, and so, by it, its overriders and its workloads."""
 
 
 class Drift(NamedTuple):
@@ -51,52 +48,6 @@ class Drift(NamedTuple):
 NO_DRIFT: Final = Drift((), "")
 
 
-def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
-    """Return what a workload belongs to, None if no overrider can apply to it."""
-    owner = find_owner_in(workload.owners)
-    return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
-
-
-def owner_version(workload: PartialObject) -> str:
-    """Return the API version in which a workload names its owner, ``""`` if no overrider can apply to it."""
-    owner = find_owner_in(workload.owners)
-    return "" if owner is None else owner.api_version
-
-
-def _binding_keys(cluster: str, workload: PartialObject) -> list[Binding]:
-    binding = binding_of(workload, cluster)
-    return [] if binding is None else [binding]
-
-
-def _rendered_keys(cluster: str, workload: PartialObject) -> list[Binding]:
-    return _binding_keys(cluster, workload) if hash_of(workload) else []
-
-
-def _other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
-    if binding_of(workload, cluster) is not None:
-        return []
-    owners = [(reference, str(reference.get("apiVersion") or "")) for reference in workload.owners]
-    kinds = (
-        (reference, GroupKind(parse_api_version(version)[0], reference.get("kind", "")))
-        for reference, version in owners
-    )
-    return [
-        Binding(cluster, kind, workload.namespace, str(reference.get("name")))
-        for reference, kind in kinds
-        if kind in SUBJECT_KINDS
-    ]
-
-
-_KINDS: Final = ("Deployment", "StatefulSet")
-WORKLOAD_INDEXES: Final = {kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _binding_keys) for kind in _KINDS}
-RENDERED_INDEXES: Final = {kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _rendered_keys) for kind in _KINDS}
-"""The workloads that carry a hash."""
-OTHER_VERSION_INDEXES: Final = {
-    kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _other_version_keys) for kind in _KINDS
-}
-"""The workloads of subjects in a version that is not known."""
-
-
 def find_plan(
     workload: PartialObject,
     binding: Binding,
@@ -124,17 +75,6 @@ def find_plan(
         cluster=binding.cluster,
         store=store,
     )
-
-
-def pool_of(workload: PartialObject) -> str:
-    """Return the node pool of a workload, ``""`` if it has none."""
-    pool = workload.labels.get(POOL_NAME_LABEL)
-    return pool if isinstance(pool, str) else ""
-
-
-def hash_of(workload: PartialObject) -> str:
-    """Return the hash that a workload carries, ``""`` if it was never rendered."""
-    return str(workload.annotations.get(RENDERED_ANNOTATION) or "")
 
 
 def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:

@@ -6,7 +6,7 @@ from typing import Final
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding
 from app.overrider.subject_parts import depends_on_node_pools
 from app.store import StoreView
 from app.store.sources.kubernetes.source import KubernetesSource

@@ -7,8 +7,7 @@ from app.control.scheduler import Scheduler
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.binding import subject_of
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding, subject_of
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plans import same_input

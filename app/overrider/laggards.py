@@ -10,7 +10,9 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import REVISION_LABEL
-from app.overrider.drift import NO_DRIFT, Binding, binding_of, find_plan, hash_of
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import binding_of, hash_of
+from app.overrider.drift import NO_DRIFT, find_plan
 from app.overrider.owner_progress import Lag, find_lag
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.openyurt import REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
-from app.overrider.drift import Binding, hash_of, pool_of
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.owner import Owner, find_owner_in
 from app.overrider.pools import pools_of_subject
 from app.store import Index, ObjectKey, StoreView, key_of

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import NUDGED_ANNOTATION
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding
 
 # OpenYurt 1.5 to 1.7 repeat a refused write after a second, and again after each failure; ten of these are enough for
 # an apiserver that has just come back, and few enough for a subject whose controller does not run.

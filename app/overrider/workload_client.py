@@ -17,7 +17,7 @@ from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding
 from app.overrider.freshness import trigger
 from app.overrider.owner_waits import OWNER_SECONDS
 from app.store import ObjectKey

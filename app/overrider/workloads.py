@@ -9,18 +9,16 @@ from app.control.slices import Slices
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.drift import (
-    NO_DRIFT,
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
-    Binding,
-    Drift,
     binding_of,
-    detect_drift,
     hash_of,
     pool_of,
 )
+from app.overrider.drift import NO_DRIFT, Drift, detect_drift
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plans import PlanCache
 from app.overrider.remainders import Remainders

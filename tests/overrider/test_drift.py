@@ -6,15 +6,9 @@ import pytest
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.drift import (
-    NO_DRIFT,
-    OTHER_VERSION_INDEXES,
-    Binding,
-    Drift,
-    binding_of,
-    detect_drift,
-    find_plan,
-)
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import OTHER_VERSION_INDEXES, binding_of
+from app.overrider.drift import NO_DRIFT, Drift, detect_drift, find_plan
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION

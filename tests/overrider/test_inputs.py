@@ -5,7 +5,7 @@ from typing import Any
 from app.control.queue import WorkQueue
 from app.control.slices import Slices
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding
 from app.overrider.inputs import Inputs
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plans import PlanCache

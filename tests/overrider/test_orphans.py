@@ -6,7 +6,7 @@ import pytest
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding
 from app.overrider.orphans import ORPHAN_INDEXES, former_bindings, is_orphan, orphan_keys_of
 from app.store import Store
 from app.store.partial import PartialBuilder, PartialObject

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.drift import Binding, detect_drift, find_plan
+from app.overrider.binding import Binding
+from app.overrider.drift import detect_drift, find_plan
 from app.overrider.owner_progress import find_lag, has_observed
 from app.overrider.plans import PlanCache
 from app.store.partial import PartialBuilder

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.drift import Binding
+from app.overrider.binding import Binding
 from app.overrider.gaps import Gaps
 from app.overrider.status import Result, bound, conflicts, rendered, status_of, unrendered
 from tests.builders import entry, overrider

@@ -1,0 +1,68 @@
+"""Finds the workloads of a subject: the indexes of a workload store, and the node pool and hash of one workload."""
+
+from typing import Final
+
+from app.model.gvk import GroupKind, parse_api_version
+from app.model.openyurt import POOL_NAME_LABEL
+from app.overrider.binding import Binding
+from app.overrider.owner import SUBJECT_KINDS, find_owner_in
+from app.overrider.undo import RENDERED_ANNOTATION
+from app.store import Index
+from app.store.partial import PartialObject
+
+
+def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
+    """Return what a workload belongs to, None if no overrider can apply to it."""
+    owner = find_owner_in(workload.owners)
+    return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
+
+
+def owner_version(workload: PartialObject) -> str:
+    """Return the API version in which a workload names its owner, ``""`` if no overrider can apply to it."""
+    owner = find_owner_in(workload.owners)
+    return "" if owner is None else owner.api_version
+
+
+def _binding_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    binding = binding_of(workload, cluster)
+    return [] if binding is None else [binding]
+
+
+def _rendered_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    return _binding_keys(cluster, workload) if hash_of(workload) else []
+
+
+def _other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    if binding_of(workload, cluster) is not None:
+        return []
+    owners = [(reference, str(reference.get("apiVersion") or "")) for reference in workload.owners]
+    kinds = (
+        (reference, GroupKind(parse_api_version(version)[0], reference.get("kind", "")))
+        for reference, version in owners
+    )
+    return [
+        Binding(cluster, kind, workload.namespace, str(reference.get("name")))
+        for reference, kind in kinds
+        if kind in SUBJECT_KINDS
+    ]
+
+
+_KINDS: Final = ("Deployment", "StatefulSet")
+WORKLOAD_INDEXES: Final = {kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _binding_keys) for kind in _KINDS}
+RENDERED_INDEXES: Final = {kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _rendered_keys) for kind in _KINDS}
+"""The workloads that carry a hash."""
+OTHER_VERSION_INDEXES: Final = {
+    kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _other_version_keys) for kind in _KINDS
+}
+"""The workloads of subjects in a version that is not known."""
+
+
+def pool_of(workload: PartialObject) -> str:
+    """Return the node pool of a workload, ``""`` if it has none."""
+    pool = workload.labels.get(POOL_NAME_LABEL)
+    return pool if isinstance(pool, str) else ""
+
+
+def hash_of(workload: PartialObject) -> str:
+    """Return the hash that a workload carries, ``""`` if it was never rendered."""
+    return str(workload.annotations.get(RENDERED_ANNOTATION) or "")
