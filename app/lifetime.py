@@ -176,7 +176,7 @@ class Cluster:
 
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
     """Wait until a watch has brought a resourceVersion, not longer than for a watch that works."""
-    from app.overrider.freshness import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
+    from app.overrider.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
     from app.store.sources.kubernetes.wire import as_number  # noqa: PLC0415 - as above
 
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:

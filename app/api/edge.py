@@ -25,7 +25,7 @@ from app.model.admission import AdmissionRequest, Response, cluster_conflict, er
 from app.model.envelope import BadReviewError
 from app.model.json import as_object
 from app.model.kcp import cluster_of
-from app.overrider.freshness import StaleError
+from app.overrider.read_your_writes import StaleError
 
 ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response] | Awaitable[Response]]
 """Answers a review, at once, in slices, or when something has been waited for."""

@@ -18,8 +18,8 @@ from app.kube.errors import APIError
 from app.model.json import JSONObject
 from app.model.openyurt import TRIGGER_ANNOTATION
 from app.overrider.binding import Binding
-from app.overrider.freshness import trigger
 from app.overrider.owner_waits import OWNER_SECONDS
+from app.overrider.read_your_writes import trigger
 from app.store import ObjectKey
 from app.store.sources.kubernetes.paging import PageSize
 from app.store.sources.kubernetes.resources import WORKLOADS, WatchedResource

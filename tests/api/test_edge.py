@@ -10,7 +10,7 @@ from app.api.endpoint import Gate
 from app.api.metrics import Metrics
 from app.asgi import Fleethook, create_app
 from app.model.admission import AdmissionRequest, errored
-from app.overrider.freshness import StaleError
+from app.overrider.read_your_writes import StaleError
 from app.settings import Settings
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING

@@ -13,8 +13,8 @@ import pytest
 from app.kube.errors import APIError
 from app.lifetime import running
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.freshness import freshen_workload
 from app.overrider.plans import PlanCache
+from app.overrider.read_your_writes import ensure_fresh_workload
 from app.overrider.render import mutate_workload
 from app.patch import apply
 from app.store import Store
@@ -100,7 +100,7 @@ class Fleethook:
     async def review(self, old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
         """Return the workload that the apiserver stores."""
         asked = request(new, operation="UPDATE" if old else "CREATE", old=old)
-        if (reading := freshen_workload(asked, store=self.store, live=self.source)) is not None:
+        if (reading := ensure_fresh_workload(asked, store=self.store, live=self.source)) is not None:
             await reading
         answer = mutate_workload(asked, store=self.store, plans=self._plans)
         assert answer.allowed, answer.message

@@ -11,7 +11,7 @@ import pytest
 from app.kube.errors import UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
-from app.overrider.freshness import StaleError, freshen_overrider, freshen_workload, trigger
+from app.overrider.read_your_writes import StaleError, ensure_fresh_overrider, ensure_fresh_workload, trigger
 from app.store import Store
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from tests.builders import (
@@ -77,7 +77,7 @@ async def asked(
 ) -> list[str]:
     live = live or Live()
     asked = request(operation, document, **fields)
-    if (reading := freshen_workload(asked, store=store or store_of(yurt_app_set()), live=live)) is not None:
+    if (reading := ensure_fresh_workload(asked, store=store or store_of(yurt_app_set()), live=live)) is not None:
         await reading
     return live.asked
 
@@ -237,50 +237,50 @@ async def test_a_trigger_that_says_nothing_is_no_reason_to_wait(text: str) -> No
     assert await asked("UPDATE", annotated(LastOverrideTime=text)) == []
 
 
-async def freshened(document: Any, live: Live | None = None, *, old: Any = None, store: Any = None) -> list[str]:
+async def ensure_fresh(document: Any, live: Live | None = None, *, old: Any = None, store: Any = None) -> list[str]:
     live = live or Live()
     asked_for = request("UPDATE" if old else "CREATE", document, old)
-    await freshen_overrider(asked_for, store=store_of() if store is None else store, live=live)
+    await ensure_fresh_overrider(asked_for, store=store_of() if store is None else store, live=live)
     return live.asked
 
 
 async def test_an_overriders_review_reads_its_rivals_and_its_subject() -> None:
-    assert await freshened(RULE) == BOTH
+    assert await ensure_fresh(RULE) == BOTH
     changed = overrider(entry("hangzhou"))
-    assert await freshened(changed, old=RULE) == BOTH
+    assert await ensure_fresh(changed, old=RULE) == BOTH
     # It is refused whatever else there is.
-    assert await freshened(overrider(subject={"kind": "Pod", "name": "x"})) == []
+    assert await ensure_fresh(overrider(subject={"kind": "Pod", "name": "x"})) == []
 
 
 async def test_an_overriders_update_that_changes_metadata_reads_nothing() -> None:
     labelled = overrider(*RULE["entries"], labels={"team": "edge"})
-    assert await freshened(labelled, Live(unread="YurtAppOverrider"), old=RULE) == []
+    assert await ensure_fresh(labelled, Live(unread="YurtAppOverrider"), old=RULE) == []
 
 
 async def test_an_overrider_is_validated_without_the_kinds_that_it_does_not_name() -> None:
     for_daemon = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
-    assert await freshened(RULE, Live(unread="NodePool")) == BOTH
-    assert await freshened(RULE, Live(unread="YurtAppDaemon")) == BOTH
-    assert await freshened(for_daemon, Live(unread="YurtAppSet"))
+    assert await ensure_fresh(RULE, Live(unread="NodePool")) == BOTH
+    assert await ensure_fresh(RULE, Live(unread="YurtAppDaemon")) == BOTH
+    assert await ensure_fresh(for_daemon, Live(unread="YurtAppSet"))
     for rule, kind in ((RULE, "YurtAppSet"), (for_daemon, "NodePool"), (RULE, "YurtAppOverrider")):
         live = Live(unread=kind)
         with pytest.raises(StaleError, match=f"{kind} cannot be read"):
-            await freshened(rule, live)
+            await ensure_fresh(rule, live)
         assert live.asked == []
 
 
 async def test_an_overrider_of_a_v1beta1_set_is_validated_with_the_node_pools() -> None:
     store = store_of(yurt_app_set_v1beta1())
-    assert await freshened(RULE, store=store) == BOTH
+    assert await ensure_fresh(RULE, store=store) == BOTH
     with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await freshened(RULE, Live(unread="NodePool"), store=store)
+        await ensure_fresh(RULE, Live(unread="NodePool"), store=store)
 
 
 async def test_only_the_overriders_of_the_subject_are_read() -> None:
     live = Live()
     await asked("CREATE", workload(), live)
-    await freshened(RULE, live)
+    await ensure_fresh(RULE, live)
     odd = overrider(subject={"kind": "YurtAppSet", "name": "a,b=c\\d"})
-    await freshened(odd, live)
+    await ensure_fresh(odd, live)
     of_demo = "subject.kind=YurtAppSet,subject.name=demo"
     assert live.selectors == [of_demo, of_demo, "subject.kind=YurtAppSet,subject.name=a\\,b\\=c\\\\d"]

@@ -93,7 +93,7 @@ class _Workload(NamedTuple):
     """Whether the workload carries the hash of a render, or did before this write."""
 
 
-def freshen_workload(
+def ensure_fresh_workload(
     request: AdmissionRequest, *, store: StoreView, live: LiveSource
 ) -> Coroutine[Any, Any, None] | None:
     """Return the work that brings the store up to what the review of a workload depends on, None if it is.
@@ -115,10 +115,10 @@ def freshen_workload(
     late = _late(workload, live) if workload.trigger and not unread else []
     if not depends and not late:
         return None
-    return _Freshening(workload, inputs, unread, late, depends).run(store, live)
+    return _FreshRead(workload, inputs, unread, late, depends).run(store, live)
 
 
-class _Freshening(NamedTuple):
+class _FreshRead(NamedTuple):
     """The work for one review: the kinds that its answer depends on, and the changes that the store lacks."""
 
     workload: _Workload
@@ -142,7 +142,7 @@ class _Freshening(NamedTuple):
             raise StaleError(self.unread)
 
 
-async def freshen_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
+async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
     """Bring the store up to what the validation of an overrider depends on: its subject, and rivals for the subject.
 
     Raises:
