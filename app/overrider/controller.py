@@ -7,7 +7,7 @@ answer. It sees edits by watching the workloads, and changes that nobody watched
 then.
 
 A subject is worked on when one of its inputs changed: overrider, subject, node pool, or a workload that somebody else
-changed. The controller's own writes are no input. `Attempts` bounds the writes of each workload.
+changed. The controller's own writes are no input. `Backoff` bounds the writes of each workload.
 
 A kind that cannot be listed holds up its own subjects only. They are left as they are until the kind was read: objects
 that the store does not hold would look deleted. Without the overriders, the controller does nothing at all.
@@ -32,7 +32,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.attempts import Attempts
+from app.overrider.backoff import Backoff
 from app.overrider.binding import Binding, select_overriders
 from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
@@ -152,8 +152,8 @@ class OverriderController:
         self._register_seconds: Final = limits.owner_seconds
         self._openyurt_conflict: Final = openyurt_conflict
         self._clock: Final = clock
-        self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
-        self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
+        self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
+        self._converger: Final = Converger(self.workloads, self._backoff, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
         self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
         self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
@@ -244,7 +244,7 @@ class OverriderController:
         return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
 
     def _tidy(self, bindings: set[Binding]) -> None:
-        self._attempts.prune(self._clock.time())
+        self._backoff.prune(self._clock.time())
         self._waits.keep(bindings)
 
     def _workload_changed(self, change: Change) -> None:
@@ -267,7 +267,7 @@ class OverriderController:
         at, patience = await self._look(binding)
         targets, known = await self._slices.run(self._aim_all(at, patience))
         # A write that failed before was made from what was read then; nobody has to be asked again for each repetition.
-        if any(not self._attempts.problem(target.key) for target in targets) and await self._refresh(at):
+        if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
             at, patience = await self._look(binding)
             targets, known = await self._slices.run(self._aim_all(at, patience))
         brought = [*known, *await self._bring_all(targets)]

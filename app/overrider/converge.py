@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
-from app.overrider.attempts import Attempts
+from app.overrider.backoff import Backoff
 from app.overrider.binding import Binding
 from app.overrider.bound_workloads import hash_of
 from app.overrider.differences import fingerprint
@@ -70,23 +70,23 @@ class Outcome(NamedTuple):
 class Converger:
     """Brings workloads to what they are to be, each in its own time."""
 
-    def __init__(self, workloads: Workloads, attempts: Attempts, *, time: Callable[[], float]) -> None:
+    def __init__(self, workloads: Workloads, backoff: Backoff, *, time: Callable[[], float]) -> None:
         """Prepare.
 
         Args:
             workloads: The workloads.
-            attempts: What is known of former writes.
+            backoff: Says when a workload may be written again.
             time: Returns a monotonic time in seconds.
         """
         self._workloads: Final = workloads
-        self._attempts: Final = attempts
+        self._backoff: Final = backoff
         self._time: Final = time
         # Version and wanted hash at which a workload was found to wait for its owner.
         self._lagging: Final[dict[ObjectKey, tuple[str, str]]] = {}
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a workload that is gone."""
-        self._attempts.forget(key)
+        self._backoff.forget(key)
         self._lagging.pop(key, None)
 
     def decide(self, target: Target) -> Outcome | None:
@@ -100,9 +100,9 @@ class Converger:
             return self._settled(key)
         if changed and self._must_wait(target, workload.resource_version):
             return Outcome(_waiting(target.binding), waits=True)
-        due = self._attempts.due(key, target.plan.digest, self._time())
+        due = self._backoff.due(key, target.plan.digest, self._time())
         if due - self._time() > _ROUNDING_SECONDS:
-            return Outcome(self._attempts.problem(key) or _conflict(drift or ()), again=due)
+            return Outcome(self._backoff.problem(key) or _conflict(drift or ()), again=due)
         return None
 
     async def bring(self, target: Target) -> Outcome:
@@ -158,26 +158,26 @@ class Converger:
             conflict: The identity of what is wrong before, where it is known that the apiserver would store it.
         """
         key = target.key
-        self._attempts.wrote(key, target.plan.digest, self._time(), conflict=conflict)
+        self._backoff.wrote(key, target.plan.digest, self._time(), conflict=conflict)
         written = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
         document, found = self._workloads.detect_drift_after_write(key, written)
         if found.error:
             return self._with_problem(key, found.error)
         if found.is_in_sync or self._workloads.remainders.explains(key, found.identity):
-            self._attempts.ended(key, "", conflict=self._attempts.conflict(key))
+            self._backoff.ended(key, "", conflict=self._backoff.conflict(key))
             return self._settled(key)
         verdict = await self._judge(target, document, found)
         # What cannot be asked about counts as not stored when it comes back unchanged from a second write.
-        if verdict == "lost" or (verdict == "unproven" and self._attempts.unproven(key) == found.identity):
+        if verdict == "lost" or (verdict == "unproven" and self._backoff.unproven(key) == found.identity):
             return self._remember(key, found)
         problem = _conflict(found.pointers)
-        self._attempts.ended(
+        self._backoff.ended(
             key,
             problem,
             conflict=found.identity if verdict == "conflict" else "",
             unproven=found.identity if verdict == "unproven" else "",
         )
-        return Outcome(problem, again=self._attempts.due_of(key))
+        return Outcome(problem, again=self._backoff.due_of(key))
 
     async def _judge(
         self, target: Target, document: JSONObject, found: Drift
@@ -187,7 +187,7 @@ class Converger:
         ``conflict``: it would, so somebody else takes it away. ``lost``: it would not. ``unproven``: it cannot be
         asked, because a webhook or a policy does not allow dry runs.
         """
-        if self._attempts.conflict(target.key) == found.identity:
+        if self._backoff.conflict(target.key) == found.identity:
             return "conflict"
         try:
             return "conflict" if await self._kept(target, document, found) else "lost"
@@ -207,7 +207,7 @@ class Converger:
         left = remainder(found.identity, found.differences)
         self._workloads.remainders.remember(key, left)
         self._workloads.note(key, found)
-        self._attempts.ended(key, "")
+        self._backoff.ended(key, "")
         _log.info("%s %s/%s: not stored as requested: %s", key.group_kind.kind, *key[2:], ", ".join(found.pointers[:5]))
         return self._settled(key)
 
@@ -222,7 +222,7 @@ class Converger:
         return Outcome(notes=left.insignificant)
 
     def _with_problem(self, key: ObjectKey, problem: str) -> Outcome:
-        self._attempts.ended(key, problem)
+        self._backoff.ended(key, problem)
         return Outcome(problem)
 
     def _failed(self, target: Target, error: APIError | UnreachableError) -> Outcome:
@@ -231,13 +231,13 @@ class Converger:
             self._workloads.forget(key)
             return Outcome()
         if isinstance(error, APIError) and error.code == _CONFLICT:
-            return Outcome(self._attempts.problem(key), again=self._time() + _CHANGED_SECONDS)
-        if self._attempts.due_of(key) <= self._time():
-            self._attempts.wrote(key, target.plan.digest, self._time())
+            return Outcome(self._backoff.problem(key), again=self._time() + _CHANGED_SECONDS)
+        if self._backoff.due_of(key) <= self._time():
+            self._backoff.wrote(key, target.plan.digest, self._time())
         outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
         problem = f"the apiserver says: {error}" if isinstance(error, APIError) else str(error)
-        self._attempts.ended(key, problem, outage=outage)
-        return Outcome(problem, again=self._attempts.due_of(key))
+        self._backoff.ended(key, problem, outage=outage)
+        return Outcome(problem, again=self._backoff.due_of(key))
 
 
 def _hash(document: JSONObject) -> str:

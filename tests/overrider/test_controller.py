@@ -436,7 +436,7 @@ async def test_a_deleted_workload_is_forgotten() -> None:
         fleet.server.delete(fleet.path())
         await fleet.settle()
         assert len(controller.workloads.remainders) == 0
-        assert len(controller._attempts) == 0
+        assert len(controller._backoff) == 0
 
 
 async def test_a_new_leader_finds_out_by_a_dry_run_what_is_not_kept() -> None:

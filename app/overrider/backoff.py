@@ -39,7 +39,7 @@ class _Attempt(NamedTuple):
     """The same as text, ``""`` if nothing was."""
 
 
-class Attempts:
+class Backoff:
     """The last writes of each workload that was written lately."""
 
     def __init__(self, *, retries_per_second: float, longest: float, jitter: Callable[[], float] = draw_jitter) -> None:

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.gvk import GroupKind
-from app.overrider.attempts import Attempts
+from app.overrider.backoff import Backoff
 from app.store import ObjectKey
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 ONE = ObjectKey("", DEPLOYMENT, "default", "one")
 
 
-def attempts(jitter: float = 1.0, *, retries: float = 5.0) -> Attempts:
-    return Attempts(retries_per_second=retries, longest=600.0, jitter=lambda: jitter)
+def backoff(jitter: float = 1.0, *, retries: float = 5.0) -> Backoff:
+    return Backoff(retries_per_second=retries, longest=600.0, jitter=lambda: jitter)
 
 
-def written(made: Attempts, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
+def written(made: Backoff, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
     """Write as soon as it is allowed, again and again, and return when that was."""
     times, now = [], start
     while now <= until:
@@ -29,18 +29,18 @@ def written(made: Attempts, until: float, *, digest: str = "d", start: float = 0
 
 
 def test_a_conflict_that_never_ends_is_written_with_growing_pauses() -> None:
-    assert written(attempts(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
+    assert written(backoff(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
 
 
 @pytest.mark.parametrize("jitter", [0.8, 1.2])
 def test_the_first_minute_has_four_writes_however_they_are_spread(jitter: float) -> None:
-    assert len(written(attempts(jitter), 60)) == 4
+    assert len(written(backoff(jitter), 60)) == 4
 
 
 @given(st.lists(st.floats(0.0, 5.0), min_size=60, max_size=60))
 def test_no_order_of_events_causes_more(events: list[float]) -> None:
     """Each event asks whether the workload may be written, whoever caused the event."""
-    made, now, writes = attempts(0.8), 0.0, 0
+    made, now, writes = backoff(0.8), 0.0, 0
     for pause in events:
         now += pause
         if now > 60:
@@ -53,7 +53,7 @@ def test_no_order_of_events_causes_more(events: list[float]) -> None:
 
 
 def test_another_request_is_written_at_once_and_starts_anew() -> None:
-    made = attempts()
+    made = backoff()
     written(made, 60)
     assert made.due(ONE, "other", 60) == 60
     made.wrote(ONE, "other", 60)
@@ -61,7 +61,7 @@ def test_another_request_is_written_at_once_and_starts_anew() -> None:
 
 
 def test_a_workload_that_was_left_alone_for_long_starts_anew() -> None:
-    made = attempts()
+    made = backoff()
     made.wrote(ONE, "d", 0)
     assert made.due(ONE, "d", 121) == 121
     made.wrote(ONE, "d", 121)
@@ -69,7 +69,7 @@ def test_a_workload_that_was_left_alone_for_long_starts_anew() -> None:
 
 
 def test_an_outage_does_not_make_the_pause_longer_than_a_minute() -> None:
-    made, now = attempts(), 0.0
+    made, now = backoff(), 0.0
     for _ in range(10):
         now = made.due(ONE, "d", now)
         made.wrote(ONE, "d", now)
@@ -78,7 +78,7 @@ def test_an_outage_does_not_make_the_pause_longer_than_a_minute() -> None:
 
 
 def test_all_retries_together_keep_their_share() -> None:
-    made = attempts(retries=5.0)
+    made = backoff(retries=5.0)
     keys = [ObjectKey("", DEPLOYMENT, "default", str(number)) for number in range(100)]
     for key in keys:
         assert made.due(key, "d", 0) == 0
@@ -91,7 +91,7 @@ def test_all_retries_together_keep_their_share() -> None:
 
 
 def test_what_was_wrong_is_remembered_until_the_workload_is_left_alone() -> None:
-    made = attempts()
+    made = backoff()
     made.wrote(ONE, "d", 0)
     made.ended(ONE, "changed back", conflict="image")
     made.wrote(ONE, "d", 2)
@@ -103,7 +103,7 @@ def test_what_was_wrong_is_remembered_until_the_workload_is_left_alone() -> None
 
 
 def test_a_workload_that_is_gone_is_forgotten() -> None:
-    made = attempts()
+    made = backoff()
     made.wrote(ONE, "d", 0)
     made.forget(ONE)
     assert len(made) == 0
