@@ -40,8 +40,8 @@ from app.overrider.drift import find_plan
 from app.overrider.gaps import NO_GAPS, Gaps
 from app.overrider.input_kinds import InputKinds
 from app.overrider.inputs import Inputs
-from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
+from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_waits import OwnerWaits, Patience
 from app.overrider.plans import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
@@ -156,8 +156,8 @@ class OverriderController:
         self._converger: Final = Converger(self.workloads, self._backoff, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
         self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
-        self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
-        self._nudger: Final = Nudger(connection, source, self._waits, self._laggards, self._reporter, now=now)
+        self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
+        self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
         self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
@@ -232,7 +232,7 @@ class OverriderController:
         found: set[Binding] = set()
         try:
             async for key, binding, document in self.workloads.look_at_all():
-                if self._laggards.look(key, document) or self.workloads.drift(key) is not None:
+                if self._outdated.look(key, document) or self.workloads.drift(key) is not None:
                     found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("workloads were not gone through: %s", error)
@@ -249,7 +249,7 @@ class OverriderController:
 
     def _workload_changed(self, change: Change) -> None:
         if change.respecified or change.gone:
-            self._laggards.changed(change.key, gone=change.gone)
+            self._outdated.changed(change.key, gone=change.gone)
         if change.gone:
             self._converger.forget(change.key)
         self._inputs.workload_changed(change)

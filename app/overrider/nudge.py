@@ -13,7 +13,7 @@ from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import NUDGED_ANNOTATION
-from app.overrider.laggards import Laggards
+from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
 from app.overrider.reports import Reporter
@@ -31,7 +31,7 @@ class Nudger:
         connection: Connection,
         source: KubernetesSource,
         waits: OwnerWaits,
-        laggards: Laggards,
+        outdated: OutdatedWorkloads,
         reporter: Reporter,
         *,
         now: Callable[[], datetime],
@@ -42,14 +42,14 @@ class Nudger:
             connection: To the apiserver.
             source: What follows the subjects.
             waits: How long to wait for whom.
-            laggards: The workloads without an override that are behind.
+            outdated: The workloads without an override that are behind.
             reporter: Writes events.
             now: The time.
         """
         self._connection: Final = connection
         self._source: Final = source
         self._waits: Final = waits
-        self._laggards: Final = laggards
+        self._outdated: Final = outdated
         self._reporter: Final = reporter
         self._now: Final = now
 
@@ -74,11 +74,11 @@ class Nudger:
         """Return whether the subject's controller has anything to do."""
         if at.missing or self._waits.waited(at.binding):
             return True
-        return await self._laggards.confirm(self._laggards.find(at.keys), lane=at.binding)
+        return await self._outdated.confirm(self._outdated.find(at.keys), lane=at.binding)
 
     def note(self, at: Situation, *, waits: bool) -> None:
         """Remember what a look found; ``waits`` is whether workloads with an override wait for the controller."""
-        behind = bool(self._laggards.find(at.keys))
+        behind = bool(self._outdated.find(at.keys))
         self._waits.note(at.binding, waiting=waits, behind=behind, missing=bool(at.missing))
 
     def is_late(self, at: Situation) -> bool:

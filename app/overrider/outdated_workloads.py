@@ -25,7 +25,7 @@ from app.store import ObjectKey, StoreView
 MAX_ASKED: Final = 3
 
 
-class Laggards:
+class OutdatedWorkloads:
     """The workloads that were behind at the last look and have not changed since."""
 
     def __init__(self, workloads: Workloads, *, store: StoreView, plans: PlanCache) -> None:
