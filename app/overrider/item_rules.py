@@ -8,7 +8,6 @@ from app.model.json import JSON, as_object
 from app.model.names import label_key_problem, label_value_problem
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
-from app.overrider.members import unknown_members
 from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
 from app.overrider.protected import key_owner
 from app.overrider.shapes import (
@@ -23,6 +22,7 @@ from app.overrider.shapes import (
     quantity,
     text,
 )
+from app.overrider.unknown_fields import find_unknown_fields
 
 _MAX_REPLICAS: Final = 2**31 - 1
 # An image is checked with the names of the node pools that the entry lists; this stands for those of "*".
@@ -133,7 +133,7 @@ def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Find
     if not isinstance(item, dict):
         yield mistyped(field, "an object", item)
         return
-    yield from unknown_members(item, tuple(_MEMBERS), field=field, owner="an item")
+    yield from find_unknown_fields(item, tuple(_MEMBERS), field=field, owner="an item")
     given = [member for member in _MEMBERS if item.get(member) is not None]
     if len(given) > 1:
         yield Finding(

@@ -46,7 +46,9 @@ _HOMES: Final = {
 }
 
 
-def unknown_members(value: Mapping[str, JSON], known: Collection[str], *, field: str, owner: str) -> Iterator[Finding]:
+def find_unknown_fields(
+    value: Mapping[str, JSON], known: Collection[str], *, field: str, owner: str
+) -> Iterator[Finding]:
     """Yield a finding for each member of ``value`` that is not known.
 
     Args:
@@ -61,7 +63,7 @@ def unknown_members(value: Mapping[str, JSON], known: Collection[str], *, field:
             yield Finding("unknown-field", path, f"is not a field of {owner}{_remedy(member, known)}")
 
 
-def meant_members(value: Mapping[str, JSON], known: Collection[str]) -> frozenset[str]:
+def find_meant_fields(value: Mapping[str, JSON], known: Collection[str]) -> frozenset[str]:
     """Return the known members that the unknown ones of ``value`` probably mean, so that they are not missed, too."""
     unknown = [member for member in value if member not in known]
     return frozenset(_OTHER_NAMES.get(member) or nearest(member, known) or member for member in unknown)
