@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding, Level
-from app.overrider.findings import check
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pools import listed_pools
@@ -21,6 +20,7 @@ from app.overrider.subject_parts import is_v1beta1
 from app.overrider.subject_patches import check_pool_patches, check_tweaks
 from app.overrider.subject_pools import knows_node_pools, selects_node_pools
 from app.overrider.subject_rules import check_subject
+from app.overrider.validation import check_overrider
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
@@ -85,7 +85,9 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
     if (misspelled := check_kind(manifest)) is not None:
         yield misspelled
     elif key.group_kind == YURT_APP_OVERRIDER:
-        yield from check(manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True)
+        yield from check_overrider(
+            manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
+        )
     elif key.group_kind in SUBJECT_KINDS:
         found = [*check_subject(key.group_kind, manifest)]
         yield from found or (check_tweaks if is_v1beta1(manifest) else check_pool_patches)(manifest)

@@ -10,7 +10,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding
-from app.overrider.findings import check_in_slices
+from app.overrider.validation import check_overrider_in_slices
 from app.store import StoreView
 
 # A status answer is kept in events and printed by kubectl; nobody reads more findings than these.
@@ -56,7 +56,9 @@ def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView)
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _untouched(request, overrider):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
-    found = yield from check_in_slices(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
+    found = yield from check_overrider_in_slices(
+        overrider, cluster=cluster_of(overrider), namespace=namespace, store=store
+    )
     causes = [finding.cause() for finding in (*_immutable(request, overrider), *found) if finding.level == "error"]
     warnings = _shortened([finding.text for finding in found if finding.level == "warning"])
     if causes:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from app.overrider.findings import check
 from app.overrider.manifest_findings import check_documents
+from app.overrider.validation import check_overrider
 from app.store.yaml_reader import Document
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
 from tests.serving import ROOT
@@ -59,7 +59,7 @@ def test_the_page_is_true(row: Row) -> None:
     in_files = check_documents([Document(one, "f.yaml", 1) for one in (*others, made)], store)
     assert {one.finding.text: one.level for one in in_files}.get(row.message) == WORDS[row.files]
     if WORDS[row.admission] is not None:
-        found = check(made, cluster="", namespace=namespace, store=store)
+        found = check_overrider(made, cluster="", namespace=namespace, store=store)
         assert {one.text: one.level for one in found}.get(row.message) == WORDS[row.admission]
 
 

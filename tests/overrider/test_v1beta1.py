@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.findings import check
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.shared_plan import PoolPlan
+from app.overrider.validation import check_overrider
 from app.store import Store
 from tests.builders import (
     API_V1BETA1,
@@ -161,18 +161,18 @@ def test_an_entry_is_checked_against_the_tweaked_template() -> None:
         ]
     )
     rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/volumes/0/name", "w")]))
-    found = check(rule, cluster="", namespace="default", store=store_of(tweaked))
+    found = check_overrider(rule, cluster="", namespace="default", store=store_of(tweaked))
     assert [(one.level, one.field) for one in found] == [("error", "entries[0].patches[0]")]
     assert found[0].message.startswith("node pool beijing: ")
     only = overrider(entry("hangzhou", patches=copy.deepcopy(rule["entries"][0]["patches"])))
-    assert check(only, cluster="", namespace="default", store=store_of(tweaked)) == ()
+    assert check_overrider(only, cluster="", namespace="default", store=store_of(tweaked)) == ()
 
 
 def test_replicas_that_differ_from_a_tweak_are_no_finding() -> None:
     """Only OpenYurt 1.4 compares replicas, and it has no v1beta1."""
     subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", replicas=2)])
     rule = overrider(entry("*", items=[{"replicas": 5}]))
-    assert check(rule, cluster="", namespace="default", store=store_of(subject)) == ()
+    assert check_overrider(rule, cluster="", namespace="default", store=store_of(subject)) == ()
 
 
 def test_a_tweaked_template_names_nothing_that_nobody_set() -> None:

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.overrider.defaulted_fields import explain_missing
-from app.overrider.findings import check
 from app.overrider.manifest_findings import check_documents
 from app.overrider.pool_token import misspelled_token
 from app.overrider.review import validate_overrider
 from app.overrider.subject_review import validate_subject
+from app.overrider.validation import check_overrider
 from app.store.yaml_reader import Document
 from tests.builders import (
     container,
@@ -119,7 +119,7 @@ def test_no_manifest_crashes_a_check(rule: dict[str, Any], subject: dict[str, An
 
 def test_the_unchanged_overrider_is_admitted() -> None:
     subject = yurt_app_set(pools=[pool("hangzhou"), pool("beijing")])
-    found = check(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
+    found = check_overrider(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
     assert [one.text for one in found if one.level == "error"] == []
 
 

@@ -26,16 +26,18 @@ _SLICE: Final = 50
 _FIELD: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
 
 
-def check(
+def check_overrider(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> tuple[Finding, ...]:
-    """Return everything that is wrong with an overrider, errors and warnings, as `check_in_slices` does."""
+    """Return everything that is wrong with an overrider, errors and warnings, as `check_overrider_in_slices` does."""
     return run_at_once(
-        check_in_slices(overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace)
+        check_overrider_in_slices(
+            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+        )
     )
 
 
-def check_in_slices(
+def check_overrider_in_slices(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> Sliced[tuple[Finding, ...]]:
     """Return everything that is wrong with an overrider, errors and warnings.
