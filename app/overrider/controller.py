@@ -37,9 +37,9 @@ from app.overrider.binding import Binding, select_overriders
 from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
 from app.overrider.drift import find_plan
+from app.overrider.event_handlers import EventHandlers
 from app.overrider.gaps import NO_GAPS, Gaps
 from app.overrider.input_kinds import InputKinds
-from app.overrider.inputs import Inputs
 from app.overrider.nudge import Nudger
 from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_waits import OwnerWaits, Patience
@@ -158,12 +158,12 @@ class OverriderController:
         self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
         self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
         self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
-        self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
+        self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
         endings = [
-            self._objects.subscribe(self._inputs.object_changed),
+            self._objects.subscribe(self._handlers.object_changed),
             self.workloads.subscribe(self._workload_changed),
         ]
         try:
@@ -177,7 +177,7 @@ class OverriderController:
                 self._waits.start()
                 for kind in self._kinds.note():
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
-                for binding in self._inputs.bindings():
+                for binding in self._handlers.bindings():
                     self.queue.add(binding)
                 tasks.create_task(self.queue.run(self.reconcile, workers=_WORKERS), name="overriders")
                 tasks.create_task(self._resync(), name="resync")
@@ -205,7 +205,7 @@ class OverriderController:
         while await self._look_at_workloads() is None:
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)
-        for binding in self._kinds.dependents(kind, self._inputs.bindings()):
+        for binding in self._kinds.dependents(kind, self._handlers.bindings()):
             self.queue.add(binding)
 
     async def _resync(self) -> None:
@@ -216,7 +216,7 @@ class OverriderController:
             found = await self._look_at_workloads()
             if found is not None:
                 pause = self._resync_seconds
-                self._tidy(bindings := self._inputs.bindings())
+                self._tidy(bindings := self._handlers.bindings())
                 # At the start all of them are queued anyway, and have to be looked at again for news only.
                 for binding in bindings if self.resyncs else bindings & found:
                     self.queue.add_retry(binding)
@@ -252,7 +252,7 @@ class OverriderController:
             self._outdated.changed(change.key, gone=change.gone)
         if change.gone:
             self._converger.forget(change.key)
-        self._inputs.workload_changed(change)
+        self._handlers.workload_changed(change)
 
     async def reconcile(self, binding: Binding) -> Worked:
         """Bring the workloads of a subject to what its overrider wants, and say how they stand.
@@ -276,7 +276,7 @@ class OverriderController:
         await self._tell_of_orphans(at)
         reported = await self._report(at, [one.result for one in brought])
         if not any(one.result.error for one in brought):
-            self._inputs.gone.pop(binding, None)
+            self._handlers.gone.pop(binding, None)
         return self._next(at, brought) if reported else False
 
     async def _look(self, binding: Binding) -> tuple[Situation, Patience]:
@@ -417,7 +417,7 @@ class OverriderController:
 
     async def _tell_of_reverts(self, at: Situation, brought: Sequence[_Brought]) -> None:
         reverted = [one.result for one in brought if one.had and not one.result.counts]
-        about = at.effective or self._inputs.gone.get(at.binding) or at.subject
+        about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.tell_of_reverts(at.binding, about, reverted)
 
@@ -427,7 +427,7 @@ class OverriderController:
         To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
         and it is gone with the owner.
         """
-        gone, orphans = self._inputs.gone.get(at.binding), self._nudger.find_orphans(at)
+        gone, orphans = self._handlers.gone.get(at.binding), self._nudger.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
             await self._reporter.tell_of_orphans(at.binding, gone, orphans)
 

@@ -24,7 +24,7 @@ _COALESCE_SECONDS: Final = 0.5
 _INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
 
 
-class Inputs:
+class EventHandlers:
     """Queues a subject when its overrider, itself, its node pools, or somebody's change of its workloads ask for it.
 
     Attributes:

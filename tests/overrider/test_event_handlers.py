@@ -6,7 +6,7 @@ from app.control.queue import WorkQueue
 from app.control.slices import Slices
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.binding import Binding
-from app.overrider.inputs import Inputs
+from app.overrider.event_handlers import EventHandlers
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plans import PlanCache
 from app.overrider.workload_client import Limits
@@ -39,7 +39,7 @@ class World:
             now=lambda: START,
         )
         self.waits = OwnerWaits(seconds=10.0, interval=600.0, time=self.clock.time)
-        inputs = Inputs(self.queue, self.store, workloads, self.waits, scheduler=self.clock)
+        inputs = EventHandlers(self.queue, self.store, workloads, self.waits, scheduler=self.clock)
         self.store.subscribe(inputs.object_changed)
 
     def put(self, document: dict[str, Any]) -> None:
