@@ -195,11 +195,13 @@ class OverriderController:
             async with asyncio.timeout(self._register_seconds):
                 await self._registered()
         except TimeoutError:
-            _log.warning("not registered within %.0f s; workloads are looked at all the same", self._register_seconds)
+            _log.warning("webhooks not registered within %.0f s: comparing workloads anyway", self._register_seconds)
 
     async def _start_when_read(self, kind: GroupKind) -> None:
         """Have the subjects that depend on ``kind`` looked at as soon as it was read."""
-        _log.warning("workloads that depend on it are left as they are: %s", self._kinds.problem(kind))
+        _log.warning(
+            "leaving workloads of this kind's subjects unchanged until it can be read: %s", self._kinds.problem(kind)
+        )
         await self._kinds.wait_for(kind)
         # Earlier comparisons of workloads were made without these objects.
         while await self._look_at_workloads() is None:
@@ -235,7 +237,7 @@ class OverriderController:
                 if self._outdated.look(key, document) or self.workloads.drift(key) is not None:
                     found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
-            _log.warning("workloads were not gone through: %s", error)
+            _log.warning("cannot compare all workloads, retrying: %s", error)
             return None
         return found
 
@@ -294,7 +296,9 @@ class OverriderController:
             await self._source.read_one(kind, cluster=cluster, namespace=namespace, name=name)
             await self._source.read_selected(select_overriders(namespace, kind.kind, name), cluster=cluster)
         except (APIError, UnreachableError) as error:
-            _log.warning("%s was not read again, the watch has to do: %s", at.name, error)
+            _log.warning(
+                "cannot read %s before its workloads are written, using the watched version: %s", at.name, error
+            )
             return False
         now = find_overriders(self._objects, at.binding)
         return not (

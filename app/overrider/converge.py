@@ -208,7 +208,12 @@ class Converger:
         self._workloads.remainders.remember(key, left)
         self._workloads.note(key, found)
         self._backoff.ended(key, "")
-        _log.info("%s %s/%s: not stored as requested: %s", key.group_kind.kind, *key[2:], ", ".join(found.pointers[:5]))
+        _log.info(
+            "%s %s/%s: the apiserver does not store the requested values of %s",
+            key.group_kind.kind,
+            *key[2:],
+            ", ".join(found.pointers[:5]),
+        )
         return self._settled(key)
 
     def _settled(self, key: ObjectKey) -> Outcome:
@@ -235,7 +240,7 @@ class Converger:
         if self._backoff.due_of(key) <= self._time():
             self._backoff.wrote(key, target.plan.digest, self._time())
         outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
-        problem = f"the apiserver says: {error}" if isinstance(error, APIError) else str(error)
+        problem = f"the write failed: {error}" if isinstance(error, APIError) else str(error)
         self._backoff.ended(key, problem, outage=outage)
         return Outcome(problem, again=self._backoff.due_of(key))
 
@@ -253,7 +258,7 @@ def _conflict(pointers: tuple[str, ...]) -> str:
     where = _listed(pointers) or "its annotation fleethook.io/rendered"
     return (
         f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
-        "webhook or controller changes it back"
+        "webhook or controller reverts it"
     )
 
 

@@ -47,14 +47,14 @@ ERRORS: Final = {
 """Codes that admission refuses, with the reason of the ``metav1.StatusCause``."""
 
 WARNINGS: Final = {
-    "token": "a misspelled {{nodepool}} stays as it is written",
+    "token": "a misspelled {{nodepool}} is not replaced",
     "unused-entry": "an entry applies to no node pool",
-    "no-effect": "an entry has nothing that changes a workload",
-    "dry-run": "rendering for the node pools shows something that is probably not meant",
+    "no-effect": "an entry changes no workload",
+    "dry-run": "rendering for the node pools shows a probable mistake",
     "unknown-pool": "the subject has no node pool of that name",
     "unknown-subject": "the subject is not known",
     "no-controller": "no controller of OpenYurt creates the subject's workloads",
     "no-pools": "the subject has no node pool, or names one that does not exist",
-    "not-checked": "something else is broken, so the overrider cannot be rendered",
+    "not-checked": "another mistake prevents rendering the overrider",
 }
 """Codes that admission warns about, with their meaning."""

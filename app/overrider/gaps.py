@@ -70,7 +70,9 @@ class Gaps(NamedTuple):
             return ""
         if self.no_controller:
             return f": {self.no_controller}"
-        return f": the controller of {self.subject} had time to create it; see its status and the log of yurt-manager"
+        return (
+            f": the controller of {self.subject} has not created it in time; see its status and the log of yurt-manager"
+        )
 
 
 NO_GAPS: Final = Gaps()

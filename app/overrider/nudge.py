@@ -126,13 +126,13 @@ class Nudger:
                 "PATCH", self._source.scope(binding.cluster) + path, body=body, content_type=MERGE_PATCH
             )
         except (APIError, UnreachableError) as error:
-            _log.warning("%s: %s, and annotation %s could not be set: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
+            _log.warning("%s: %s; cannot set annotation %s: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
             self._waits.nudged(binding, well=False)
             return
         self._waits.nudged(binding, well=True)
         message = (
             f"{at.lack}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away: "
-            f"annotation {NUDGED_ANNOTATION} was set to have its controller look again"
+            f"fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"
         )
         _log.warning("%s: %s", at.name, message)
         await self._reporter.tell(binding, subject, "Warning", "OwnerNudged", message)

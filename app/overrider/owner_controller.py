@@ -49,7 +49,7 @@ def describe_lack_of_controller(group_kind: GroupKind, *, cluster: str, store: S
         return ""
     return (
         f"no controller of OpenYurt reconciles {group_kind.kind}s in this cluster, as none of them has a status: check "
-        "that yurt-manager runs, and which controllers its argument --controllers switches off"
+        "that yurt-manager runs, and which controllers its argument --controllers disables"
     )
 
 

@@ -261,5 +261,5 @@ async def _read(reads: Iterable[Coroutine[Any, Any, None]]) -> str:
         problem = f"no answer within {_READ_SECONDS:.0f} s"
     else:
         return ""
-    _log.warning("live read failed, the store is used: %s", problem)
+    _log.warning("live read failed, using the store: %s", problem)
     return problem

@@ -398,7 +398,7 @@ async def test_a_refused_write_is_repeated_with_back_off_and_says_why() -> None:
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
         assert 3 <= len(refused) <= 5
-        assert fleet.condition()[2].endswith("the apiserver says: 403 Forbidden: no")
+        assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
 
 
 async def test_a_server_without_dry_runs_is_asked_twice() -> None:

@@ -202,4 +202,4 @@ async def test_a_read_that_fails_leaves_the_store_to_answer(caplog: pytest.LogCa
         server.broken = True
         stored = await fleethook.review(stored, sent(stored, args=["--by-hand"]))
         assert container_of(stored)["image"] == "mirror/nginx:2.0"
-        assert "live read failed, the store is used: 500 InternalError: conversion webhook failed" in caplog.text
+        assert "live read failed, using the store: 500 InternalError: conversion webhook failed" in caplog.text

@@ -14,7 +14,7 @@ from tests.builders import node_pool, store_of, yurt_app_daemon, yurt_app_set
 
 NOBODY = (
     "no controller of OpenYurt reconciles YurtAppSets in this cluster, as none of them has a status: check that "
-    "yurt-manager runs, and which controllers its argument --controllers switches off"
+    "yurt-manager runs, and which controllers its argument --controllers disables"
 )
 
 

@@ -194,7 +194,7 @@ async def test_behind_and_unreadable_is_stale() -> None:
 
 async def test_unreadable_but_not_known_to_be_behind_is_the_stores_answer(caplog: pytest.LogCaptureFixture) -> None:
     assert len(await asked("CREATE", workload(), Live(readable=False))) == 2
-    assert "live read failed, the store is used: refused" in caplog.text
+    assert "live read failed, using the store: refused" in caplog.text
     assert await asked("UPDATE", rendered(minReadySeconds=7), Live(readable=False), old=rendered()) == BOTH
 
 

@@ -69,7 +69,7 @@ def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
     assert rendered([result("c")], overdue)[1:] == (
         "False", "WorkloadsMissing",
         (
-            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo had time to create it; "
+            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo has not created it in time; "
             "see its status and the log of yurt-manager"
         ),
     )  # fmt: skip

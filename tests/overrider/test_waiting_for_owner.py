@@ -266,7 +266,7 @@ async def test_a_nudge_that_is_refused_is_logged_and_holds_nothing_up(caplog: py
         fleet.edit_template(subject, tag="9")
         await fleet.wait(12)
         assert fleet.server.writes[fleet.path()] == 2
-        assert "annotation fleethook.io/nudged-at could not be set: 403 Forbidden: no" in caplog.text
+        assert "cannot set annotation fleethook.io/nudged-at: 403 Forbidden: no" in caplog.text
 
 
 def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
