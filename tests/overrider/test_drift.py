@@ -4,16 +4,14 @@ from typing import Any
 
 import pytest
 
-from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.binding import Binding
-from app.overrider.bound_workloads import OTHER_VERSION_INDEXES, binding_of
 from app.overrider.drift import NO_DRIFT, Drift, detect_drift, find_plan
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.store.partial import PartialBuilder
-from tests.builders import container, entry, image, overrider, owner, patch, rendered, store_of, workload, yurt_app_set
+from tests.builders import container, entry, image, overrider, patch, rendered, store_of, workload, yurt_app_set
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 
@@ -104,15 +102,6 @@ def test_the_hash_that_is_wanted_is_the_one_that_a_render_leaves() -> None:
         wanted(kept, RULE)
 
 
-def test_a_workload_belongs_to_its_owner_in_its_cluster() -> None:
-    assert binding_of(PartialBuilder().build(workload()), "ws1") == Binding("ws1", YURT_APP_SET, "default", "demo")
-    other = workload(owners=[owner(kind="YurtAppDaemon", name="agent")])
-    assert binding_of(PartialBuilder().build(other), "") == Binding(
-        "", GroupKind("apps.openyurt.io", "YurtAppDaemon"), "default", "agent"
-    )
-    assert binding_of(PartialBuilder().build(workload(owners=[])), "") is None
-
-
 def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
     one, other = find_drift(workload(), yurt_app_set(), RULE), find_drift(workload(replicas=9), yurt_app_set(), RULE)
     assert one.identity == other.identity
@@ -120,17 +109,3 @@ def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
     assert find_drift(workload(), yurt_app_set(), more).identity != one.identity
     assert NO_DRIFT.identity == ""
     assert Drift((), "why").identity == "why"
-
-
-def test_workloads_of_a_later_version_are_found_by_their_subject_and_others_are_not() -> None:
-    keys = OTHER_VERSION_INDEXES["Deployment"].keys
-    later = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta2")])
-    assert list(keys("", PartialBuilder().build(later))) == [SUBJECT]
-    beta = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta1")])
-    for document in (
-        workload(),
-        beta,
-        workload(owners=[]),
-        workload(owners=[owner(apiVersion="apps/v1", kind="Other")]),
-    ):
-        assert list(keys("", PartialBuilder().build(document))) == []

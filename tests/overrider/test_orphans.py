@@ -7,15 +7,29 @@ import pytest
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.binding import Binding
-from app.overrider.orphans import ORPHAN_INDEXES, former_bindings, is_orphan, orphan_keys_of
+from app.overrider.orphans import ORPHAN_INDEXES, find_orphans, former_bindings, is_orphan, orphan_keys_of
 from app.store import Store
 from app.store.partial import PartialBuilder, PartialObject
-from tests.builders import entry, image, owner, patch, workload
+from tests.builders import (
+    entry,
+    image,
+    node_pool,
+    owner,
+    patch,
+    pool,
+    store_of,
+    workload,
+    yurt_app_daemon,
+    yurt_app_set,
+)
 from tests.overrider.running import Fleet
 
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
 MINUTE = 60.0
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
+STORE = store_of(
+    yurt_app_set(pools=[pool("hangzhou")]), yurt_app_daemon(), node_pool("hangzhou", {"region": "east"}), node_pool("beijing")
+)  # fmt: skip
 
 
 def orphan(name: str = "demo-hangzhou-bcdfg", pool: str = "hangzhou", **metadata: Any) -> dict[str, Any]:
@@ -219,3 +233,51 @@ async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() 
 def test_kinds_that_are_indexed_are_those_that_are_rendered() -> None:
     kinds = [index.group_kind for index in ORPHAN_INDEXES.values()]
     assert kinds == [GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet")]
+
+
+def reasons(*workloads: dict[str, Any]) -> list[str]:
+    return [one.reason for one in find_orphans(workloads, STORE)]
+
+
+def test_a_workload_that_its_subject_keeps_is_no_orphan() -> None:
+    assert reasons(workload(), workload("StatefulSet"), workload(owners=[owner("YurtAppDaemon", "agent")])) == []
+
+
+def test_a_released_workload_is_an_orphan() -> None:
+    released = workload(owners=[])
+    released["metadata"]["annotations"]["fleethook.io/rendered"] = "abc"
+    (orphan,) = find_orphans([released], STORE)
+    assert (orphan.key.name, orphan.pool, orphan.reason, orphan.rendered) == (
+        "demo-hangzhou-x", "hangzhou", "it has no owner", True,
+    )  # fmt: skip
+
+
+def test_a_workload_whose_owner_is_gone_is_an_orphan() -> None:
+    assert reasons(workload(owners=[owner(name="former")])) == ["its owner, YurtAppSet former, is gone"]
+
+
+def test_a_workload_of_a_former_owner_of_the_same_name_is_an_orphan() -> None:
+    assert reasons(workload(owners=[owner(uid="another")])) == ["its owner, YurtAppSet demo, is gone"]
+
+
+def test_a_workload_in_a_pool_that_its_owner_lacks_is_an_orphan() -> None:
+    assert reasons(workload(pool="beijing")) == ["its owner, YurtAppSet demo, has no node pool beijing"]
+    assert reasons(workload(pool="beijing", owners=[owner("YurtAppDaemon", "agent")])) == [
+        "its owner, YurtAppDaemon agent, has no node pool beijing"
+    ]
+
+
+def test_workloads_of_others_are_no_orphans() -> None:
+    united = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "UnitedDeployment", "name": "u", "controller": True}
+    assert reasons(workload(owners=[united]), workload(pool=None, owners=[])) == []
+
+
+def test_a_workload_that_is_being_deleted_is_no_orphan() -> None:
+    gone = [workload(owners=[]), workload(owners=[owner(name="former")])]
+    for one in gone:
+        one["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
+    assert reasons(*gone) == []
+
+
+def test_an_owner_of_a_version_that_is_not_known_still_owns() -> None:
+    assert reasons(workload(owners=[owner(apiVersion="apps.openyurt.io/v9")])) == []

@@ -30,10 +30,14 @@ from tests.builders import (
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
+from tests.e2e.openyurt_v1beta1 import NODE_POOL_ANNOTATION, SUBJECT_LABEL, V1Beta1
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 EAST = {"matchLabels": {"region": "east"}}
 REVISION = "apps.openyurt.io/controller-revision-hash"
+MARKED = yurt_app_set_v1beta1()
+NODE_POOLS = {name: node_pool(name) for name in ("hangzhou", "beijing")}
+STORE = (MARKED, overrider(entry("*", items=[image("nginx", "nginx:2.0")])), *NODE_POOLS.values())
 
 
 def written(pool: str = "hangzhou", **fields: Any) -> dict[str, Any]:
@@ -185,3 +189,23 @@ def test_a_tweaked_template_names_nothing_that_nobody_set() -> None:
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
     assert first["spec"]["strategy"] == {"type": "Recreate"}
     assert rendered(first, subject, operation="UPDATE", old=first) == living
+
+
+@pytest.mark.parametrize(("group", "name"), [("labels", SUBJECT_LABEL), ("annotations", NODE_POOL_ANNOTATION)])
+def test_an_owner_mark_that_a_user_removes_stays_removed(group: str, name: str) -> None:
+    workload = V1Beta1().apply(MARKED, "hangzhou", node_pools=NODE_POOLS)
+    workload["metadata"]["name"] = "demo-hangzhou-1"
+    stored = rendered(workload, *STORE)
+    assert stored["metadata"][group][name]
+    released = copy.deepcopy(stored)
+    del released["metadata"][group][name]
+    assert rendered(released, *STORE, operation="UPDATE", old=stored) == released
+
+
+def test_the_owner_label_of_another_subject_stays() -> None:
+    workload = V1Beta1().apply(MARKED, "hangzhou", node_pools=NODE_POOLS)
+    workload["metadata"]["name"] = "demo-hangzhou-1"
+    stored = rendered(workload, *STORE)
+    given = copy.deepcopy(stored)
+    given["metadata"]["labels"][SUBJECT_LABEL] = "other"
+    assert rendered(given, *STORE, operation="UPDATE", old=stored) == given
