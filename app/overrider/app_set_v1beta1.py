@@ -55,7 +55,7 @@ def build_app_set_template(
             "labels": {**members_of(metadata.get("labels")), **own},
             "annotations": {**members_of(metadata.get("annotations")), REF_NODEPOOL_ANNOTATION: pool},
         },
-        "spec": _workload_spec(template, kind=kind, pool=pool),
+        "spec": _build_spec(template, kind=kind, pool=pool),
     }
     # What OpenYurt's Go types do not know is lost when its controller reads the set.
     whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
@@ -91,7 +91,7 @@ def without_owner_marks(named: JSONObject) -> JSONObject:
     return {**named, "metadata": metadata}
 
 
-def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
+def _build_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
     spec = dict(members_of(template.get("spec")))
     selector = as_object(spec.get("selector"))
     spec["selector"] = {**selector, "matchLabels": {**as_object(selector.get("matchLabels")), POOL_NAME_LABEL: pool}}
@@ -100,7 +100,7 @@ def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
     labels: JSON = {**as_object(pod_metadata.get("labels")), POOL_NAME_LABEL: pool}
     if kind == "StatefulSet":
         # Only its manager adds the labels of the template itself to those of the pods.
-        labels = {**as_object(pod_metadata.get("labels")), **_labels_of(template), POOL_NAME_LABEL: pool}
+        labels = {**as_object(pod_metadata.get("labels")), **_read_labels(template), POOL_NAME_LABEL: pool}
     node_selector = {**as_object(pod_spec.get("nodeSelector")), NODE_LABEL_NODEPOOL: pool}
     spec["template"] = {
         **pod_template,
@@ -110,5 +110,5 @@ def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
     return spec
 
 
-def _labels_of(template: JSONObject) -> JSONObject:
+def _read_labels(template: JSONObject) -> JSONObject:
     return dict(members_of(as_object(template.get("metadata")).get("labels")))

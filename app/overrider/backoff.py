@@ -67,7 +67,7 @@ class Backoff:
             digest: The hash that it is to carry.
             now: The time in seconds.
         """
-        attempt = self._of(key, digest, now)
+        attempt = self._find_attempt(key, digest, now)
         if attempt is None:
             return now
         if attempt.due > now or attempt.reserved:
@@ -85,7 +85,7 @@ class Backoff:
             now: The time in seconds.
             conflict: The identity of what is wrong although the apiserver would store it; ``""`` keeps the known one.
         """
-        before = self._of(key, digest, now) or _Attempt(
+        before = self._find_attempt(key, digest, now) or _Attempt(
             digest, 0, now, now, reserved=False, conflict="", unproven="", problem=""
         )
         self._attempts[key] = before._replace(
@@ -143,7 +143,7 @@ class Backoff:
             if self._is_quiet(attempt, now):
                 del self._attempts[key]
 
-    def _of(self, key: ObjectKey, digest: str, now: float) -> _Attempt | None:
+    def _find_attempt(self, key: ObjectKey, digest: str, now: float) -> _Attempt | None:
         attempt = self._attempts.get(key)
         if attempt is None or attempt.digest != digest or self._is_quiet(attempt, now):
             return None

@@ -31,12 +31,12 @@ def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
     return kind, name
 
 
-def _subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
+def _find_subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
     subject = subject_of(overrider)
     return [(overrider["metadata"].get("namespace") or "", *subject)] if subject else []
 
 
-OVERRIDERS_BY_SUBJECT: Final = Index("overriders_by_subject", YURT_APP_OVERRIDER, _subject_keys)
+OVERRIDERS_BY_SUBJECT: Final = Index("overriders_by_subject", YURT_APP_OVERRIDER, _find_subject_keys)
 
 
 def select_overriders(namespace: str, kind: str, name: str) -> FieldSelection:
@@ -54,10 +54,10 @@ def overriders_of(
     so that a late intruder changes nothing, and the name decides between equally old ones.
     """
     found = store.find(OVERRIDERS_BY_SUBJECT, cluster, (namespace, group_kind.kind, name))
-    return found if len(found) < 2 else tuple(sorted(found, key=_seniority))
+    return found if len(found) < 2 else tuple(sorted(found, key=_sort_by_age))
 
 
-def _seniority(overrider: JSONObject) -> tuple[bool, str, str]:
+def _sort_by_age(overrider: JSONObject) -> tuple[bool, str, str]:
     metadata = overrider["metadata"]
     created: JSON = metadata.get("creationTimestamp")
     return (not created, str(created or ""), metadata["name"])

@@ -23,16 +23,16 @@ def owner_version(workload: PartialObject) -> str:
     return "" if owner is None else owner.api_version
 
 
-def _binding_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+def _find_binding_keys(cluster: str, workload: PartialObject) -> list[Binding]:
     binding = binding_of(workload, cluster)
     return [] if binding is None else [binding]
 
 
-def _rendered_keys(cluster: str, workload: PartialObject) -> list[Binding]:
-    return _binding_keys(cluster, workload) if hash_of(workload) else []
+def _find_rendered_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+    return _find_binding_keys(cluster, workload) if hash_of(workload) else []
 
 
-def _other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
+def _find_other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
     if binding_of(workload, cluster) is not None:
         return []
     owners = [(reference, str(reference.get("apiVersion") or "")) for reference in workload.owners]
@@ -48,11 +48,15 @@ def _other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
 
 
 _KINDS: Final = ("Deployment", "StatefulSet")
-WORKLOAD_INDEXES: Final = {kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _binding_keys) for kind in _KINDS}
-RENDERED_INDEXES: Final = {kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _rendered_keys) for kind in _KINDS}
+WORKLOAD_INDEXES: Final = {
+    kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _find_binding_keys) for kind in _KINDS
+}
+RENDERED_INDEXES: Final = {
+    kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _find_rendered_keys) for kind in _KINDS
+}
 """The workloads that carry a hash."""
 OTHER_VERSION_INDEXES: Final = {
-    kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _other_version_keys) for kind in _KINDS
+    kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _find_other_version_keys) for kind in _KINDS
 }
 """The workloads of subjects in a version that is not known."""
 

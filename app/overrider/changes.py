@@ -51,7 +51,7 @@ def changes_workload(request: AdmissionRequest) -> bool:
         before, after = _decode_workload(request.old_object_raw), _decode_workload(request.object_raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
-    return bytes(before.spec) != bytes(after.spec) or _revision(before) != _revision(after)
+    return bytes(before.spec) != bytes(after.spec) or _read_revision(before) != _read_revision(after)
 
 
 def unchanged_members(request: AdmissionRequest) -> frozenset[str]:
@@ -73,6 +73,6 @@ def changes_overrider(request: AdmissionRequest) -> bool:
     return bytes(before.subject) != bytes(after.subject) or bytes(before.entries) != bytes(after.entries)
 
 
-def _revision(workload: _Workload) -> bytes:
+def _read_revision(workload: _Workload) -> bytes:
     labels = workload.metadata.labels if workload.metadata else None
     return bytes(labels.revision) if labels else b""

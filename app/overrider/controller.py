@@ -66,11 +66,11 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 # To look at a workload that is as it should be takes some 30 µs.
 _SLICE: Final = 16
 # More of a subject's workloads than may be touched at a time, by any setting.
-_MAX_BRINGING: Final = 100
+_MAX_CONCURRENT: Final = 100
 _NEVER: Final = float("inf")
 
 
-class _Brought(NamedTuple):
+class _WorkloadOutcome(NamedTuple):
     """What came of bringing one workload to what it is to be."""
 
     result: Result
@@ -204,7 +204,7 @@ class OverriderController:
         )
         await self._kinds.wait_for(kind)
         # Earlier comparisons of workloads were made without these objects.
-        while await self._look_at_workloads() is None:
+        while await self._compare_workloads() is None:
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)
         for binding in self._kinds.dependents(kind, self._handlers.bindings()):
@@ -215,17 +215,17 @@ class OverriderController:
         while True:
             pause = self._retry_seconds
             self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
-            found = await self._look_at_workloads()
+            found = await self._compare_workloads()
             if found is not None:
                 pause = self._resync_seconds
-                self._tidy(bindings := self._handlers.bindings())
+                self._prune(bindings := self._handlers.bindings())
                 # At the start all of them are queued anyway, and have to be looked at again for news only.
                 for binding in bindings if self.resyncs else bindings & found:
                     self.queue.add_retry(binding)
                 self.resyncs += 1
             await sleep(self._clock, pause)
 
-    async def _look_at_workloads(self) -> set[Binding] | None:
+    async def _compare_workloads(self) -> set[Binding] | None:
         """Compare all workloads with what they are to be.
 
         Returns:
@@ -245,7 +245,7 @@ class OverriderController:
     def _retry_seconds(self) -> float:
         return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
 
-    def _tidy(self, bindings: set[Binding]) -> None:
+    def _prune(self, bindings: set[Binding]) -> None:
         self._backoff.prune(self._clock.time())
         self._waits.keep(bindings)
 
@@ -266,22 +266,22 @@ class OverriderController:
         if not self._kinds.were_read(binding):
             return True  # It is queued again when they were read.
         self.reconciled += 1
-        at, patience = await self._look(binding)
-        targets, known = await self._slices.run(self._aim_all(at, patience))
+        at, patience = await self._observe(binding)
+        targets, known = await self._slices.run(self._find_targets(at, patience))
         # A write that failed before was made from what was read then; nobody has to be asked again for each repetition.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
-            at, patience = await self._look(binding)
-            targets, known = await self._slices.run(self._aim_all(at, patience))
-        brought = [*known, *await self._bring_all(targets)]
-        self._nudger.note(at, waits=any(one.result.waits for one in brought))
-        await self._tell_of_reverts(at, brought)
-        await self._tell_of_orphans(at)
-        reported = await self._report(at, [one.result for one in brought])
-        if not any(one.result.error for one in brought):
+            at, patience = await self._observe(binding)
+            targets, known = await self._slices.run(self._find_targets(at, patience))
+        outcomes = [*known, *await self._converge_all(targets)]
+        self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
+        await self._report_reverts(at, outcomes)
+        await self._report_orphans(at)
+        reported = await self._report(at, [one.result for one in outcomes])
+        if not any(one.result.error for one in outcomes):
             self._handlers.gone.pop(binding, None)
-        return self._next(at, brought) if reported else False
+        return self._next_reconcile(at, outcomes) if reported else False
 
-    async def _look(self, binding: Binding) -> tuple[Situation, Patience]:
+    async def _observe(self, binding: Binding) -> tuple[Situation, Patience]:
         at = await self._slices.run(look_around(binding, store=self._objects, workloads=self.workloads))
         return at, await self._nudger.wait_for_owner(at)
 
@@ -307,15 +307,15 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    def _aim_all(self, at: Situation, patience: Patience) -> Sliced[tuple[list[Target], list[_Brought]]]:
+    def _find_targets(self, at: Situation, patience: Patience) -> Sliced[tuple[list[Target], list[_WorkloadOutcome]]]:
         """Return the workloads that have to be brought to what they are to be, and how the others stand."""
-        seen = self._seen(at)
+        seen = self._required_versions(at)
         targets: list[Target] = []
-        known: list[_Brought] = []
+        known: list[_WorkloadOutcome] = []
         pauses = Pauses(_SLICE)
         for key in at.keys:
             yield from self._prepare(key, at)
-            target = self._aim(key, at, seen, patience)
+            target = self._find_target(key, at, seen, patience)
             if pauses.due():
                 yield
             if isinstance(target, Target):
@@ -323,7 +323,7 @@ class OverriderController:
                 if outcome is None:
                     targets.append(target)
                     continue
-                target = self._brought(target, outcome)
+                target = self._to_outcome(target, outcome)
             known += [] if target is None else [target]
         return targets, known
 
@@ -341,22 +341,24 @@ class OverriderController:
                 store=self._objects,
             )
 
-    async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
+    async def _converge_all(self, targets: Sequence[Target]) -> list[_WorkloadOutcome]:
         """Bring each of these workloads to what it is to be."""
-        brought: list[_Brought | None] = [None] * len(targets)
+        outcomes: list[_WorkloadOutcome | None] = [None] * len(targets)
         waiting = iter(enumerate(targets))
 
-        async def bring() -> None:
+        async def converge_next() -> None:
             for number, target in waiting:
-                brought[number] = await self._bring(target)
+                outcomes[number] = await self._converge(target)
 
         # Not a task for each: to begin thousands would take a tenth of a second.
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(len(targets), _MAX_BRINGING)):
-                tasks.create_task(bring())
-        return [one for one in brought if one is not None]
+            for _ in range(min(len(targets), _MAX_CONCURRENT)):
+                tasks.create_task(converge_next())
+        return [one for one in outcomes if one is not None]
 
-    def _aim(self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience) -> Target | _Brought | None:
+    def _find_target(
+        self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience
+    ) -> Target | _WorkloadOutcome | None:
         """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""
         workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
@@ -367,13 +369,14 @@ class OverriderController:
         except SubjectError:
             return None  # Its owner is gone or has no such pool any more, and will see to it.
         except RenderError as error:
-            return _Brought(Result(pool_of(workload), kind, key.name, had, workload.generation, str(error)), had, None)
+            result = Result(pool_of(workload), kind, key.name, had, workload.generation, str(error))
+            return _WorkloadOutcome(result, had, None)
         return Target(key, at.binding, plan, had, seen, patience)
 
-    async def _bring(self, target: Target) -> _Brought | None:
-        return self._brought(target, await self._converger.bring(target))
+    async def _converge(self, target: Target) -> _WorkloadOutcome | None:
+        return self._to_outcome(target, await self._converger.converge(target))
 
-    def _brought(self, target: Target, outcome: Outcome) -> _Brought | None:
+    def _to_outcome(self, target: Target, outcome: Outcome) -> _WorkloadOutcome | None:
         key, workload = target.key, self.workloads.get(target.key)
         if workload is None:
             return None
@@ -388,18 +391,18 @@ class OverriderController:
             outcome.lost,
             outcome.notes,
         )
-        return _Brought(result, target.had, outcome.again)
+        return _WorkloadOutcome(result, target.had, outcome.again)
 
-    def _seen(self, at: Situation) -> Seen:
+    def _required_versions(self, at: Situation) -> Seen:
         """Return the versions that a replica must have seen to render what is wanted here."""
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
         return Seen(overrider, _version(at.subject))
 
-    def _next(self, at: Situation, brought: Sequence[_Brought]) -> Worked:
+    def _next_reconcile(self, at: Situation, outcomes: Sequence[_WorkloadOutcome]) -> Worked:
         """Return when to look again although nothing changes."""
         now = self._clock.time()
-        retry = min((one.again for one in brought if one.again is not None), default=_NEVER)
-        wait = self._nudger.next_look(at, waits=any(one.result.waits for one in brought))
+        retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
+        wait = self._nudger.next_look(at, waits=any(one.result.waits for one in outcomes))
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
@@ -419,13 +422,13 @@ class OverriderController:
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
-    async def _tell_of_reverts(self, at: Situation, brought: Sequence[_Brought]) -> None:
-        reverted = [one.result for one in brought if one.had and not one.result.counts]
+    async def _report_reverts(self, at: Situation, outcomes: Sequence[_WorkloadOutcome]) -> None:
+        reverted = [one.result for one in outcomes if one.had and not one.result.counts]
         about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.tell_of_reverts(at.binding, about, reverted)
 
-    async def _tell_of_orphans(self, at: Situation) -> None:
+    async def _report_orphans(self, at: Situation) -> None:
         """Name the workloads that keep the overrides of a deleted overrider.
 
         To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),

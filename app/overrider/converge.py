@@ -97,20 +97,20 @@ class Converger:
         changed = hash_of(workload) != target.plan.digest
         drift = self._workloads.drift(key)
         if not changed and drift is None:
-            return self._settled(key)
+            return self._report_remainder(key)
         if changed and self._must_wait(target, workload.resource_version):
-            return Outcome(_waiting(target.binding), waits=True)
+            return Outcome(_describe_waiting(target.binding), waits=True)
         due = self._backoff.due(key, target.plan.digest, self._time())
         if due - self._time() > _ROUNDING_SECONDS:
-            return Outcome(self._backoff.problem(key) or _conflict(drift or ()), again=due)
+            return Outcome(self._backoff.problem(key) or _describe_conflict(drift or ()), again=due)
         return None
 
-    async def bring(self, target: Target) -> Outcome:
+    async def converge(self, target: Target) -> Outcome:
         """Bring a workload to what it is to be, now that `decide` says so."""
         try:
             outcome = await self._attempt(target)
         except (APIError, UnreachableError) as error:
-            outcome = self._failed(target, error)
+            outcome = self._record_failure(target, error)
         self._workloads.failed += bool(outcome.problem and not outcome.waits)
         return outcome
 
@@ -128,23 +128,23 @@ class Converger:
         if not sure or target.patience.wait:
             document = await self._workloads.client.read(key)
             found = self._workloads.detect_drift(key, document)
-            sure = _hash(document) != target.plan.digest
+            sure = _read_hash(document) != target.plan.digest
             if found.error:
                 # No write helps until an input or the workload changes.
-                return self._with_problem(key, found.error)
+                return self._record_problem(key, found.error)
             if sure and target.patience.wait and find_lag(document, target.plan, found):
                 self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
-                return Outcome(_waiting(target.binding), waits=True)
+                return Outcome(_describe_waiting(target.binding), waits=True)
             if not sure:
-                return await self._mend(target, document, found)
+                return await self._repair(target, document, found)
         return await self._touch(target)
 
-    async def _mend(self, target: Target, document: JSONObject, found: Drift) -> Outcome:
+    async def _repair(self, target: Target, document: JSONObject, found: Drift) -> Outcome:
         """Touch a workload with the right hash if that may help."""
         key = target.key
         if found.is_in_sync or self._workloads.remainders.explains(key, found.identity):
             self._workloads.note(key, found)
-            return self._settled(key)
+            return self._report_remainder(key)
         verdict = await self._judge(target, document, found)
         if verdict == "lost":
             return self._remember(key, found)
@@ -162,15 +162,15 @@ class Converger:
         written = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
         document, found = self._workloads.detect_drift_after_write(key, written)
         if found.error:
-            return self._with_problem(key, found.error)
+            return self._record_problem(key, found.error)
         if found.is_in_sync or self._workloads.remainders.explains(key, found.identity):
             self._backoff.ended(key, "", conflict=self._backoff.conflict(key))
-            return self._settled(key)
+            return self._report_remainder(key)
         verdict = await self._judge(target, document, found)
         # What cannot be asked about counts as not stored when it comes back unchanged from a second write.
         if verdict == "lost" or (verdict == "unproven" and self._backoff.unproven(key) == found.identity):
             return self._remember(key, found)
-        problem = _conflict(found.pointers)
+        problem = _describe_conflict(found.pointers)
         self._backoff.ended(
             key,
             problem,
@@ -190,13 +190,13 @@ class Converger:
         if self._backoff.conflict(target.key) == found.identity:
             return "conflict"
         try:
-            return "conflict" if await self._kept(target, document, found) else "lost"
+            return "conflict" if await self._would_be_stored(target, document, found) else "lost"
         except APIError as error:
             if error.code in _NO_DRY_RUN:
                 return "unproven"
             raise
 
-    async def _kept(self, target: Target, document: JSONObject, found: Drift) -> bool:
+    async def _would_be_stored(self, target: Target, document: JSONObject, found: Drift) -> bool:
         """Return whether the apiserver would store any of what is missing if it were sent the rendered workload."""
         answer = await self._workloads.client.dry_run(target.key, document, found.operations, lane=target.binding)
         # What is stored in place of a request counts, too: another webhook may make something else of it each time.
@@ -214,23 +214,23 @@ class Converger:
             *key[2:],
             ", ".join(found.pointers[:5]),
         )
-        return self._settled(key)
+        return self._report_remainder(key)
 
-    def _settled(self, key: ObjectKey) -> Outcome:
+    def _report_remainder(self, key: ObjectKey) -> Outcome:
         """Return how a workload stands of which everything is stored that the apiserver keeps."""
         self._lagging.pop(key, None)
         left = self._workloads.remainders.get(key)
         if left is None:
             return Outcome()
         if left.lost:
-            return Outcome(_lost(left.lost), lost=True, notes=left.insignificant)
+            return Outcome(_describe_lost(left.lost), lost=True, notes=left.insignificant)
         return Outcome(notes=left.insignificant)
 
-    def _with_problem(self, key: ObjectKey, problem: str) -> Outcome:
+    def _record_problem(self, key: ObjectKey, problem: str) -> Outcome:
         self._backoff.ended(key, problem)
         return Outcome(problem)
 
-    def _failed(self, target: Target, error: APIError | UnreachableError) -> Outcome:
+    def _record_failure(self, target: Target, error: APIError | UnreachableError) -> Outcome:
         key = target.key
         if isinstance(error, APIError) and error.code == _GONE:
             self._workloads.forget(key)
@@ -245,30 +245,30 @@ class Converger:
         return Outcome(problem, again=self._backoff.due_of(key))
 
 
-def _hash(document: JSONObject) -> str:
+def _read_hash(document: JSONObject) -> str:
     annotations = document["metadata"].get("annotations") or {}
     return str(annotations.get(RENDERED_ANNOTATION) or "")
 
 
-def _waiting(binding: Binding) -> str:
+def _describe_waiting(binding: Binding) -> str:
     return f"waiting until the controller of {binding.group_kind.kind} {binding.name} has written the changed template"
 
 
-def _conflict(pointers: tuple[str, ...]) -> str:
-    where = _listed(pointers) or "its annotation fleethook.io/rendered"
+def _describe_conflict(pointers: tuple[str, ...]) -> str:
+    where = _list_pointers(pointers) or "its annotation fleethook.io/rendered"
     return (
         f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
         "webhook or controller reverts it"
     )
 
 
-def _lost(pointers: tuple[str, ...]) -> str:
+def _describe_lost(pointers: tuple[str, ...]) -> str:
     return (
-        f"the apiserver did not keep {_listed(pointers)}: check the path for a misspelled field, and whether another "
-        "webhook changes it"
+        f"the apiserver did not keep {_list_pointers(pointers)}: check the path for a misspelled field, and whether "
+        "another webhook changes it"
     )
 
 
-def _listed(pointers: tuple[str, ...]) -> str:
+def _list_pointers(pointers: tuple[str, ...]) -> str:
     more = f" and {len(pointers) - _MAX_POINTERS} more" if len(pointers) > _MAX_POINTERS else ""
     return ", ".join(pointers[:_MAX_POINTERS]) + more

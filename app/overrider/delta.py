@@ -78,39 +78,39 @@ def delta_of(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Obje
         child = schema.fields.get(name, _NO_SCHEMA)
         if present is value or (present is MISSING and not value and is_shared(name, value, child)):
             continue
-        change = _change(present, value, child)
+        change = _compare_values(present, value, child)
         if change is not None:
             members.append((name, change))
     for name, value in before.items():
         if name not in after:
-            members.append((name, _removal(name, value, schema.fields.get(name, _NO_SCHEMA))))
+            members.append((name, _make_removal(name, value, schema.fields.get(name, _NO_SCHEMA))))
     return ObjectDelta(tuple(members), schema)
 
 
-def _removal(name: str, value: JSON, schema: MergeSchema) -> Change:
+def _make_removal(name: str, value: JSON, schema: MergeSchema) -> Change:
     """Return the removal of a member; of a list or a map that others write as well, the removal of what is in it."""
     if is_shared(name, value, schema):
         if isinstance(value, dict):
             return delta_of(value, {}, schema)._replace(removed=True)
         elements = index_elements(value, schema)
-        delta = _list_delta(elements, {}, schema) if elements else None
+        delta = _compare_lists(elements, {}, schema) if elements else None
         if delta is not None:
             return delta._replace(removed=True)
     return Assign(value, MISSING, schema)
 
 
-def _change(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
+def _compare_values(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
     if type(before) is dict and type(after) is dict and not schema.retain_keys:
         delta = delta_of(before, after, schema)
         return delta if delta.members else None
     present = index_elements(before, schema)
     wanted = None if present is None else index_elements(after, schema)
     if present is not None and wanted is not None:
-        return _list_delta(present, wanted, schema)
+        return _compare_lists(present, wanted, schema)
     return None if identical(before, after) else Assign(before, after, schema)
 
 
-def _list_delta(
+def _compare_lists(
     before: dict[Identity, JSONObject], after: dict[Identity, JSONObject], schema: MergeSchema
 ) -> ListDelta | None:
     before_at = {identity: position for position, identity in enumerate(before)}
@@ -123,7 +123,7 @@ def _list_delta(
         present = before.get(identity)
         if present is None:
             elements.append(Element(identity, None, position, Assign(MISSING, element, schema)))
-        elif (change := _element_change(present, element, schema)) is not None:
+        elif (change := _compare_elements(present, element, schema)) is not None:
             elements.append(Element(identity, before_at[identity], position, change))
     reordered = [one for one in before if one in after] != [one for one in after if one in before]
     if not elements and not reordered:
@@ -131,7 +131,7 @@ def _list_delta(
     return ListDelta(tuple(elements), tuple(after), len(before), reordered, schema)
 
 
-def _element_change(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
+def _compare_elements(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
     if schema.retain_keys:
         return None if identical(before, after) else Assign(before, after, schema)
     delta = delta_of(before, after, schema)
@@ -148,7 +148,7 @@ def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
     result: JSONObject | None = None
     for name, change in delta.members:
         present = current.get(name, MISSING)
-        new = _applied(present, change)
+        new = _apply_change(present, change)
         if new is present:
             continue
         if result is None:
@@ -163,7 +163,7 @@ def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
     return current if result is None else result
 
 
-def _applied(present: JSON, change: Change) -> JSON:
+def _apply_change(present: JSON, change: Change) -> JSON:
     if type(change) is Assign:
         if change.after is MISSING or present is MISSING:
             return change.after
@@ -175,10 +175,10 @@ def _applied(present: JSON, change: Change) -> JSON:
             return MISSING
         return present if made is before else made
     assert type(change) is ListDelta
-    return _applied_list(present, change)
+    return _apply_list(present, change)
 
 
-def _applied_list(present: JSON, change: ListDelta) -> JSON:
+def _apply_list(present: JSON, change: ListDelta) -> JSON:
     current: list[JSON] = present if type(present) is list else []
     known = index_elements(current, change.schema)
     if known is None:
@@ -189,7 +189,7 @@ def _applied_list(present: JSON, change: ListDelta) -> JSON:
         if after_at is None:
             merged.pop(identity, None)
         elif before is not MISSING or type(inner) is Assign:
-            merged[identity] = _applied(before, inner)
+            merged[identity] = _apply_change(before, inner)
     made = merge_elements(current, known, merged, change.order)
     if change.removed and not made:
         return MISSING
@@ -235,19 +235,19 @@ class Leaf(NamedTuple):
 
 def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
     """Yield each single difference; MISSING stands for what is not there."""
-    yield from _leaves(delta, (), ())
+    yield from _walk(delta, (), ())
 
 
-def _leaves(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
+def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
     if type(change) is Assign:
         yield Leaf(tokens, format_pointer(path), change.before, change.after)
     elif type(change) is ObjectDelta:
         for name, inner in change.members:
-            yield from _leaves(inner, (*tokens, name), (*path, name))
+            yield from _walk(inner, (*tokens, name), (*path, name))
     elif type(change) is ListDelta:
         for identity, before_at, after_at, inner in change.elements:
             position = before_at if after_at is None else after_at
-            yield from _leaves(inner, (*tokens, identity), (*path, str(position)))
+            yield from _walk(inner, (*tokens, identity), (*path, str(position)))
 
 
 def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
@@ -312,7 +312,7 @@ def foreign_container(delta: ObjectDelta, workload: JSONObject, undo: Mapping[st
         undo: What the last render says it has added. A container that says all that is wanted counts as ours, as after
             a loss of the annotation.
     """
-    pod_spec = _inner(_inner(_inner(delta, "spec"), "template"), "spec")
+    pod_spec = _find_member(_find_member(_find_member(delta, "spec"), "template"), "spec")
     if not isinstance(pod_spec, ObjectDelta):
         return None
     added_before = value_at(undo, ("spec", "template", "spec"))
@@ -328,7 +328,7 @@ def foreign_container(delta: ObjectDelta, workload: JSONObject, undo: Mapping[st
     return None
 
 
-def _inner(change: Change | None, name: str) -> Change | None:
+def _find_member(change: Change | None, name: str) -> Change | None:
     return (
         next((inner for one, inner in change.members if one == name), None) if isinstance(change, ObjectDelta) else None
     )

@@ -77,34 +77,34 @@ def find_differences(
         leaves: Whether to name the leaves of objects and keyed lists that are not stored, and not to mind the order
             of list elements.
     """
-    return tuple(_Comparison(leaves).objects(stored, requested, _Place((), (), schema)))
+    return tuple(_Comparison(leaves).objects(stored, requested, _Location((), (), schema)))
 
 
 def fingerprint(differences: Sequence[Difference]) -> str:
     """Return a short text that is equal for equal differences, whatever the order."""
     parts = sorted(
-        msgspec.json.encode([one.address, _encodable(one.requested), _encodable(one.stored)], order="deterministic")
+        msgspec.json.encode([one.address, _wrap_value(one.requested), _wrap_value(one.stored)], order="deterministic")
         for one in differences
     )
     return sha256(b"\n".join(parts)).hexdigest()[:16]
 
 
-def _encodable(value: JSON) -> list[JSON]:
+def _wrap_value(value: JSON) -> list[JSON]:
     return [] if value is ABSENT else [value]
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     tokens: tuple[str, ...]
     address: tuple[str, ...]
     schema: MergeSchema
 
-    def member(self, name: str) -> "_Place":
-        return _Place((*self.tokens, name), (*self.address, name), self.schema.fields.get(name, _NO_SCHEMA))
+    def member(self, name: str) -> "_Location":
+        return _Location((*self.tokens, name), (*self.address, name), self.schema.fields.get(name, _NO_SCHEMA))
 
-    def element(self, index: int, identity: Identity = ()) -> "_Place":
+    def element(self, index: int, identity: Identity = ()) -> "_Location":
         named = describe_identity(identity, self.schema) if identity else f"[{index}]"
         # An element's members are in the fields of its list's schema.
-        return _Place((*self.tokens, str(index)), (*self.address, named), MergeSchema(self.schema.fields))
+        return _Location((*self.tokens, str(index)), (*self.address, named), MergeSchema(self.schema.fields))
 
     def difference(self, requested: JSON, stored: JSON) -> Difference:
         return Difference(format_pointer(self.tokens), self.address, requested, stored)
@@ -113,9 +113,9 @@ class _Place(NamedTuple):
 class _Comparison(NamedTuple):
     leaves: bool
 
-    def values(self, stored: JSON, requested: JSON, place: _Place) -> Iterator[Difference]:
+    def values(self, stored: JSON, requested: JSON, place: _Location) -> Iterator[Difference]:
         if self.leaves and stored is ABSENT:
-            stored = _nothing(requested, place.schema)
+            stored = _make_empty(requested, place.schema)
         if isinstance(requested, dict) and isinstance(stored, dict):
             yield from self.objects(stored, requested, place)
         elif isinstance(requested, list) and isinstance(stored, list):
@@ -123,7 +123,7 @@ class _Comparison(NamedTuple):
         elif not _same_scalar(stored, requested, place.tokens):
             yield place.difference(requested, stored)
 
-    def objects(self, stored: JSONObject, requested: JSONObject, place: _Place) -> Iterator[Difference]:
+    def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[Difference]:
         for name, value in requested.items():
             present = stored.get(name, ABSENT)
             # Equal branches are compared in C; an object or list is only taken apart where it differs.
@@ -133,7 +133,7 @@ class _Comparison(NamedTuple):
             if name not in requested and present is not None:
                 yield place.member(name).difference(ABSENT, present)
 
-    def lists(self, stored: list[JSON], requested: list[JSON], place: _Place) -> Iterator[Difference]:
+    def lists(self, stored: list[JSON], requested: list[JSON], place: _Location) -> Iterator[Difference]:
         present, wanted = index_elements(stored, place.schema), index_elements(requested, place.schema)
         if present is not None and wanted is not None:
             yield from self.elements(present, wanted, place)
@@ -145,7 +145,7 @@ class _Comparison(NamedTuple):
             yield place.difference(requested, stored)
 
     def elements(
-        self, stored: dict[Identity, JSONObject], requested: dict[Identity, JSONObject], place: _Place
+        self, stored: dict[Identity, JSONObject], requested: dict[Identity, JSONObject], place: _Location
     ) -> Iterator[Difference]:
         places = {identity: number for number, identity in enumerate(stored)}
         for number, (identity, value) in enumerate(requested.items()):
@@ -160,7 +160,7 @@ class _Comparison(NamedTuple):
             yield place.difference(order, stored_order)
 
 
-def _nothing(requested: JSON, schema: MergeSchema) -> JSON:
+def _make_empty(requested: JSON, schema: MergeSchema) -> JSON:
     if isinstance(requested, dict):
         return {}
     return [] if isinstance(requested, list) and schema.identity else ABSENT
@@ -169,7 +169,7 @@ def _nothing(requested: JSON, schema: MergeSchema) -> JSON:
 def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...]) -> bool:
     if stored == requested or (stored is ABSENT and requested is None):
         return True
-    if not (_is_amount(stored) and _is_amount(requested) and _QUANTITY.search("/" + "/".join(tokens))):
+    if not (_may_be_quantity(stored) and _may_be_quantity(requested) and _QUANTITY.search("/" + "/".join(tokens))):
         return False
     try:
         return Quantity.parse(stored) == Quantity.parse(requested)
@@ -177,5 +177,5 @@ def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...]) -> bool
         return False
 
 
-def _is_amount(value: JSON) -> bool:
+def _may_be_quantity(value: JSON) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)

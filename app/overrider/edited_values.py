@@ -77,15 +77,15 @@ def set_values(
         if not is_replaceable(present, value):
             return None
         if present != value:
-            workload = _with_value(workload, path, value)
+            workload = _replace_value(workload, path, value)
             operations.append({"op": "replace", "path": pointer, "value": value})
     return workload, operations
 
 
-def _with_value(document: JSON, path: Path, value: JSON) -> JSON:
+def _replace_value(document: JSON, path: Path, value: JSON) -> JSON:
     """Return a copy of ``document`` with another value at a path that it has."""
     if not path:
         return value
     copied = document.copy()
-    copied[path[0]] = _with_value(document[path[0]], path[1:], value)
+    copied[path[0]] = _replace_value(document[path[0]], path[1:], value)
     return copied

@@ -35,7 +35,7 @@ def check_controller(kind: str, *, cluster: str, store: StoreView) -> Iterator[F
         yield Finding("no-controller", "subject.kind", DAEMONS_WITHOUT_CONTROLLER)
 
 
-def _selector_problem(subject: Subject) -> str | None:
+def _find_selector_problem(subject: Subject) -> str | None:
     """Return the first mistake in the selector of a subject's node pools, with its path; None if there is none."""
     selector = as_object(subject.document.get("spec")).get("nodepoolSelector")
     if selector is None or not depends_on_node_pools(subject.group_kind, subject.document):
@@ -54,7 +54,7 @@ def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Findi
         store: The node pools; if there is none, nothing is said about subjects that depend on them.
     """
     kind, document, cluster = subject
-    if (problem := _selector_problem(subject)) is not None:
+    if (problem := _find_selector_problem(subject)) is not None:
         name = f"{kind.kind} {document['metadata']['name']}"
         yield Finding("no-pools", "subject.name", f"{name}: {problem}, so it selects no node pool")
         return

@@ -118,7 +118,7 @@ def merge_repeated(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
         made[number if values is None else values] = (
             element if values is None else merge_repeated(known.get((*values, 0)), element, _element_schema(schema))
         )
-    same = len(made) == len(after) and all(map(_is, made.values(), after))
+    same = len(made) == len(after) and all(map(_is_same, made.values(), after))
     return after if same else list(made.values())
 
 
@@ -133,7 +133,7 @@ def _merge_repeated_members(before: Mapping[str, JSON], after: JSONObject, schem
         if child is None or not isinstance(value, (dict, list)):
             continue
         made = (
-            _within(before.get(name), value, child)
+            _merge_within_elements(before.get(name), value, child)
             if name in _UNIQUE
             else merge_repeated(before.get(name), value, child)
         )
@@ -142,7 +142,7 @@ def _merge_repeated_members(before: Mapping[str, JSON], after: JSONObject, schem
     return {**after, **changed} if changed else after
 
 
-def _within(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
+def _merge_within_elements(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
     """Return a list that may not repeat names, with the lists in its elements merged."""
     if after is before or not isinstance(after, list):
         return after
@@ -152,7 +152,7 @@ def _within(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
         values = identify(element, schema) if isinstance(element, dict) else None
         present = None if values is None else known.get((*values, 0))
         made.append(merge_repeated(present, element, _element_schema(schema)))
-    return after if all(map(_is, made, after)) else made
+    return after if all(map(_is_same, made, after)) else made
 
 
 def arrange_elements(
@@ -200,17 +200,17 @@ def merge_elements(
             if current[position] is not element or present.get(identity, _MISSING) is not element:
                 break
         else:
-            if _in_order(present, wanted):
+            if _is_in_order(present, wanted):
                 return current
     made: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), wanted, merged)]
-    same = len(made) == len(current) and all(map(_is, made, current))
+    same = len(made) == len(current) and all(map(_is_same, made, current))
     return current if same else made
 
 
-def _in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identity]) -> bool:
+def _is_in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identity]) -> bool:
     remaining = iter(present)
     return all(identity in remaining for identity in wanted if identity in present)
 
 
-def _is(left: JSON, right: JSON) -> bool:
+def _is_same(left: JSON, right: JSON) -> bool:
     return left is right

@@ -90,7 +90,7 @@ class EntryPatterns:
         every = [entry for number, entry in enumerate(self._entries) if self._selection.is_for_every(number)]
         self._text: Final = _encode((template, every))
         self._has_token: Final = _has_token(self._text)
-        self._numbers: Final = _numbers_in(self._text)
+        self._numbers: Final = _find_numbers(self._text)
         self._shapes: Final[dict[int, _Shape]] = {}
         self._known: Final[dict[str, int]] = {}
 
@@ -107,11 +107,11 @@ class EntryPatterns:
             config: The subject's settings for the pool.
         """
         numbers = self._selection.applying(pool)
-        shapes = [None if self._selection.is_for_every(number) else self._shape(number) for number in numbers]
+        shapes = [None if self._selection.is_for_every(number) else self._find_shape(number) for number in numbers]
         own = [shape for shape in shapes if shape is not None]
         if not own or sum(len(shape.values) for shape in own) > _MAX_VALUES:
             return Applied(numbers, numbers)
-        taken = self._slots(pool, config or {}, own)
+        taken = self._make_slots(pool, config or {}, own)
         slots = tuple(None if shape is None else taken.take(len(shape.values)) for shape in shapes)
         key = tuple(
             number if shape is None else (shape.number, written)
@@ -132,25 +132,25 @@ class EntryPatterns:
                 found.append(AppliedEntry(f"entries[{entry_mark(position)}]", marked))
         return tuple(found)
 
-    def _shape(self, number: int) -> _Shape:
+    def _find_shape(self, number: int) -> _Shape:
         """Return the shape of an entry that selects pools by name."""
         shape = self._shapes.get(number)
         if shape is None:
             entry = {name: value for name, value in as_object(self._entries[number]).items() if name != "pools"}
             values: list[str | int] = []
             text = _encode(map_values(entry, partial(_collect, values)))
-            shape = _Shape(self._known.setdefault(text, len(self._known)), tuple(values), text, _numbers_in(text))
+            shape = _Shape(self._known.setdefault(text, len(self._known)), tuple(values), text, _find_numbers(text))
             self._shapes[number] = shape
         return shape
 
-    def _slots(self, pool: str, config: JSONObject, shapes: list[_Shape]) -> "_Slots":
+    def _make_slots(self, pool: str, config: JSONObject, shapes: list[_Shape]) -> "_Slots":
         patch = _encode(config["patch"]) if config.get("patch") else ""
         texts = [text for text in (patch, *(shape.text for shape in shapes)) if text]
         too_long = self._has_token and len(self._text) > _MAX_FILLED_LENGTH
         too_long = too_long or any(len(text) > _MAX_FILLED_LENGTH and _has_token(text) for text in texts)
-        shared = _with_name(self._text, pool) if self._has_token and not too_long else self._text
-        known = (shared, *(_with_name(text, pool) for text in texts))
-        numbers = [self._numbers, _numbers_in(patch), *(shape.numbers for shape in shapes)]
+        shared = _fill_name(self._text, pool) if self._has_token and not too_long else self._text
+        known = (shared, *(_fill_name(text, pool) for text in texts))
+        numbers = [self._numbers, _find_numbers(patch), *(shape.numbers for shape in shapes)]
         slots = _Slots()
         for shape in shapes:
             for value in shape.values:
@@ -216,7 +216,7 @@ def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _numbers_in(text: str) -> frozenset[int]:
+def _find_numbers(text: str) -> frozenset[int]:
     # A longer number is no count of replicas, and Python refuses to read one of thousands of digits.
     found = (one for one in set(_DIGITS.findall(text)) if len(one) <= _MAX_DIGITS)
     return frozenset(map(int, found)) if text else frozenset()
@@ -226,5 +226,5 @@ def _has_token(text: str) -> bool:
     return NODEPOOL_TOKEN in text or TWEAK_POOL_TOKEN in text
 
 
-def _with_name(text: str, pool: str) -> str:
+def _fill_name(text: str, pool: str) -> str:
     return text.replace(NODEPOOL_TOKEN, pool).replace(TWEAK_POOL_TOKEN, pool) if _has_token(text) else text

@@ -60,7 +60,7 @@ class EventHandlers:
     def bindings(self) -> set[Binding]:
         """Return every subject that has or had an overrider."""
         overriders = ((key.cluster, self._objects.get(*key)) for key in self._objects.keys(YURT_APP_OVERRIDER))
-        named = {_bound_to(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
+        named = {_find_binding(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
         return {*self._workloads.rendered_bindings(), *(binding for binding in named if binding is not None)}
 
     def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
@@ -85,7 +85,7 @@ class EventHandlers:
 
     def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
         for overrider in (before, after):
-            binding = None if overrider is None else _bound_to(cluster, overrider)
+            binding = None if overrider is None else _find_binding(cluster, overrider)
             if overrider is not None and binding is not None:
                 if after is None:
                     self.gone[binding] = overrider
@@ -94,7 +94,7 @@ class EventHandlers:
     def _subject_changed(self, binding: Binding, before: JSONObject | None, after: JSONObject | None) -> None:
         if before is None or after is None:
             self._queue.add(binding)
-        elif _tells_same(before, after):
+        elif _has_same_spec(before, after):
             return  # An annotation, such as the one that nudges its controller.
         else:
             self._queue.add_after(binding, _SETTLE_SECONDS)
@@ -108,7 +108,7 @@ class EventHandlers:
                 self._queue.add(binding)
 
 
-def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
+def _find_binding(cluster: str, overrider: JSONObject) -> Binding | None:
     subject = subject_of(overrider)
     if subject is None:
         return None
@@ -116,7 +116,7 @@ def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
     return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
 
 
-def _tells_same(before: JSONObject, after: JSONObject) -> bool:
+def _has_same_spec(before: JSONObject, after: JSONObject) -> bool:
     """Return whether a subject has the same spec as before, and in the same API version."""
     same = all(before.get(name) == after.get(name) for name in ("apiVersion", "spec"))
     return same and _uid(before) == _uid(after)

@@ -167,13 +167,13 @@ def compile_fast_path(
         tuple(collected.removed),
         replicas,
         template,
-        _compared(base),
-        _compared(target),
+        _select_compared(base),
+        _select_compared(target),
         tuple(one for one in find_edited_values(delta) if one.pointer != _REPLICAS),
     )
 
 
-def _compared(workload: JSONObject) -> JSONObject:
+def _select_compared(workload: JSONObject) -> JSONObject:
     metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
     return {"metadata": {name: value for name, value in metadata.items() if value}, "spec": workload["spec"]}
 

@@ -53,7 +53,7 @@ class Gaps(NamedTuple):
         elif self.absent_pools:
             yield f"there is no NodePool {list_names(self.absent_pools)}, which {self.subject} names in spec.pools"
         if self.missing:
-            yield f"no workload in node pool {list_names(self.missing)}{self._cause()}"
+            yield f"no workload in node pool {list_names(self.missing)}{self._describe_cause()}"
         elif self.no_controller:
             yield self.no_controller
         if self.other_version:
@@ -65,7 +65,7 @@ class Gaps(NamedTuple):
         if self.orphans:
             yield describe_orphans(self.orphans)
 
-    def _cause(self) -> str:
+    def _describe_cause(self) -> str:
         if not self.overdue:
             return ""
         if self.no_controller:

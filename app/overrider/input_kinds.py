@@ -66,11 +66,11 @@ class InputKinds:
 
     def were_read(self, binding: Binding) -> bool:
         """Return whether all kinds were read that the workloads of a subject are rendered from."""
-        return self._kinds_of(binding) <= self._read
+        return self._list_kinds(binding) <= self._read
 
     def dependents(self, kind: GroupKind, bindings: Iterable[Binding]) -> Iterator[Binding]:
         """Yield the subjects whose workloads are rendered from objects of a kind."""
-        return (binding for binding in bindings if kind in self._kinds_of(binding))
+        return (binding for binding in bindings if kind in self._list_kinds(binding))
 
-    def _kinds_of(self, binding: Binding) -> frozenset[GroupKind]:
+    def _list_kinds(self, binding: Binding) -> frozenset[GroupKind]:
         return input_kinds(binding.group_kind, self._store.get(*binding))

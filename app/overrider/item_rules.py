@@ -52,70 +52,70 @@ _VOLUME: Final = Shape("a volume", {"name": text, **dict.fromkeys(_VOLUME_SOURCE
 _RESOURCES: Final = Shape("resources", dict.fromkeys(("requests", "limits"), map_of(quantity)))
 
 
-def _for_container(member: str, check: Check) -> Shape:
+def _make_container_shape(member: str, check: Check) -> Shape:
     return Shape(f"an item of {member}", {"containerName": text, member: check}, ("containerName", member))
 
 
-def _replicas(value: JSON, field: str) -> Iterator[Finding]:
+def _check_replicas(value: JSON, field: str) -> Iterator[Finding]:
     if type(value) is not int or not 0 <= value <= _MAX_REPLICAS:
         hint = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
         yield Finding("invalid", field, f"must be a whole number from 0, not {value!r}{hint}")
 
 
-def _labels(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _node_selector(value, field)
-    yield from _owned_keys(value, field)
+def _check_labels(value: JSON, field: str) -> Iterator[Finding]:
+    yield from _check_node_selector(value, field)
+    yield from _check_owned_keys(value, field)
 
 
-def _annotations(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_nullable_text)(value, field)
-    yield from _key_problems(value, field)
-    yield from _owned_keys(value, field)
+def _check_annotations(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_check_nullable_text)(value, field)
+    yield from _check_keys(value, field)
+    yield from _check_owned_keys(value, field)
 
 
-def _node_selector(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_nullable_label)(value, field)
-    yield from _key_problems(value, field)
+def _check_node_selector(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_check_nullable_label)(value, field)
+    yield from _check_keys(value, field)
 
 
-def _owned_keys(value: JSON, field: str) -> Iterator[Finding]:
+def _check_owned_keys(value: JSON, field: str) -> Iterator[Finding]:
     for key in as_object(value):
         if owner := key_owner(key):
             yield Finding("forbidden", f"{field}.{key}", f"is written by {owner} only; overrides may not change it")
 
 
-def _key_problems(value: JSON, field: str) -> Iterator[Finding]:
+def _check_keys(value: JSON, field: str) -> Iterator[Finding]:
     for key in as_object(value):
         path = f"{field}.{key}"
         if NODEPOOL_TOKEN not in key and (problem := label_key_problem(key)) is not None:
             yield Finding("invalid", path, problem)
 
 
-def _nullable_text(value: JSON, field: str) -> Iterator[Finding]:
+def _check_nullable_text(value: JSON, field: str) -> Iterator[Finding]:
     if value is not None:
         yield from text(value, field)
 
 
-def _nullable_label(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _nullable_text(value, field)
+def _check_nullable_label(value: JSON, field: str) -> Iterator[Finding]:
+    yield from _check_nullable_text(value, field)
     if isinstance(value, str) and "{" not in value and (problem := label_value_problem(value)) is not None:
         yield Finding("invalid", field, problem)
 
 
 _MEMBERS: Final[Mapping[str, Check]] = {
     "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
-    "replicas": _replicas,
-    "env": _for_container("env", list_of(_ENV_VAR.check)).check,
-    "args": _for_container("args", list_of(text)).check,
-    "resources": _for_container("resources", _RESOURCES.check).check,
-    "volumeMounts": _for_container("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
+    "replicas": _check_replicas,
+    "env": _make_container_shape("env", list_of(_ENV_VAR.check)).check,
+    "args": _make_container_shape("args", list_of(text)).check,
+    "resources": _make_container_shape("resources", _RESOURCES.check).check,
+    "volumeMounts": _make_container_shape("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
     "volumes": list_of(_VOLUME.check),
     "tolerations": list_of(_TOLERATION.check),
-    "nodeSelector": _node_selector,
-    "annotations": _annotations,
-    "labels": _labels,
+    "nodeSelector": _check_node_selector,
+    "annotations": _check_annotations,
+    "labels": _check_labels,
 }
-_NONE: Final = (
+_NO_MEMBER_MESSAGE: Final = (
     f"must have exactly one member of {', '.join(_MEMBERS)}, and has none. If you wrote one, the installed "
     "CustomResourceDefinition does not know it and removed it (upstream's knows image and replicas only): install "
     "fleethook's"
@@ -140,15 +140,15 @@ def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Find
             "invalid", field, f"must have exactly one member, not {' and '.join(given)}: make an item of each"
         )
     elif not given and not item.keys() - _MEMBERS.keys():
-        yield Finding("required", field, _NONE)
+        yield Finding("required", field, _NO_MEMBER_MESSAGE)
     for member in given:
         yield from _MEMBERS[member](item[member], f"{field}.{member}")
         if member != "image":
             yield from misspelled_tokens(item[member], f"{field}.{member}")
-    yield from _image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
+    yield from _check_image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
 
 
-def _image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
+def _check_image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
     claim = image.get("imageClaim")
     if isinstance(claim, str) and claim.strip():
         yield from check_image(claim, field, pools=pools)

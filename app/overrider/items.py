@@ -45,21 +45,21 @@ def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
     return None
 
 
-def _image(value: JSON) -> ItemEffect:
+def _make_image(value: JSON) -> ItemEffect:
     name, claim = str(as_object(value).get("containerName", "")), str(as_object(value).get("imageClaim", ""))
-    return _container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
+    return _make_container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
 
 
-def _container_member(member: str) -> Callable[[JSON], ItemEffect]:
+def _make_container_maker(member: str) -> Callable[[JSON], ItemEffect]:
     def make(value: JSON) -> ItemEffect:
         name = str(as_object(value).get("containerName", ""))
         wanted = {member: as_object(value).get(member)}
-        return _container_effect(name, wanted, f"container {name} has these {member} already")
+        return _make_container_effect(name, wanted, f"container {name} has these {member} already")
 
     return make
 
 
-def _args(value: JSON) -> ItemEffect:
+def _make_args(value: JSON) -> ItemEffect:
     name, args = str(as_object(value).get("containerName", "")), as_object(value).get("args")
 
     def apply(workload: JSONObject) -> JSONObject:
@@ -70,14 +70,14 @@ def _args(value: JSON) -> ItemEffect:
     return ItemEffect(apply, name, f"container {name} has these args already")
 
 
-def _container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
+def _make_container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
     def apply(workload: JSONObject) -> JSONObject:
         return _change_containers(workload, name, lambda element: merge_desired(element, wanted, _CONTAINER))
 
     return ItemEffect(apply, name, idle)
 
 
-def _replicas(value: JSON) -> ItemEffect:
+def _make_replicas(value: JSON) -> ItemEffect:
     def apply(workload: JSONObject) -> JSONObject:
         present = workload["spec"].get("replicas")
         # In Python, True equals 1.
@@ -88,7 +88,9 @@ def _replicas(value: JSON) -> ItemEffect:
     return ItemEffect(apply, "", f"replicas is {value} already")
 
 
-def _pod_member(member: str, *, part: str = "spec", schema: MergeSchema = _POD_SPEC) -> Callable[[JSON], ItemEffect]:
+def _make_pod_maker(
+    member: str, *, part: str = "spec", schema: MergeSchema = _POD_SPEC
+) -> Callable[[JSON], ItemEffect]:
     """Return the maker of an effect on a member of the pod template's spec or metadata."""
 
     def make(value: JSON) -> ItemEffect:
@@ -101,17 +103,17 @@ def _pod_member(member: str, *, part: str = "spec", schema: MergeSchema = _POD_S
 
 
 _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
-    "image": _image,
-    "replicas": _replicas,
-    "env": _container_member("env"),
-    "args": _args,
-    "resources": _container_member("resources"),
-    "volumeMounts": _container_member("volumeMounts"),
-    "volumes": _pod_member("volumes"),
-    "nodeSelector": _pod_member("nodeSelector"),
-    "tolerations": _pod_member("tolerations"),
-    "annotations": _pod_member("annotations", part="metadata", schema=_NO_SCHEMA),
-    "labels": _pod_member("labels", part="metadata", schema=_NO_SCHEMA),
+    "image": _make_image,
+    "replicas": _make_replicas,
+    "env": _make_container_maker("env"),
+    "args": _make_args,
+    "resources": _make_container_maker("resources"),
+    "volumeMounts": _make_container_maker("volumeMounts"),
+    "volumes": _make_pod_maker("volumes"),
+    "nodeSelector": _make_pod_maker("nodeSelector"),
+    "tolerations": _make_pod_maker("tolerations"),
+    "annotations": _make_pod_maker("annotations", part="metadata", schema=_NO_SCHEMA),
+    "labels": _make_pod_maker("labels", part="metadata", schema=_NO_SCHEMA),
 }
 ITEMS: Final = tuple(_EFFECTS)
 """The members that an item may have, one of them each."""

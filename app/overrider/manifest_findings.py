@@ -92,10 +92,10 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
         found = [*check_subject(key.group_kind, manifest)]
         yield from found or (check_tweaks if is_v1beta1(manifest) else check_pool_patches)(manifest)
         if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
-            yield Finding("not-checked", "", f"no NodePool is known, so {_unchecked(manifest)} to check this")
+            yield Finding("not-checked", "", f"no NodePool is known, so {_describe_unchecked(manifest)} to check this")
 
 
-def _unchecked(subject: JSONObject) -> str:
+def _describe_unchecked(subject: JSONObject) -> str:
     if is_v1beta1(subject) and listed_pools(subject):
         return "only the pools in spec.pools could be rendered"
     return "nothing could be rendered"

@@ -49,10 +49,10 @@ class ManifestReport:
 
     def detail(self) -> str:
         """Return the findings as one text, ``""`` if there are none."""
-        shown = "; ".join(_line(one) for one in self.findings[:_MAX_SHOWN])
+        shown = "; ".join(_format_line(one) for one in self.findings[:_MAX_SHOWN])
         more = len(self.findings) - _MAX_SHOWN
         return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _line(one: ManifestFinding) -> str:
+def _format_line(one: ManifestFinding) -> str:
     return f"{one.place}: {one.level}: {one.text}"

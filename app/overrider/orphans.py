@@ -59,7 +59,7 @@ def is_orphan(workload: PartialObject) -> bool:
 def is_released(workload: PartialObject) -> bool:
     """Return whether a workload of a node pool has no owner any more; one that is being deleted needs none."""
     of_pool = bool(pool_of(workload)) and not workload.deleting
-    return of_pool and not any(_owns(reference) for reference in workload.owners)
+    return of_pool and not any(_is_owner(reference) for reference in workload.owners)
 
 
 def is_former(owner: Owner, subject: JSONObject | None) -> bool:
@@ -81,12 +81,14 @@ def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[
     builder = PartialBuilder()
     for document in workloads:
         workload, key = builder.build(document), key_of(document)
-        reason = _reason(workload, key.cluster, store, pools)
+        reason = _find_reason(workload, key.cluster, store, pools)
         if reason:
             yield Orphan(key, pool_of(workload), reason, bool(hash_of(workload)))
 
 
-def _reason(workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]) -> str:
+def _find_reason(
+    workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]
+) -> str:
     if is_released(workload):
         return RELEASED
     owner = find_owner_in(workload.owners)
@@ -102,7 +104,7 @@ def _reason(workload: PartialObject, cluster: str, store: StoreView, pools: dict
     return "" if pool_of(workload) in pools[of] else f"its owner, {name}, has no node pool {pool_of(workload)}"
 
 
-def _owns(reference: JSONObject) -> bool:
+def _is_owner(reference: JSONObject) -> bool:
     if reference.get("controller") is True:
         return True
     group, _ = parse_api_version(str(reference.get("apiVersion") or ""))

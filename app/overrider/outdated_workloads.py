@@ -46,7 +46,7 @@ class OutdatedWorkloads:
     def look(self, key: ObjectKey, document: JSONObject) -> bool:
         """Compare a whole workload, as the apiserver holds it, with its template; return whether it is behind."""
         self._behind.discard(key)
-        lag = self._lag(key, document)
+        lag = self._find_lag(key, document)
         if lag is None or self._unkept.get(key) == lag.lacks:
             return False
         self._behind.add(key)
@@ -66,8 +66,8 @@ class OutdatedWorkloads:
         behind = [key for key in keys if key in self._behind]
         if not behind:
             return []
-        current = {self._revision(key) for key in keys if key not in self._behind} - {""}
-        return [key for key in behind if self._revision(key) not in current]
+        current = {self._read_revision(key) for key in keys if key not in self._behind} - {""}
+        return [key for key in behind if self._read_revision(key) not in current]
 
     async def confirm(self, keys: Sequence[ObjectKey], *, lane: Binding) -> bool:
         """Return whether the owner of these workloads could do anything about it, by what a dry run stores.
@@ -86,20 +86,20 @@ class OutdatedWorkloads:
 
     async def _could_catch_up(self, key: ObjectKey, *, lane: Binding) -> bool:
         document = await self._workloads.client.read(key)
-        before = self._lag(key, document)
+        before = self._find_lag(key, document)
         if before is not None:
             answer = await self._workloads.client.dry_run(key, document, before.operations, lane=lane)
-            after = self._lag(key, answer)
+            after = self._find_lag(key, answer)
             if after is None or before.lacks - after.lacks:
                 return True
             self._unkept[key] = before.lacks
         return False
 
-    def _revision(self, key: ObjectKey) -> str:
+    def _read_revision(self, key: ObjectKey) -> str:
         workload = self._workloads.get(key)
         return "" if workload is None else str(workload.labels.get(REVISION_LABEL) or "")
 
-    def _lag(self, key: ObjectKey, document: JSONObject) -> Lag | None:
+    def _find_lag(self, key: ObjectKey, document: JSONObject) -> Lag | None:
         workload = self._workloads.get(key)
         if workload is None or hash_of(workload) or (binding := binding_of(workload, key.cluster)) is None:
             return None

@@ -50,27 +50,27 @@ def find_lag(workload: JSONObject, plan: PoolPlan, found: Drift) -> Lag | None:
         plan: The plan of its pool.
         found: How it compares with what the plan wants.
     """
-    if matches(workload, _named(plan.shared.plan.base), plan.values):
+    if matches(workload, _select_named(plan.shared.plan.base), plan.values):
         return None  # The usual answer, which needs no plan of the pool's own.
     template = plan.for_update.base
-    bare = _lay(template, workload)
-    lacks = _leaves(workload, bare)
+    bare = _lay_over(template, workload)
+    lacks = _find_leaves(workload, bare)
     if lacks and (plan.applies or found.operations):
-        lacks &= _leaves(workload, apply(workload, found.operations))
+        lacks &= _find_leaves(workload, apply(workload, found.operations))
     if lacks:
-        lacks &= _leaves(workload, _lay(_without_unknown(template), workload))
+        lacks &= _find_leaves(workload, _lay_over(_without_unknown(template), workload))
     if not lacks:
         return None
     return Lag(frozenset(lacks), found.operations or diff(workload, bare))
 
 
-def _named(template: JSONObject) -> JSONObject:
+def _select_named(template: JSONObject) -> JSONObject:
     metadata = {name: template["metadata"].get(name) or {} for name in ("labels", "annotations")}
     return {"metadata": metadata, "spec": template["spec"]}
 
 
-def _lay(template: JSONObject, workload: JSONObject) -> JSONObject:
-    laid: JSONObject = overlay(workload, _named(template), WORKLOAD)
+def _lay_over(template: JSONObject, workload: JSONObject) -> JSONObject:
+    laid: JSONObject = overlay(workload, _select_named(template), WORKLOAD)
     return laid
 
 
@@ -82,11 +82,11 @@ def _without_unknown(template: JSONObject) -> JSONObject:
     return kept
 
 
-def _leaves(workload: JSONObject, wanted: JSONObject) -> set[str]:
-    return {fingerprint([one]) for one in find_differences(workload, wanted, leaves=True) if _counts(one)}
+def _find_leaves(workload: JSONObject, wanted: JSONObject) -> set[str]:
+    return {fingerprint([one]) for one in find_differences(workload, wanted, leaves=True) if _is_significant(one)}
 
 
-def _counts(difference: Difference) -> bool:
+def _is_significant(difference: Difference) -> bool:
     """Return whether a difference cannot be a default or an empty value that the apiserver left out."""
     if difference.requested is ABSENT:
         return False

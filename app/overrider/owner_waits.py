@@ -104,21 +104,21 @@ class OwnerWaits:
 
     def until(self, binding: Binding, *, pools: int) -> float:
         """Return until when the controller has time."""
-        wait = self._of(binding)
+        wait = self._find_wait(binding)
         return max(wait.since, wait.extended) + self.limit(pools)
 
     def first_limit(self, binding: Binding, *, pools: int) -> float:
         """Return until when the controller had time after the subject's last change, whatever nudges gave it since."""
-        return self._of(binding).since + self.limit(pools)
+        return self._find_wait(binding).since + self.limit(pools)
 
     def patience(self, binding: Binding, *, pools: int, observed: bool) -> Patience:
         """Return whether to wait for the controller; ``observed`` is whether it has seen the subject's spec."""
-        over = self._of(binding).waiting is False or self._time() >= self.until(binding, pools=pools)
+        over = self._find_wait(binding).waiting is False or self._time() >= self.until(binding, pools=pools)
         return Patience(not over, observed)
 
     def waited(self, binding: Binding) -> bool:
         """Return whether workloads with an override waited for the controller at the last look."""
-        return bool(self._of(binding).waiting)
+        return bool(self._find_wait(binding).waiting)
 
     def note(self, binding: Binding, *, waiting: bool, behind: bool, missing: bool) -> None:
         """Remember what the last look found.
@@ -129,14 +129,14 @@ class OwnerWaits:
             behind: Whether a workload without one lacks what the template says.
             missing: Whether a pool lacks a workload.
         """
-        wait = self._of(binding)
+        wait = self._find_wait(binding)
         since = None if not missing else self._time() if wait.missing_since is None else wait.missing_since
         nudges = wait.nudges if waiting or behind or missing else 0
         self._waits[binding] = wait._replace(waiting=waiting, behind=behind, missing_since=since, nudges=nudges)
 
     def trouble(self, binding: Binding, *, pools: int) -> float | None:
         """Return when the owner's time is over, of a subject whose workloads lag or miss; None if all is well."""
-        wait = self._of(binding)
+        wait = self._find_wait(binding)
         starts = [] if wait.missing_since is None else [wait.missing_since]
         if wait.waiting or wait.behind:
             starts.append(wait.since)
@@ -147,18 +147,18 @@ class OwnerWaits:
         over = self.trouble(binding, pools=pools)
         if over is None or self._time() < over:
             return False
-        wait = self._of(binding)
+        wait = self._find_wait(binding)
         pause = self.interval * 2 ** min(max(wait.nudges - 1, 0), _MAX_DOUBLINGS)
         return wait.nudged is None or self._time() - wait.nudged >= pause
 
     def nudged(self, binding: Binding, *, well: bool) -> None:
         """Remember a nudge, and whether it was written."""
-        wait, now = self._of(binding), self._time()
+        wait, now = self._find_wait(binding), self._time()
         self._waits[binding] = wait._replace(
             nudged=now, nudges=wait.nudges + 1, extended=now if well else wait.extended
         )
 
-    def _of(self, binding: Binding) -> _Wait:
+    def _find_wait(self, binding: Binding) -> _Wait:
         return self._waits.get(binding) or _Wait(self._started)
 
 

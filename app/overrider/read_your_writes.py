@@ -104,15 +104,15 @@ def ensure_fresh_workload(
     Raises:
         StaleError: The store is behind or does not hold a kind that the answer depends on; the work raises it, too.
     """
-    workload = _workload_of(request)
+    workload = _read_workload(request)
     if workload is None:
         return None
     if problem := live.missing(_OVERRIDERS):
         raise StaleError(problem)
-    inputs = _inputs(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
+    inputs = _list_input_kinds(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
     unread = live.missing(inputs)
     depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
-    late = _late(workload, live) if workload.trigger and not unread else []
+    late = _find_late(workload, live) if workload.trigger and not unread else []
     if not depends and not late:
         return None
     return _FreshRead(workload, inputs, unread, late, depends).run(store, live)
@@ -155,27 +155,27 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
     if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
         return
     cluster, namespace = cluster_of(document), request.namespace
-    subject = _subject_of(document, cluster=cluster, namespace=namespace)
-    if problem := live.missing((YURT_APP_OVERRIDER, *_subject_kinds(subject, store))):
+    subject = _find_subject(document, cluster=cluster, namespace=namespace)
+    if problem := live.missing((YURT_APP_OVERRIDER, *_list_subject_kinds(subject, store))):
         raise StaleError(problem)
     if subject is not None:
         rivals = select_overriders(namespace, subject.group_kind.kind, subject.name)
         read_subject = live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name)
         await _read([live.read_selected(rivals, cluster=cluster), read_subject])
     # The subject may be new in the store.
-    if problem := live.missing(_subject_kinds(subject, store)):
+    if problem := live.missing(_list_subject_kinds(subject, store)):
         raise StaleError(problem)
 
 
-def _subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
+def _list_subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
     """Return the kinds that an overrider of this subject is checked with, as far as the store knows the subject."""
     if subject is None:
         return ()
     known = store.get(*subject)
-    return _inputs(subject.group_kind, "" if known is None else known["apiVersion"], pool="*")
+    return _list_input_kinds(subject.group_kind, "" if known is None else known["apiVersion"], pool="*")
 
 
-def _workload_of(request: AdmissionRequest) -> _Workload | None:
+def _read_workload(request: AdmissionRequest) -> _Workload | None:
     """Return the workload under review, None if the answer depends on no object of the store."""
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return None
@@ -192,16 +192,16 @@ def _workload_of(request: AdmissionRequest) -> _Workload | None:
     annotations = as_object(metadata.get("annotations"))
     return _Workload(
         cluster_of(document),
-        request.namespace or _text(metadata.get("namespace")),
+        request.namespace or _read_text(metadata.get("namespace")),
         owner,
-        _text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
-        _text(annotations.get(TRIGGER_ANNOTATION)),
+        _read_text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
+        _read_text(annotations.get(TRIGGER_ANNOTATION)),
         # A client that replaces the whole object may have dropped the annotation.
         RENDERED_ANNOTATION in annotations or _RENDERED_BYTES in bytes(request.old_object_raw),
     )
 
 
-def _text(value: JSON) -> str:
+def _read_text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -213,7 +213,7 @@ def _is_overridden(workload: _Workload, store: StoreView) -> bool:
     )
 
 
-def _inputs(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind, ...]:
+def _list_input_kinds(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind, ...]:
     """Return the kinds that the template of a pool's workload is built from."""
     # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`), and labels
     # choose the tweaks of a YurtAppSet v1beta1.
@@ -221,7 +221,7 @@ def _inputs(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind,
     return (kind, NODE_POOL) if depends and pool else (kind,)
 
 
-def _subject_of(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
+def _find_subject(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
     subject = subject_of(overrider)
     if subject is None:
         return None
@@ -229,7 +229,7 @@ def _subject_of(overrider: JSONObject, *, cluster: str, namespace: str) -> Objec
     return ObjectKey(cluster, group_kind, namespace, subject[1]) if group_kind in SUBJECT_KINDS else None
 
 
-def _late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
+def _find_late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
     """Return the kinds and resourceVersions that the trigger names and the store may lack."""
     seen = {
         YURT_APP_OVERRIDER: _SEEN_OVERRIDER.search(workload.trigger),

@@ -33,7 +33,7 @@ METADATA: Final = (
 # Members that another tool or API spells differently.
 _OTHER_NAMES: Final = {"op": "operation", "nodepools": "pools", "nodePools": "pools"}
 # Where a member belongs that is well spelled and badly indented.
-_HOMES: Final = {
+_PARENTS: Final = {
     **dict.fromkeys(ENTRY, "an entry"),
     **dict.fromkeys(PATCH, "a patch"),
     **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
@@ -60,7 +60,7 @@ def find_unknown_fields(
     for member in value:
         if member not in known:
             path = f"{field}.{member}" if field else member
-            yield Finding("unknown-field", path, f"is not a field of {owner}{_remedy(member, known)}")
+            yield Finding("unknown-field", path, f"is not a field of {owner}{_describe_remedy(member, known)}")
 
 
 def find_meant_fields(value: Mapping[str, JSON], known: Collection[str]) -> frozenset[str]:
@@ -69,7 +69,7 @@ def find_meant_fields(value: Mapping[str, JSON], known: Collection[str]) -> froz
     return frozenset(_OTHER_NAMES.get(member) or nearest(member, known) or member for member in unknown)
 
 
-def _remedy(member: str, known: Collection[str]) -> str:
+def _describe_remedy(member: str, known: Collection[str]) -> str:
     if (other := _OTHER_NAMES.get(member)) in known:
         return f": use {other}"
     near = nearest(member, known)
@@ -77,6 +77,6 @@ def _remedy(member: str, known: Collection[str]) -> str:
         return f": write {near}"
     if member == "spec":
         return ": there is no spec, so move its members to the top level"
-    if home := _HOMES.get(member):
+    if home := _PARENTS.get(member):
         return f": it belongs in {home}, check the indentation"
     return f"; did you mean {near}?" if near else f"; the fields are {', '.join(known)}"

@@ -129,11 +129,11 @@ def check_fit(
         *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),
         *pools.effects,
         *of_pools,
-        *map(_remark, dry_run.warnings),
+        *map(_to_finding, dry_run.warnings),
     ]
 
 
-def _remark(text: str) -> Finding:
+def _to_finding(text: str) -> Finding:
     """Return a warning of the dry run; its text begins with the path of the part of an entry that it is about."""
     if text.startswith("not checked: "):
         return Finding("not-checked", "", text)
