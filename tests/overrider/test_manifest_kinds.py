@@ -35,6 +35,10 @@ def test_a_misspelled_kind_or_version_is_reported(api_version: str, kind: str, f
         ("apps.openyurt.io/v1alpha1", "YurtAppOverrider"),
         ("apps.openyurt.io/v1beta1", "YurtAppSet"),
         ("apps.openyurt.io/v1beta2", "NodePool"),
+        # The other kinds of the group, OpenYurt 1.4 to 1.7.
+        ("apps.openyurt.io/v1alpha1", "NodeBucket"),
+        ("apps.openyurt.io/v1alpha1", "UnitedDeployment"),
+        ("apps.openyurt.io/v1alpha1", "YurtIngress"),
         ("apps.openyurt.io/v1alpha1", "YurtStaticSet"),
         ("apps.openyurt.io/v1alpha1", "Anything"),
         ("karpenter.sh/v1", "NodePool"),
