@@ -12,13 +12,13 @@ from app.store.partial import PartialObject
 
 
 def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
-    """Return what a workload belongs to, None if no overrider can apply to it."""
+    """Return the subject that owns a workload, None if no overrider can apply to the workload."""
     owner = find_owner_in(workload.owners)
     return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
 
 
 def owner_version(workload: PartialObject) -> str:
-    """Return the API version in which a workload names its owner, ``""`` if no overrider can apply to it."""
+    """Return the API version in the owner reference of a workload, ``""`` if no overrider can apply to the workload."""
     owner = find_owner_in(workload.owners)
     return "" if owner is None else owner.api_version
 
@@ -54,11 +54,11 @@ WORKLOAD_INDEXES: Final = {
 RENDERED_INDEXES: Final = {
     kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _find_rendered_keys) for kind in _KINDS
 }
-"""The workloads that carry a hash."""
+"""The workloads that have the annotation of a render, by subject."""
 OTHER_VERSION_INDEXES: Final = {
     kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _find_other_version_keys) for kind in _KINDS
 }
-"""The workloads of subjects in a version that is not known."""
+"""The workloads whose owner reference names an unknown version of a subject."""
 
 
 def pool_of(workload: PartialObject) -> str:
@@ -68,5 +68,5 @@ def pool_of(workload: PartialObject) -> str:
 
 
 def hash_of(workload: PartialObject) -> str:
-    """Return the hash that a workload carries, ``""`` if it was never rendered."""
+    """Return the hash in the annotation of a workload, ``""`` if it was never rendered."""
     return str(workload.annotations.get(RENDERED_ANNOTATION) or "")

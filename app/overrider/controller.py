@@ -1,16 +1,17 @@
-"""The overrider controller (seed 004, "YurtAppOverrider Controller"): every workload as its overrider wants it.
+"""The controller for YurtAppOverriders: it keeps every workload rendered as its overrider requests.
 
-Level-triggered: the objects say what has to be done, so it does not matter what happened before, how often, in which
-order, or who was watching. A workload says by its annotation what it was rendered to; where that is not what it is to
-be, the controller touches its trigger annotation, the apiserver asks the webhook, and the controller looks at the
-answer. It sees edits by watching the workloads, and changes that nobody watched by going through all of them now and
-then.
+OpenYurt has a controller of the same purpose (v1.4, pkg/yurtmanager/controller/yurtappoverrider). This one is
+level-triggered: its actions depend on the present objects only, not on the order or number of former events.
 
-A subject is worked on when one of its inputs changed: overrider, subject, node pool, or a workload that somebody else
-changed. The controller's own writes are no input. `Backoff` bounds the writes of each workload.
+An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the controller
+touches the trigger annotation, kube-apiserver calls the webhook, and the controller compares the answer. It watches
+workloads to find edits, and compares all of them regularly to find changes that it did not observe.
 
-A kind that cannot be listed holds up its own subjects only. They are left as they are until the kind was read: objects
-that the store does not hold would look deleted. Without the overriders, the controller does nothing at all.
+The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a workload
+that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
+
+If a kind cannot be listed, only the subjects that depend on it wait. Missing objects would look deleted, so their
+workloads do not change until the kind is read. Without the overriders, the controller does nothing.
 """
 
 import asyncio
@@ -58,39 +59,39 @@ _log: Final = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 600.0
 _WORKERS: Final = 8
-# Second and later writes of a workload get a tenth of all writes, so that conflicts cost the others next to nothing.
+# The share of second and later writes of a workload, so that conflicts hardly slow down other writes.
 _RETRY_SHARE: Final = 0.1
-# How many workloads are asked about again at each resync although the apiserver did not keep their requests.
+# The apiserver did not store these workloads as requested. Each resync tests so many of them again.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# To look at a workload that is as it should be takes some 30 µs.
+# To compare a workload without drift takes some 30 µs.
 _SLICE: Final = 16
-# More of a subject's workloads than may be touched at a time, by any setting.
+# Workers for one subject: more than any setting allows to be touched at a time.
 _MAX_CONCURRENT: Final = 100
 _NEVER: Final = float("inf")
 
 
 class _WorkloadOutcome(NamedTuple):
-    """What came of bringing one workload to what it is to be."""
+    """The result of one workload's reconciliation."""
 
     result: Result
     had: str
-    """The hash that it carried before."""
+    """The hash in its annotation before."""
     again: float | None
-    """When to try again; None if only a change is worth it."""
+    """The time of the next attempt, None to wait for a change."""
 
 
 class OverriderController:
-    """Keeps workloads and the status of overriders up to date; run by the leader only.
+    """Keeps workloads and the status of overriders up to date. Only the leader runs it.
 
     Attributes:
-        queue: The subjects to look at.
-        workloads: What is known of the workloads.
-        reconciled: How often a subject was looked at.
-        resyncs: How often all workloads were gone through.
+        queue: The subjects to reconcile.
+        workloads: The workloads, with the results of former comparisons.
+        reconciled: The number of reconciliations of subjects.
+        resyncs: The number of complete comparisons of all workloads.
     """
 
-    def __init__(  # noqa: PLR0913 - all that a controller works with, by name
+    def __init__(  # noqa: PLR0913 - each dependency of the controller, by name
         self,
         connection: Connection,
         objects: Store,
@@ -112,17 +113,17 @@ class OverriderController:
         Args:
             connection: To the apiserver.
             objects: The overriders, subjects and node pools, kept up to date by ``source``.
-            source: What keeps them.
-            plans: What was compiled from them.
-            limits: How fast workloads are touched.
-            resync_seconds: Between two times that all workloads are gone through; the longest pause after failures.
-            absent_seconds: How often to ask for a resource that is not served.
-            now: The time.
-            registered: Waits until the webhooks are registered; None if that is not this server's to do.
-            openyurt_conflict: Returns why OpenYurt's own rendering disturbs this one, ``""`` if it does not.
-            slices: Whose turns long looks take; None for turns of their own.
-            reading: Held while all workloads are read for the first time.
-            scheduler: The clock and timers; None for the running event loop.
+            source: Watches these objects and updates ``objects``.
+            plans: The plans that were compiled from the objects.
+            limits: The rates of writes.
+            resync_seconds: The time between two comparisons of all workloads, and the longest pause after failures.
+            absent_seconds: The time between two requests for a resource that the apiserver does not serve.
+            now: Returns the time.
+            registered: Waits until the webhooks are registered. None if another process registers them.
+            openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
+            slices: The slices that long work shares with reviews. None creates them.
+            reading: A context that is entered during the first read of all workloads.
+            scheduler: The clock and timers. None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
@@ -161,7 +162,7 @@ class OverriderController:
         self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile until cancelled."""
         endings = [
             self._objects.subscribe(self._handlers.object_changed),
             self.workloads.subscribe(self._workload_changed),
@@ -184,11 +185,11 @@ class OverriderController:
         finally:
             for end in endings:
                 end()
-            # A replica may lead again, and must not hold the workloads twice then.
+            # If this replica leads again, it must not hold the workloads twice.
             self.workloads.release()
 
     async def _wait_for_registration(self) -> None:
-        """Wait until the apiserver asks the webhook: to touch workloads before does nothing."""
+        """Wait until the webhook is registered. Before that, touching a workload has no effect."""
         if self._registered is None:
             return
         try:
@@ -198,12 +199,12 @@ class OverriderController:
             _log.warning("webhooks not registered within %.0f s: comparing workloads anyway", self._register_seconds)
 
     async def _start_when_read(self, kind: GroupKind) -> None:
-        """Have the subjects that depend on ``kind`` looked at as soon as it was read."""
+        """Queue the subjects that depend on ``kind`` as soon as it is read."""
         _log.warning(
             "leaving workloads of this kind's subjects unchanged until it can be read: %s", self._kinds.problem(kind)
         )
         await self._kinds.wait_for(kind)
-        # Earlier comparisons of workloads were made without these objects.
+        # Earlier comparisons of workloads did not know these objects.
         while await self._compare_workloads() is None:
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)
@@ -211,7 +212,7 @@ class OverriderController:
             self.queue.add(binding)
 
     async def _resync(self) -> None:
-        """Go through everything now and again."""
+        """Compare all workloads at intervals."""
         while True:
             pause = self._retry_seconds
             self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
@@ -219,17 +220,17 @@ class OverriderController:
             if found is not None:
                 pause = self._resync_seconds
                 self._prune(bindings := self._handlers.bindings())
-                # At the start all of them are queued anyway, and have to be looked at again for news only.
+                # The start queues all subjects anyway, so the first resync queues only those with differences.
                 for binding in bindings if self.resyncs else bindings & found:
                     self.queue.add_retry(binding)
                 self.resyncs += 1
             await sleep(self._clock, pause)
 
     async def _compare_workloads(self) -> set[Binding] | None:
-        """Compare all workloads with what they are to be.
+        """Compare all workloads with their plans.
 
         Returns:
-            The subjects of workloads that differ or are behind; None if the workloads could not be read.
+            The subjects of workloads that drifted or are outdated; None if the workloads cannot be read.
         """
         found: set[Binding] = set()
         try:
@@ -257,18 +258,18 @@ class OverriderController:
         self._handlers.workload_changed(change)
 
     async def reconcile(self, binding: Binding) -> Worked:
-        """Bring the workloads of a subject to what its overrider wants, and say how they stand.
+        """Render the workloads of a subject as its overrider requests, and write the status of its overriders.
 
         Returns:
-            True if nothing is left to do until an input changes, False if the status could not be written, or when to
-            look again.
+            True if nothing is left to do until an input changes, False if the status could not be written, or the time
+            of the next reconciliation.
         """
         if not self._kinds.were_read(binding):
-            return True  # It is queued again when they were read.
+            return True  # `_start_when_read` queues it again.
         self.reconciled += 1
         at, patience = await self._observe(binding)
         targets, known = await self._slices.run(self._find_targets(at, patience))
-        # A write that failed before was made from what was read then; nobody has to be asked again for each repetition.
+        # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
             at, patience = await self._observe(binding)
             targets, known = await self._slices.run(self._find_targets(at, patience))
@@ -286,10 +287,10 @@ class OverriderController:
         return at, await self._nudger.wait_for_owner(at)
 
     async def _refresh(self, at: Situation) -> bool:
-        """Read subject and overriders from the apiserver; return whether they were other ones.
+        """Read subject and overriders from the apiserver; return whether they differ from those in the store.
 
-        A workload's event may be ahead of the watch of its subject: another replica has rendered it from a subject that
-        is newer than the one here. To touch it now would have it rendered from the older one.
+        The event of a workload can arrive before the event of its subject: another replica has rendered the workload
+        from a newer subject. If the controller touched it now, the webhook would render it from the older subject.
         """
         cluster, kind, namespace, name = at.binding
         try:
@@ -308,7 +309,7 @@ class OverriderController:
         )
 
     def _find_targets(self, at: Situation, patience: Patience) -> Sliced[tuple[list[Target], list[_WorkloadOutcome]]]:
-        """Return the workloads that have to be brought to what they are to be, and how the others stand."""
+        """Return the workloads that need a read or a write, and the outcomes of all others."""
         seen = self._required_versions(at)
         targets: list[Target] = []
         known: list[_WorkloadOutcome] = []
@@ -328,7 +329,7 @@ class OverriderController:
         return targets, known
 
     def _prepare(self, key: ObjectKey, at: Situation) -> Sliced[None]:
-        """Compile the plan of a workload, before anybody asks for it."""
+        """Compile the plan of a workload in slices, before `find_plan` needs it."""
         workload, binding = self.workloads.get(key), at.binding
         if workload is not None and at.subject is not None:
             yield from self._plans.prepare(
@@ -342,7 +343,7 @@ class OverriderController:
             )
 
     async def _converge_all(self, targets: Sequence[Target]) -> list[_WorkloadOutcome]:
-        """Bring each of these workloads to what it is to be."""
+        """Converge each of these workloads."""
         outcomes: list[_WorkloadOutcome | None] = [None] * len(targets)
         waiting = iter(enumerate(targets))
 
@@ -350,7 +351,7 @@ class OverriderController:
             for number, target in waiting:
                 outcomes[number] = await self._converge(target)
 
-        # Not a task for each: to begin thousands would take a tenth of a second.
+        # Thousands of tasks would block the event loop for a tenth of a second, so a few workers share the targets.
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(len(targets), _MAX_CONCURRENT)):
                 tasks.create_task(converge_next())
@@ -359,7 +360,7 @@ class OverriderController:
     def _find_target(
         self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience
     ) -> Target | _WorkloadOutcome | None:
-        """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""
+        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies."""
         workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
             return None
@@ -367,7 +368,7 @@ class OverriderController:
         try:
             plan = find_plan(workload, at.binding, at.effective, kind=kind, store=self._objects, plans=self._plans)
         except SubjectError:
-            return None  # Its owner is gone or has no such pool any more, and will see to it.
+            return None  # Its owner is gone, or will remove it together with its pool.
         except RenderError as error:
             result = Result(pool_of(workload), kind, key.name, had, workload.generation, str(error))
             return _WorkloadOutcome(result, had, None)
@@ -394,12 +395,12 @@ class OverriderController:
         return _WorkloadOutcome(result, target.had, outcome.again)
 
     def _required_versions(self, at: Situation) -> Seen:
-        """Return the versions that a replica must have seen to render what is wanted here."""
+        """Return the versions of the inputs that a replica needs for this render."""
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
         return Seen(overrider, _version(at.subject))
 
     def _next_reconcile(self, at: Situation, outcomes: Sequence[_WorkloadOutcome]) -> Worked:
-        """Return when to look again although nothing changes."""
+        """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
         wait = self._nudger.next_look(at, waits=any(one.result.waits for one in outcomes))
@@ -429,10 +430,10 @@ class OverriderController:
             await self._reporter.tell_of_reverts(at.binding, about, reverted)
 
     async def _report_orphans(self, at: Situation) -> None:
-        """Name the workloads that keep the overrides of a deleted overrider.
+        """Report the workloads that keep the overrides of a deleted overrider.
 
-        To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
-        and it is gone with the owner.
+        To remove the overrides, the controller would need the template of the render. It is gone with the owner, and
+        `app.overrider.undo` knows only the members that the template does not have.
         """
         gone, orphans = self._handlers.gone.get(at.binding), self._nudger.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
@@ -442,7 +443,7 @@ class OverriderController:
 def _describe(
     at: Situation, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
 ) -> Sliced[tuple[Gaps, Condition]]:
-    """Return what an overrider in effect does not reach, and how its workloads stand."""
+    """Return the gaps of an overrider that is in effect, and its condition `Rendered`."""
     gaps = at.gaps(overrider, overdue=overdue, orphans=orphans)
     yield
     found = rendered(results, gaps)

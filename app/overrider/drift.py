@@ -1,4 +1,7 @@
-"""Whether a stored workload is as its overrider wants it: the question the controller asks, without a review."""
+"""Detects drift: differences between a stored workload and the workload that a review would render.
+
+Only the controller needs this. A review always renders.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -20,28 +23,28 @@ from app.store.partial import PartialObject
 
 
 class Drift(NamedTuple):
-    """How a workload compares with what its overrider, or its template, wants."""
+    """The differences between a stored workload and its rendered form."""
 
     differences: tuple[Difference, ...]
-    """What a render would change now."""
+    """The members that a render would change."""
     error: str
-    """Why it cannot be rendered, ``""`` if it can."""
+    """The reason why the workload cannot be rendered, ``""`` if it can be."""
     operations: Sequence[JSONObject] = ()
-    """The JSON patch that renders it."""
+    """The JSON patch that renders the workload."""
 
     @property
     def is_in_sync(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the workload needs no write."""
         return not self.differences and not self.error
 
     @property
     def identity(self) -> str:
-        """A text that is the same as long as the same is wrong; ``""`` if nothing is."""
+        """A text that identifies the drift: equal drifts have equal texts. ``""`` without drift."""
         return self.error or (fingerprint(self.differences) if self.differences else "")
 
     @property
     def pointers(self) -> tuple[str, ...]:
-        """Where the workload differs."""
+        """JSON pointers of the differences."""
         return tuple(one.pointer for one in self.differences)
 
 
@@ -60,8 +63,8 @@ def find_plan(
     """Return the plan for a workload.
 
     Raises:
-        SubjectError: Nothing can be built from the subject, or it is gone.
-        RenderError: An entry does not fit the template, or is broken in itself.
+        SubjectError: The subject is gone, or has no valid template for this workload.
+        RenderError: An entry is invalid, or does not fit the template.
     """
     subject = store.get(*binding)
     if subject is None:
@@ -78,13 +81,13 @@ def find_plan(
 
 
 def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:
-    """Return how a stored workload compares with what is wanted.
+    """Return the drift of a stored workload.
 
     Args:
-        workload: The whole workload, as the apiserver holds it.
+        workload: The complete workload, as the apiserver returns it.
         kind: Deployment or StatefulSet.
-        store: The objects.
-        plans: What was compiled from them.
+        store: Overriders, subjects and node pools.
+        plans: The plans that were compiled from them.
     """
     owner: Owner | None = find_owner(workload["metadata"])
     if owner is None or workload["metadata"].get("deletionTimestamp"):
@@ -93,7 +96,7 @@ def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: Pl
     try:
         rendering = render(workload, place, memory=remembered(workload), store=store, plans=plans)
     except SubjectError:
-        return NO_DRIFT  # No override is missing from it: its owner is going, or broken.
+        return NO_DRIFT  # The owner is gone or invalid, so no override applies.
     except RenderError as error:
         return Drift((), str(error))
     if not rendering.operations:
