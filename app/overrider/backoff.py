@@ -1,8 +1,8 @@
 """Exponential backoff for the writes of each workload.
 
 The backoff belongs to the workload, so it also bounds conflicts: another controller reverts the render, a webhook
-undoes it, or the apiserver refuses it. The backoff is reset when the controller requests another render (another hash), and
-when it has not written the workload for a long time.
+undoes it, or the apiserver refuses it. The controller resets the backoff when it requests another render (another
+hash), and when it has not written the workload for a long time.
 """
 
 from collections.abc import Callable

@@ -3,12 +3,12 @@
 OpenYurt has a controller of the same purpose (v1.4, pkg/yurtmanager/controller/yurtappoverrider). This one is
 level-triggered: its actions depend on the present objects only, not on the order or number of former events.
 
-An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the controller
-touches the trigger annotation, kube-apiserver calls the webhook, and the controller compares the answer. It watches
-workloads to find edits, and compares all of them regularly to find changes that it did not observe.
+An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the
+controller touches the trigger annotation, kube-apiserver calls the webhook, and the controller compares the answer. It
+watches workloads to find edits, and compares all of them regularly to find changes that it did not observe.
 
-The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a workload
-that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
+The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a
+workload that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
 
 If a kind cannot be listed, only the subjects that depend on it wait. Missing objects would look deleted, so their
 workloads do not change until the kind is read. Without the overriders, the controller does nothing.

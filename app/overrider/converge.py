@@ -1,8 +1,9 @@
-"""Bringing one workload to what its overrider wants, with as few writes as possible.
+"""Converges one workload to the state that its overrider requests, with as few writes as possible.
 
-A workload is touched if it carries another hash than it should. One that carries the right hash and differs all the
-same was changed behind the webhook's back, or the apiserver did not store the request as it was sent. A dry run of the
-rendered workload tells these apart: what the apiserver would not store either is remembered, and not requested again.
+The controller touches a workload whose hash differs from the hash of its plan. If a workload has the right hash and
+differs all the same, either the webhook was bypassed, or the apiserver did not store the request as sent. A dry run of
+the rendered workload distinguishes the two. Values that the apiserver would not store are remembered and not requested
+again.
 """
 
 import logging
@@ -30,45 +31,45 @@ _log: Final = logging.getLogger(__name__)
 _GONE: Final = 404
 _CONFLICT: Final = 409
 _TOO_MANY_REQUESTS: Final = 429
-# A workload that changed while it was asked about is asked about again when that change has been seen.
+# After a conflict (409), the watch delivers the change of the workload within this time.
 _CHANGED_SECONDS: Final = 1.0
 _MAX_POINTERS: Final = 3
-# Timers are floats: what is early by less than this is in time.
+# Timers are floats, and may fire early by less than this.
 _ROUNDING_SECONDS: Final = 1e-3
-# A dry run that a webhook does not support is refused with 400, and one that a policy forbids with 403 or 405.
+# A dry run is refused with 400 if a webhook does not support it, and with 403 or 405 if a policy forbids it.
 _NO_DRY_RUN: Final = frozenset({400, 403, 405})
 
 
 class Target(NamedTuple):
-    """What a workload is to become."""
+    """A workload, with the plan that it is converged to."""
 
     key: ObjectKey
     binding: Binding
     plan: PoolPlan
     had: str
-    """The hash that it carries before."""
+    """The hash in its annotation before."""
     seen: Seen
-    """The versions that the replica which renders it must have seen."""
+    """The versions of the inputs that the rendering replica needs."""
     patience: Patience
 
 
 class Outcome(NamedTuple):
-    """How a workload stands after an attempt."""
+    """The state of a workload after an attempt."""
 
     problem: str = ""
-    """What is wrong, ``""`` if nothing is."""
+    """The problem as a message, ``""`` for none."""
     again: float | None = None
-    """The time of the next attempt; None if only a change is worth one."""
+    """The time of the next attempt, None to wait for a change."""
     waits: bool = False
-    """Whether the owner's controller has to write it first."""
+    """Whether the owner's controller has to write the workload first."""
     lost: bool = False
-    """Whether the problem is that the apiserver does not keep what was requested."""
+    """Whether the problem is that the apiserver does not store the requested values."""
     notes: tuple[str, ...] = ()
-    """Pointers of empty values and defaults that are not stored as requested, which is no problem."""
+    """Pointers of empty values and defaults that the apiserver stores differently. These are no problem."""
 
 
 class Converger:
-    """Brings workloads to what they are to be, each in its own time."""
+    """Converges workloads, each with its own backoff."""
 
     def __init__(self, workloads: Workloads, backoff: Backoff, *, time: Callable[[], float]) -> None:
         """Prepare.
@@ -81,16 +82,16 @@ class Converger:
         self._workloads: Final = workloads
         self._backoff: Final = backoff
         self._time: Final = time
-        # Version and wanted hash at which a workload was found to wait for its owner.
+        # The version and the requested hash of each workload that waits for its owner's controller.
         self._lagging: Final[dict[ObjectKey, tuple[str, str]]] = {}
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a workload that is gone."""
+        """Forget a deleted workload."""
         self._backoff.forget(key)
         self._lagging.pop(key, None)
 
     def decide(self, target: Target) -> Outcome | None:
-        """Return how a workload stands that is not to be asked about now, None if it has to be brought."""
+        """Return the outcome of a workload that needs no request now, None if `converge` has to handle it."""
         key, workload = target.key, self._workloads.get(target.key)
         if workload is None:
             return Outcome()
@@ -106,7 +107,7 @@ class Converger:
         return None
 
     async def converge(self, target: Target) -> Outcome:
-        """Bring a workload to what it is to be, now that `decide` says so."""
+        """Converge a workload for which `decide` returned None."""
         try:
             outcome = await self._attempt(target)
         except (APIError, UnreachableError) as error:
@@ -115,13 +116,13 @@ class Converger:
         return outcome
 
     def _must_wait(self, target: Target, version: str) -> bool:
-        """Return whether it is known without a look that the owner's controller has to write first."""
+        """Return whether the owner's controller has to write first, if that is known without reading the workload."""
         if not target.patience.wait:
             return False
         return not target.patience.observed or self._lagging.get(target.key) == (version, target.plan.digest)
 
     async def _attempt(self, target: Target) -> Outcome:
-        """Look where the hash does not decide, then touch."""
+        """Read the workload if its hash does not decide, then touch it."""
         key = target.key
         workload = self._workloads.get(key)
         sure = workload is not None and hash_of(workload) != target.plan.digest
@@ -130,7 +131,7 @@ class Converger:
             found = self._workloads.detect_drift(key, document)
             sure = _read_hash(document) != target.plan.digest
             if found.error:
-                # No write helps until an input or the workload changes.
+                # A write cannot succeed until an input or the workload changes.
                 return self._record_problem(key, found.error)
             if sure and target.patience.wait and find_lag(document, target.plan, found):
                 self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
@@ -140,7 +141,7 @@ class Converger:
         return await self._touch(target)
 
     async def _repair(self, target: Target, document: JSONObject, found: Drift) -> Outcome:
-        """Touch a workload with the right hash if that may help."""
+        """Touch a workload that drifted although its hash is right, unless a write is useless."""
         key = target.key
         if found.is_in_sync or self._workloads.remainders.explains(key, found.identity):
             self._workloads.note(key, found)
@@ -154,8 +155,8 @@ class Converger:
         """Touch a workload.
 
         Args:
-            target: What it is to become.
-            conflict: The identity of what is wrong before, where it is known that the apiserver would store it.
+            target: The workload and its plan.
+            conflict: The identity of its drift, if a dry run has shown that the apiserver would store the request.
         """
         key = target.key
         self._backoff.wrote(key, target.plan.digest, self._time(), conflict=conflict)
@@ -167,7 +168,7 @@ class Converger:
             self._backoff.ended(key, "", conflict=self._backoff.conflict(key))
             return self._report_remainder(key)
         verdict = await self._judge(target, document, found)
-        # What cannot be asked about counts as not stored when it comes back unchanged from a second write.
+        # Without a dry run, a value counts as not stored if a second write returns the same drift.
         if verdict == "lost" or (verdict == "unproven" and self._backoff.unproven(key) == found.identity):
             return self._remember(key, found)
         problem = _describe_conflict(found.pointers)
@@ -182,10 +183,10 @@ class Converger:
     async def _judge(
         self, target: Target, document: JSONObject, found: Drift
     ) -> Literal["conflict", "lost", "unproven"]:
-        """Return whether the apiserver would store any of what is missing.
+        """Find out by a dry run whether the apiserver would store any of the missing values.
 
-        ``conflict``: it would, so somebody else takes it away. ``lost``: it would not. ``unproven``: it cannot be
-        asked, because a webhook or a policy does not allow dry runs.
+        ``conflict``: it would, so another client reverts them. ``lost``: it would not. ``unproven``: a webhook or a
+        policy refuses dry runs.
         """
         if self._backoff.conflict(target.key) == found.identity:
             return "conflict"
@@ -197,9 +198,9 @@ class Converger:
             raise
 
     async def _would_be_stored(self, target: Target, document: JSONObject, found: Drift) -> bool:
-        """Return whether the apiserver would store any of what is missing if it were sent the rendered workload."""
+        """Return whether a dry run of the rendered workload stores any of the missing values."""
         answer = await self._workloads.client.dry_run(target.key, document, found.operations, lane=target.binding)
-        # What is stored in place of a request counts, too: another webhook may make something else of it each time.
+        # The stored value is part of the fingerprint: another webhook may replace the request differently each time.
         left = {fingerprint([one]) for one in self._workloads.detect_drift(target.key, answer).differences}
         return any(fingerprint([one]) not in left for one in found.differences)
 
@@ -217,7 +218,7 @@ class Converger:
         return self._report_remainder(key)
 
     def _report_remainder(self, key: ObjectKey) -> Outcome:
-        """Return how a workload stands of which everything is stored that the apiserver keeps."""
+        """Return the outcome of a workload for which the apiserver stores as much of the request as it ever will."""
         self._lagging.pop(key, None)
         left = self._workloads.remainders.get(key)
         if left is None:

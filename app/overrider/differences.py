@@ -1,8 +1,8 @@
-"""What a stored workload lacks of what was requested, member by member.
+"""Compares a stored workload with the requested one, member by member.
 
-An apiserver does not store an object exactly as it was sent: it adds defaults, drops empty members and members that it
-does not know, and writes quantities in canonical form. So a stored object is compared by what it says: quantities by
-value, list elements by their merge key, nulls as absent members.
+An apiserver does not store an object exactly as sent: it adds defaults, drops empty members and unknown fields, and
+writes quantities in canonical form. So the comparison is by meaning: quantities by value, list elements by merge key,
+and null as an absent member.
 """
 
 import re
@@ -25,7 +25,7 @@ _QUANTITY: Final = re.compile(r"/(resources/(limits|requests)|overhead)/[^/]+$|/
 
 
 class Absent(Enum):
-    """A member that is not there, which is something else than null."""
+    """The value of an absent member, which differs from null."""
 
     ABSENT = "absent"
 
@@ -34,22 +34,22 @@ ABSENT: Final = Absent.ABSENT
 
 
 class Difference(NamedTuple):
-    """One member that is not stored as it was requested."""
+    """One member that the apiserver does not store as requested."""
 
     pointer: str
-    """Where, as JSON pointer into the stored workload (into the requested one for what is not stored)."""
+    """JSON pointer into the stored workload, or into the requested one if the member is not stored."""
     address: tuple[str, ...]
-    """The same with list elements by merge key, so that it survives that an element is put before."""
+    """The path with list elements by merge key, so that it stays the same when indexes change."""
     requested: JSON
-    """`ABSENT` for a member that is to be removed."""
+    """`ABSENT` for a removed member."""
     stored: JSON
     """`ABSENT` for a member that is not stored."""
 
     @property
     def insignificant(self) -> bool:
-        """Whether it is only a default or an empty value, as any apiserver adds and drops them.
+        """Whether the difference is a default or an empty value, which an apiserver adds and drops.
 
-        A removed member that is there again was defaulted. A removed list element never comes back as a default.
+        If a removed member is stored, the apiserver defaulted it. It never adds a removed list element as a default.
         """
         if self.requested is ABSENT:
             return not self.address[-1].startswith("[")
@@ -57,7 +57,7 @@ class Difference(NamedTuple):
 
 
 def is_empty(value: JSON) -> bool:
-    """Return whether ``value`` is null, false, zero, or holds nothing else: what Go leaves out with ``omitempty``."""
+    """Return whether ``value`` is null, false, zero, or has only such members, as Go's ``omitempty`` drops them."""
     if isinstance(value, dict):
         return all(map(is_empty, value.values()))
     if isinstance(value, list):
@@ -68,20 +68,20 @@ def is_empty(value: JSON) -> bool:
 def find_differences(
     stored: JSONObject, requested: JSONObject, *, schema: MergeSchema = WORKLOAD, leaves: bool = False
 ) -> tuple[Difference, ...]:
-    """Return where ``stored`` does not say what ``requested`` says.
+    """Return the differences between ``stored`` and ``requested``.
 
     Args:
-        stored: The workload as the apiserver holds it.
-        requested: The workload as it should be.
+        stored: The workload as the apiserver returns it.
+        requested: The workload as requested.
         schema: Merge keys.
-        leaves: Whether to name the leaves of objects and keyed lists that are not stored, and not to mind the order
-            of list elements.
+        leaves: Whether to list each leaf of an object or keyed list that is not stored, and to ignore the order of
+            list elements.
     """
     return tuple(_Comparison(leaves).objects(stored, requested, _Location((), (), schema)))
 
 
 def fingerprint(differences: Sequence[Difference]) -> str:
-    """Return a short text that is equal for equal differences, whatever the order."""
+    """Return a short text that is equal for equal differences in any order."""
     parts = sorted(
         msgspec.json.encode([one.address, _wrap_value(one.requested), _wrap_value(one.stored)], order="deterministic")
         for one in differences
@@ -126,7 +126,7 @@ class _Comparison(NamedTuple):
     def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[Difference]:
         for name, value in requested.items():
             present = stored.get(name, ABSENT)
-            # Equal branches are compared in C; an object or list is only taken apart where it differs.
+            # `!=` compares equal branches in C, so only differing objects and lists are compared member by member.
             if present != value and not (present is ABSENT and value is None):
                 yield from self.values(present, value, place.member(name))
         for name, present in stored.items():

@@ -1,4 +1,4 @@
-"""Which subjects have to be looked at when an object changes."""
+"""Event handlers: they queue the subjects that a changed object affects."""
 
 from typing import Final
 
@@ -16,19 +16,19 @@ from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store, Stored
 
-# A changed template is written to every workload by its own controller, and so rendered at admission. The first look is
-# taken when that is usually over.
+# OpenYurt's controller writes a changed template to every workload, and admission renders these writes. After this time
+# they are usually complete.
 _SETTLE_SECONDS: Final = 5.0
-# Workloads come and go in numbers; the status is written once for many.
+# Many workloads change at a time. The pause lets one status update cover them.
 _COALESCE_SECONDS: Final = 0.5
 _INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
 
 
 class EventHandlers:
-    """Queues a subject when its overrider, itself, its node pools, or somebody's change of its workloads ask for it.
+    """Queues a subject when its overrider, the subject, its node pools, or its workloads change.
 
     Attributes:
-        gone: Overriders that went, so that events can name them.
+        gone: Deleted overriders by subject, so that events can refer to them.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class EventHandlers:
         """Prepare.
 
         Args:
-            queue: Where subjects are queued.
+            queue: The queue of subjects.
             objects: Overriders, subjects and node pools.
             workloads: The workloads.
-            waits: Told of subjects whose controller has to write now.
+            waits: Restarts the wait for a subject's controller after a change of its spec.
             scheduler: The clock.
         """
         self.gone: Final[dict[Binding, JSONObject]] = {}
@@ -64,7 +64,7 @@ class EventHandlers:
         return {*self._workloads.rendered_bindings(), *(binding for binding in named if binding is not None)}
 
     def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
-        """Take note of a change of an overrider, subject or node pool."""
+        """Handle a change of an overrider, subject or node pool."""
         if key.group_kind not in _INPUTS or same_input(before, after):
             return
         if key.group_kind == YURT_APP_OVERRIDER:
@@ -72,12 +72,12 @@ class EventHandlers:
         elif key.group_kind in SUBJECT_KINDS:
             self._subject_changed(key, before, after)
         elif not self._node_pools_due:
-            # Node pools change in numbers, and their subjects are gone through once for all of them.
+            # Many node pools change at a time, and each may affect every subject, so one pass covers all changes.
             self._node_pools_due = True
             self._scheduler.call_at(self._scheduler.time() + _SETTLE_SECONDS, self._add_pool_subjects)
 
     def workload_changed(self, change: Change) -> None:
-        """Take note of a change of a workload."""
+        """Handle a change of a workload."""
         if change.drifted:
             self._queue.add(change.binding)
         elif change.other_hash and (change.rendered or find_overriders(self._objects, change.binding)):
@@ -95,7 +95,7 @@ class EventHandlers:
         if before is None or after is None:
             self._queue.add(binding)
         elif _has_same_spec(before, after):
-            return  # An annotation, such as the one that nudges its controller.
+            return  # Only metadata changed, for example by a nudge.
         else:
             self._queue.add_after(binding, _SETTLE_SECONDS)
         self._waits.restart(binding)
@@ -117,7 +117,7 @@ def _find_binding(cluster: str, overrider: JSONObject) -> Binding | None:
 
 
 def _has_same_spec(before: JSONObject, after: JSONObject) -> bool:
-    """Return whether a subject has the same spec as before, and in the same API version."""
+    """Return whether a subject has the same uid, API version and spec as before."""
     same = all(before.get(name) == after.get(name) for name in ("apiVersion", "spec"))
     return same and _uid(before) == _uid(after)
 

@@ -1,4 +1,4 @@
-"""The shapes of the items of an entry: exactly one member each, with its types and required members."""
+"""Validates the items of an entry: each has exactly one member, with its types and required fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -25,10 +25,10 @@ from app.overrider.shapes import (
 from app.overrider.unknown_fields import find_unknown_fields
 
 _MAX_REPLICAS: Final = 2**31 - 1
-# An image is checked with the names of the node pools that the entry lists; this stands for those of "*".
+# Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
 _SAMPLE_POOL: Final = "pool"
 
-# k8s.io/api/core/v1 v0.36. The objects inside are checked by Kubernetes' own schema when the workload is rendered.
+# k8s.io/api/core/v1 v0.36. The check of the rendered workload validates the objects inside.
 _ENV_VAR: Final = Shape("an environment variable", {"name": text, "value": text, "valueFrom": any_object}, ("name",))
 _VOLUME_MOUNT: Final = Shape(
     "a volume mount",
@@ -123,12 +123,12 @@ _NO_MEMBER_MESSAGE: Final = (
 
 
 def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
-    """Yield what is wrong with an item.
+    """Yield the findings about an item.
 
     Args:
         item: The item as written.
         field: Its path.
-        pools: The node pools that the entry names; images are checked with each of them in place of ``{{nodepool}}``.
+        pools: The node pools that the entry names. Each replaces ``{{nodepool}}`` in images for the check.
     """
     if not isinstance(item, dict):
         yield mistyped(field, "an object", item)
@@ -155,12 +155,12 @@ def _check_image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[st
 
 
 def check_image(image: str, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
-    """Yield the reason why no registry accepts an image reference.
+    """Yield a finding if no registry accepts an image reference.
 
     Args:
         image: The reference, which may contain ``{{nodepool}}``.
         field: Its path.
-        pools: The names that ``{{nodepool}}`` is replaced with; a sample name if there are none.
+        pools: The names that replace ``{{nodepool}}``. If empty, a sample name replaces it.
     """
     if (token := misspelled_token(image)) is not None:
         yield Finding("image", field, token_problem(token))

@@ -1,8 +1,8 @@
-"""Items: the everyday overrides, for which nobody needs a path.
+"""Applies items: overrides of common fields that need no JSON pointer.
 
-``image`` and ``replicas`` are the proposal's (seed: OpenYurt docs/proposals/20230706-yurtappoverrider.md). The others
-have the names and shapes of the Kubernetes API. An item about a container has ``containerName`` and the container's own
-member; it reaches containers and init containers of that name. ``labels`` and ``annotations`` are the pod template's.
+``image`` and ``replicas`` come from OpenYurt (v1.5, docs/proposals/20230706-yurtappoverrider.md). The other items have
+the names and shapes of the Kubernetes API. An item for a container has ``containerName`` and a field of the container,
+and applies to containers and init containers of that name. ``labels`` and ``annotations`` change the pod template.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,22 +21,22 @@ Apply = Callable[[JSONObject], JSONObject]
 
 
 class ItemEffect(NamedTuple):
-    """What an item does."""
+    """The effect of an item."""
 
     apply: Apply
-    """Returns the workload with the item applied; the one it is given where that changes nothing."""
+    """Returns the workload with the item applied, or the same workload if nothing changes."""
     container: str
-    """The container that the item is about, ``""`` if it is about none."""
+    """The name of the container that the item changes, ``""`` for an item of the pod or workload."""
     idle: str
-    """What to say where it changes nothing."""
+    """The message for an item that changes nothing."""
 
 
 def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
-    """Return what an item does, None if it has no member that is known.
+    """Return the effect of an item, None if it has no known member.
 
     Args:
-        item: The item, with ``{{nodepool}}`` replaced. Its shape was checked at admission; what does not have the
-            shape of the API is left for the check of the rendered workload to name.
+        item: The item, with ``{{nodepool}}`` replaced. Admission has checked its shape. The check of the rendered
+            workload reports values that do not have the shape of the Kubernetes API.
     """
     for member, make in _EFFECTS.items():
         value = item.get(member)
@@ -116,18 +116,18 @@ _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
     "labels": _make_pod_maker("labels", part="metadata", schema=_NO_SCHEMA),
 }
 ITEMS: Final = tuple(_EFFECTS)
-"""The members that an item may have, one of them each."""
+"""The members that an item may have. Each item has one of them."""
 
 
 def merge_desired(current: JSONObject, desired: JSONObject, schema: MergeSchema) -> JSONObject:
-    """Return ``current`` with ``desired`` merged into it: objects by member, lists by element, null unsets a member."""
+    """Return ``current`` with ``desired`` merged into it: objects by member, lists by element. Null unsets a member."""
     merged: JSONObject = overlay(current, desired, schema)
     kept: JSONObject = _drop_nulls(current, merged, desired)
     return kept
 
 
 def _drop_nulls(before: JSON, merged: JSON, desired: JSON) -> JSON:
-    """Take the nulls that ``desired`` brought out of ``merged``, and objects and lists that are emptied by that."""
+    """Return ``merged`` without the nulls of ``desired``, and without objects that only had such nulls."""
     if not isinstance(desired, dict) or not isinstance(merged, dict):
         return merged
     known = as_object(before)
@@ -160,7 +160,7 @@ def _is_named(element: JSON, name: str) -> bool:
 
 
 def _change_pod(workload: JSONObject, part: str, change: Apply) -> JSONObject:
-    """Return ``workload`` with its pod template's spec or metadata changed; itself where that changes nothing."""
+    """Return ``workload`` with its pod template's spec or metadata changed, or itself if nothing changes."""
     template = workload["spec"].get("template")
     if not isinstance(template, dict):
         return workload

@@ -1,10 +1,10 @@
-"""The findings about all overriders and subjects in a set of manifests, with file and line.
+"""Validates all overriders and subjects in a set of manifests, and locates the findings by file and line.
 
-The findings and their words are those of admission. Two warnings of admission are errors here, because an overrider may
-come to an apiserver before its subject or a node pool does, and no such order exists among files:
+The findings and messages are those of admission. Two warnings of admission are errors here, because an apiserver may
+receive an overrider before its subject or a node pool, and files have no such order:
 
 - an overrider whose subject is not in the files, if the files have any YurtAppSet or YurtAppDaemon;
-- an entry that names a node pool which the subject in the files does not have.
+- an entry that names a node pool which its subject in the files does not have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,16 +34,16 @@ class ManifestFinding(NamedTuple):
     """A finding about one object of the manifests."""
 
     level: Level
-    """As in files: see the module's text."""
+    """The level for files, see the module docstring."""
     finding: Finding
     key: ObjectKey
     source: str
     line: int
-    """Line of the member that the finding is about."""
+    """The line of the member with the mistake."""
 
     @property
     def text(self) -> str:
-        """The finding on one line, without its place and level: object, field, message."""
+        """The object, field and message on one line, without file and level."""
         name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
         inside = f" of {self.key.cluster}" if self.key.cluster else ""
         return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.text}"
@@ -58,14 +58,14 @@ def check_documents(documents: Sequence[Document], store: StoreView) -> list[Man
     """Return the findings about the overriders and subjects in ``documents``, by document and line.
 
     Args:
-        documents: The objects as read from files.
-        store: Holds the same objects.
+        documents: The objects of the files.
+        store: A store with the same objects.
     """
     return [one for found in check_each(documents, store) for one in found]
 
 
 def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list[ManifestFinding]]:
-    """Yield the findings of `check_documents` for one document after the other, so that a server can pause."""
+    """Yield the findings of `check_documents` for each document, so that a server can pause between documents."""
     lines = FieldLines()
     subjects = any(key_of(document.object).group_kind in SUBJECT_KINDS for document in documents)
     seen: dict[ObjectKey, Document] = {}

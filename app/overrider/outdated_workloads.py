@@ -1,7 +1,8 @@
-"""Workloads without an override that lack what their template says: the writes of their owner may have been refused.
+"""Finds workloads without an override that lack members of their template, because a write of their owner was refused.
 
-Workloads with an override are found by their hash. These carry none, so they are compared when all workloads are gone
-through, and only if their subject has an overrider: without one, fleethook refuses no write.
+A workload with an override has a hash, which shows that it is outdated. These workloads have none, so each resync
+compares them with their template, and only if their subject has an overrider. Without an overrider, fleethook refuses
+no write.
 """
 
 from collections.abc import Sequence
@@ -21,12 +22,12 @@ from app.overrider.steps import RenderError
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
 
-# Of the workloads of one subject: what the apiserver makes of one of them it makes of the others, too.
+# Dry runs for the workloads of one subject. The apiserver treats the others in the same way.
 MAX_ASKED: Final = 3
 
 
 class OutdatedWorkloads:
-    """The workloads that were behind at the last look and have not changed since."""
+    """The workloads that were outdated at the last comparison and have not changed since."""
 
     def __init__(self, workloads: Workloads, *, store: StoreView, plans: PlanCache) -> None:
         """Prepare.
@@ -34,17 +35,17 @@ class OutdatedWorkloads:
         Args:
             workloads: The workloads.
             store: Overriders, subjects and node pools.
-            plans: What was compiled from them.
+            plans: The plans that were compiled from them.
         """
         self._workloads: Final = workloads
         self._store: Final = store
         self._plans: Final = plans
         self._behind: Final[set[ObjectKey]] = set()
-        # What workloads lack that the apiserver would not store for their owner either.
+        # The differences of workloads that the apiserver would not store for their owner either.
         self._unkept: Final[dict[ObjectKey, frozenset[str]]] = {}
 
     def look(self, key: ObjectKey, document: JSONObject) -> bool:
-        """Compare a whole workload, as the apiserver holds it, with its template; return whether it is behind."""
+        """Compare a complete workload with its template; return whether it is outdated."""
         self._behind.discard(key)
         lag = self._find_lag(key, document)
         if lag is None or self._unkept.get(key) == lag.lacks:
@@ -53,15 +54,16 @@ class OutdatedWorkloads:
         return True
 
     def changed(self, key: ObjectKey, *, gone: bool) -> None:
-        """Forget what was found about a workload that has changed."""
+        """Forget the result for a workload that has changed."""
         self._behind.discard(key)
         if gone:
             self._unkept.pop(key, None)
 
     def find(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
-        """Return those of a subject's workloads that are behind.
+        """Return the outdated workloads of a subject.
 
-        One with the same revision as another that is not behind was written by its owner, and by somebody else since.
+        If a workload that is not outdated has the same revision, the owner has written both, and another client has
+        changed this one since. It is not outdated.
         """
         behind = [key for key in keys if key in self._behind]
         if not behind:
@@ -70,17 +72,17 @@ class OutdatedWorkloads:
         return [key for key in behind if self._read_revision(key) not in current]
 
     async def confirm(self, keys: Sequence[ObjectKey], *, lane: Binding) -> bool:
-        """Return whether the owner of these workloads could do anything about it, by what a dry run stores.
+        """Return whether a write of the owner could update these workloads, which a dry run tests.
 
-        Another webhook may change each write of a member, so that no workload ever holds what its template says.
+        Another webhook may change a member at each write, so that no workload ever equals its template.
         """
         for key in keys[:MAX_ASKED]:
             try:
                 if await self._could_catch_up(key, lane=lane):
                     return True
             except (APIError, UnreachableError):
-                return True  # It cannot be asked; a nudge does no harm.
-        # Those that were not asked about are found again when all workloads are gone through.
+                return True  # The dry run failed. A nudge does no harm.
+        # The next resync finds the workloads without a dry run again.
         self._behind.difference_update(keys)
         return False
 
