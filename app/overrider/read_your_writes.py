@@ -8,8 +8,8 @@ A watch is some milliseconds behind the apiserver. Three kinds of writes arrive 
   has the versions that the controller has seen.
 
 In the first two cases, the review reads the subject and its overriders from the apiserver. In the third case, the
-review waits until the watch has passed those versions, and reads only if that takes too long. Every other write (metadata, a
-workload without an overrider) uses the store.
+review waits until the watch has passed those versions, and reads only if that takes too long. Every other write
+(metadata, a workload without an overrider) uses the store.
 """
 
 import asyncio
@@ -168,7 +168,7 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
 
 
 def _list_subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
-    """Return the kinds that the validation of this subject's overriders needs, as far as the store knows the subject."""
+    """Return the kinds that the validation of an overrider of this subject depends on."""
     if subject is None:
         return ()
     known = store.get(*subject)
