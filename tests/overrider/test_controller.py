@@ -40,7 +40,7 @@ def default_volumes(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def test_an_overrider_is_rendered_by_one_write_and_reported_once() -> None:
+async def test_an_overrider_needs_one_write_and_one_status() -> None:
     fleet = Fleet()
     fleet.subject(pools=("hangzhou", "beijing"))
     async with fleet.leader():
@@ -53,7 +53,7 @@ async def test_an_overrider_is_rendered_by_one_write_and_reported_once() -> None
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
 
 
-async def test_a_write_names_the_versions_that_the_replica_which_renders_it_must_have_seen() -> None:
+async def test_a_write_names_the_versions_of_its_inputs() -> None:
     fleet = Fleet()
     subject = fleet.subject()
     async with fleet.leader():
@@ -81,7 +81,7 @@ async def test_nothing_is_written_before_the_webhook_is_registered() -> None:
         assert rule in fleet.server.statuses
 
 
-async def test_a_registration_that_fails_does_not_keep_the_controller_from_its_work(
+async def test_a_failed_registration_does_not_stop_the_controller(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fleet = Fleet()
@@ -98,7 +98,7 @@ async def written(fleet: Fleet) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_an_unknown_field_is_named_and_requested_once() -> None:
+async def test_an_unknown_field_is_reported_and_requested_once() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -115,7 +115,7 @@ async def test_an_unknown_field_is_named_and_requested_once() -> None:
         assert fleet.image() == "nginx:2.0"
 
 
-async def test_a_mended_overrider_is_rendered_although_the_one_before_was_not_kept() -> None:
+async def test_a_corrected_overrider_is_rendered_after_lost_values() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -158,7 +158,7 @@ async def test_a_default_is_no_drift() -> None:
         assert fleet.condition()[0] == "True"
 
 
-async def test_what_is_not_kept_is_not_written_when_pods_become_ready() -> None:
+async def test_lost_values_are_not_requested_again_when_pods_become_ready() -> None:
     """Each of a fleet's pods changes the status of its workload many times."""
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
@@ -175,7 +175,7 @@ async def test_what_is_not_kept_is_not_written_when_pods_become_ready() -> None:
         assert controller.reconciled == looked
 
 
-async def test_a_webhook_that_is_away_is_asked_four_times_in_the_first_minute_and_mends_when_it_is_back() -> None:
+async def test_an_unavailable_webhook_causes_four_writes_in_the_first_minute() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -190,7 +190,7 @@ async def test_a_webhook_that_is_away_is_asked_four_times_in_the_first_minute_an
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5 * MINUTE)
 
 
-async def test_a_drift_behind_the_webhooks_back_is_mended_once() -> None:
+async def test_a_drift_without_a_review_is_repaired_once() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -203,7 +203,7 @@ async def test_a_drift_behind_the_webhooks_back_is_mended_once() -> None:
         assert fleet.server.writes[fleet.path()] == 2
 
 
-async def test_a_drift_is_mended_where_another_webhook_makes_something_else_of_each_write() -> None:
+async def test_a_drift_is_repaired_although_another_webhook_changes_each_write() -> None:
     fleet = Fleet()
 
     def mirror(document: dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +223,7 @@ async def test_a_drift_is_mended_where_another_webhook_makes_something_else_of_e
         assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 2)
 
 
-async def test_another_controller_that_changes_each_write_back_costs_four_writes_in_the_first_minute() -> None:
+async def test_another_controller_that_reverts_writes_causes_four_writes_in_the_first_minute() -> None:
     fleet = Fleet()
     fleet.subject()
 
@@ -243,7 +243,7 @@ async def test_another_controller_that_changes_each_write_back_costs_four_writes
         assert fleet.server.writes[fleet.path()] <= 8
 
 
-async def test_an_admission_webhook_that_undoes_each_render_is_not_fought() -> None:
+async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> None:
     fleet = Fleet()
     fleet.subject()
 
@@ -263,7 +263,7 @@ async def test_an_admission_webhook_that_undoes_each_render_is_not_fought() -> N
 
 
 @pytest.mark.parametrize("late", [True, False])
-async def test_the_event_of_its_own_write_is_no_reason_to_look_again(late: bool) -> None:
+async def test_the_event_of_its_own_write_queues_nothing(late: bool) -> None:
     fleet = Fleet()
     fleet.subject()
     fleet.server.webhook, fleet.server.late = False, late
@@ -279,7 +279,7 @@ async def test_the_event_of_its_own_write_is_no_reason_to_look_again(late: bool)
             assert controller.reconciled == looked + fleet.server.writes[fleet.path()] - 1 + (number == 9)
 
 
-async def test_a_status_is_not_written_again_before_its_event_has_come() -> None:
+async def test_a_status_is_not_written_again_before_its_event_arrives() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader() as controller:
@@ -301,7 +301,7 @@ async def reconciled_again(fleet: Fleet, controller: OverriderController) -> Non
     assert controller.reconciled > looked
 
 
-async def test_a_status_of_which_the_apiserver_drops_a_part_is_written_once() -> None:
+async def test_a_status_is_written_once_if_the_apiserver_drops_fields_of_it() -> None:
     """OpenYurt's own definition of YurtAppOverriders knows other members."""
     fleet = Fleet()
     fleet.subject()
@@ -325,7 +325,7 @@ async def test_a_status_of_which_the_apiserver_drops_a_part_is_written_once() ->
         ('yurtappoverriders.apps.openyurt.io "demo" not found', []),
     ],
 )
-async def test_a_status_that_cannot_be_stored_is_said_by_events(message: str, events: list[str]) -> None:
+async def test_events_report_a_status_that_cannot_be_stored(message: str, events: list[str]) -> None:
     fleet = Fleet()
     fleet.subject()
     asked = []
@@ -346,7 +346,7 @@ async def test_a_status_that_cannot_be_stored_is_said_by_events(message: str, ev
         assert (len(asked) == times) is bool(events)
 
 
-async def test_a_hundred_conflicts_do_not_hold_up_an_edit() -> None:
+async def test_a_hundred_conflicts_do_not_delay_an_edit() -> None:
     fleet = Fleet()
     fighting = [f"fight{number}" for number in range(100)]
     for name in [*fighting, "calm"]:
@@ -382,7 +382,7 @@ async def test_an_overrider_that_does_not_fit_is_reported_without_a_write() -> N
         assert not fleet.server.writes
 
 
-async def test_a_refused_write_is_repeated_with_back_off_and_says_why() -> None:
+async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -401,7 +401,7 @@ async def test_a_refused_write_is_repeated_with_back_off_and_says_why() -> None:
         assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
 
 
-async def test_a_server_without_dry_runs_is_asked_twice() -> None:
+async def test_without_dry_runs_lost_values_are_requested_twice() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.server.refuse = lambda _method, _path, dry: APIError(400, "BadRequest", "no dry run") if dry else None
@@ -413,7 +413,7 @@ async def test_a_server_without_dry_runs_is_asked_twice() -> None:
         assert fleet.condition()[1] == "FieldsNotKept"
 
 
-async def test_a_deleted_overrider_is_undone_and_nothing_is_remembered() -> None:
+async def test_a_deleted_overrider_is_undone_and_forgotten() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -439,7 +439,7 @@ async def test_a_deleted_workload_is_forgotten() -> None:
         assert len(controller._backoff) == 0
 
 
-async def test_a_new_leader_finds_out_by_a_dry_run_what_is_not_kept() -> None:
+async def test_a_new_leader_finds_lost_values_by_a_dry_run() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -453,7 +453,7 @@ async def test_a_new_leader_finds_out_by_a_dry_run_what_is_not_kept() -> None:
         assert fleet.condition()[1] == "FieldsNotKept"
 
 
-async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
+async def test_a_condition_reports_openyurts_own_renderer() -> None:
     fleet = Fleet()
     fleet.subject()
     fleet.conflict = "webhook mutate.apps.v1.deployment of yurt-manager renders, too"
@@ -467,7 +467,7 @@ async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
         assert fleet.condition("Conflict") == ("", "", "")
 
 
-async def test_a_leader_that_has_ended_keeps_no_workloads() -> None:
+async def test_a_former_leader_keeps_no_workloads() -> None:
     fleet = Fleet()
     fleet.subject()
     fleet.override(entry("*", items=TO_2))

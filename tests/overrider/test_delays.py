@@ -139,7 +139,7 @@ RULE = overrider(entry("*", items=[image("nginx", "mirror/nginx:2.0")]))
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.2])
-async def test_an_update_has_the_template_that_caused_it(delay: float) -> None:
+async def test_an_update_is_rendered_from_the_template_that_caused_it(delay: float) -> None:
     server = Apiserver(delay)
     server.put(SETS, subject(args=["--old"]))
     server.put(OVERRIDERS, RULE)
@@ -154,7 +154,7 @@ async def test_an_update_has_the_template_that_caused_it(delay: float) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.2])
-async def test_an_update_has_the_overrider_of_its_time(delay: float) -> None:
+async def test_an_update_is_rendered_with_the_newest_overrider(delay: float) -> None:
     server = Apiserver(delay)
     server.put(SETS, subject())
     server.put(OVERRIDERS, RULE)
@@ -168,7 +168,7 @@ async def test_an_update_has_the_overrider_of_its_time(delay: float) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.2])
-async def test_reviews_of_one_subject_share_reads_but_none_that_started_before_them(delay: float) -> None:
+async def test_reviews_of_a_subject_share_only_reads_that_start_after_them(delay: float) -> None:
     server = Apiserver(delay)
     server.put(SETS, subject(args=["--0"]))
     server.put(OVERRIDERS, RULE)
@@ -193,7 +193,7 @@ async def test_reviews_of_one_subject_share_reads_but_none_that_started_before_t
         assert container_of(results[0])["args"] == ["--3"]
 
 
-async def test_a_read_that_fails_leaves_the_store_to_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_after_a_failed_read_the_store_answers(caplog: pytest.LogCaptureFixture) -> None:
     server = Apiserver(0.001)
     server.put(SETS, subject())
     server.put(OVERRIDERS, RULE)

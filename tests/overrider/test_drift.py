@@ -20,46 +20,46 @@ def find_drift(document: dict[str, Any], *objects: dict[str, Any]) -> Drift:
     return detect_drift(document, kind="Deployment", store=store_of(*objects), plans=PlanCache())
 
 
-def test_what_was_rendered_is_as_wanted() -> None:
+def test_a_rendered_workload_has_no_drift() -> None:
     assert find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == NO_DRIFT
 
 
-def test_what_no_entry_selects_or_nobody_owns_is_as_wanted() -> None:
+def test_a_workload_without_an_entry_or_an_owner_has_no_drift() -> None:
     assert find_drift(workload(pool="beijing"), yurt_app_set(), RULE) == NO_DRIFT
     assert find_drift(workload(owners=[]), yurt_app_set(), RULE) == NO_DRIFT
 
 
-def test_what_was_never_rendered_differs_by_what_a_render_changes() -> None:
+def test_a_workload_that_was_never_rendered_has_the_drift_of_its_render() -> None:
     found = find_drift(workload(), yurt_app_set(), RULE)
     assert "/spec/template/spec/containers/0/image" in found.pointers
     assert not found.is_in_sync
 
 
-def test_an_edit_is_found_by_its_path() -> None:
+def test_the_drift_of_an_edit_has_its_path() -> None:
     edited = rendered(workload(), yurt_app_set(), RULE)
     edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
     assert find_drift(edited, yurt_app_set(), RULE).pointers == ("/spec/template/spec/containers/0/image",)
 
 
-def test_an_overrider_that_went_leaves_a_difference() -> None:
+def test_a_deleted_overrider_leaves_a_drift() -> None:
     assert (
         "/spec/template/spec/containers/0/image"
         in find_drift(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).pointers
     )
 
 
-def test_what_is_being_deleted_is_left_alone() -> None:
+def test_a_workload_that_is_being_deleted_has_no_drift() -> None:
     going = workload()
     going["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
     assert find_drift(going, yurt_app_set(), RULE) == NO_DRIFT
 
 
-def test_what_cannot_be_rendered_says_why() -> None:
+def test_a_workload_that_cannot_be_rendered_has_an_error() -> None:
     broken = overrider(entry("*", patches=[patch("remove", "/spec/paused")]))
     assert "remove /spec/paused: member 'paused' does not exist" in find_drift(workload(), yurt_app_set(), broken).error
 
 
-def test_a_missing_owner_is_nobodys_override() -> None:
+def test_a_workload_without_its_subject_has_no_drift() -> None:
     assert find_drift(workload(), RULE) == NO_DRIFT
 
 
@@ -67,7 +67,7 @@ def test_a_missing_owner_is_nobodys_override() -> None:
     ("written", "stored", "same"),
     [("0.5", "500m", True), ("1000m", "1", True), ("1024Mi", "1Gi", True), ("1", "2", False)],
 )
-def test_an_amount_in_other_words_is_no_difference(written: str, stored: str, same: bool) -> None:
+def test_equal_quantities_are_no_drift(written: str, stored: str, same: bool) -> None:
     resources = {"limits": {"cpu": written}}
     subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(resources=resources)]}})
     kept = rendered(workload(), subject, RULE)
@@ -75,7 +75,7 @@ def test_an_amount_in_other_words_is_no_difference(written: str, stored: str, sa
     assert find_drift(kept, subject, RULE).is_in_sync is same
 
 
-def test_a_text_that_looks_like_an_amount_is_a_text() -> None:
+def test_a_string_like_a_quantity_is_compared_as_a_string() -> None:
     env = [{"name": "HALF", "value": "0.5"}]
     subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(env=env)]}})
     kept = rendered(workload(), subject, RULE)
@@ -93,7 +93,7 @@ def wanted(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict
     return plan.digest
 
 
-def test_the_hash_that_is_wanted_is_the_one_that_a_render_leaves() -> None:
+def test_the_hash_of_the_plan_is_the_hash_of_a_render() -> None:
     kept = rendered(workload(), yurt_app_set(), RULE)
     assert wanted(kept, RULE, yurt_app_set()) == kept["metadata"]["annotations"][RENDERED_ANNOTATION]
     assert wanted(workload(pool="beijing"), RULE, yurt_app_set()) == ""
@@ -102,7 +102,7 @@ def test_the_hash_that_is_wanted_is_the_one_that_a_render_leaves() -> None:
         wanted(kept, RULE)
 
 
-def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
+def test_equal_drifts_have_equal_identities() -> None:
     one, other = find_drift(workload(), yurt_app_set(), RULE), find_drift(workload(replicas=9), yurt_app_set(), RULE)
     assert one.identity == other.identity
     more = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))

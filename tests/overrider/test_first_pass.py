@@ -15,7 +15,7 @@ TO_2 = [image("nginx", "nginx:2.0")]
 KEY = ObjectKey("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
 
 
-async def test_a_new_leader_looks_once_at_a_subject_whose_workloads_are_as_wanted() -> None:
+async def test_a_new_leader_reconciles_a_subject_without_drift_once() -> None:
     fleet = Fleet()
     for name in ("demo", "other"):
         fleet.subject(name)
@@ -32,7 +32,7 @@ async def test_a_new_leader_looks_once_at_a_subject_whose_workloads_are_as_wante
         assert (again.reconciled, again.resyncs) == (4, 2)
 
 
-async def test_a_new_leader_mends_what_was_changed_while_nobody_led() -> None:
+async def test_a_new_leader_repairs_drift_from_before_its_start() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -45,7 +45,7 @@ async def test_a_new_leader_mends_what_was_changed_while_nobody_led() -> None:
         await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=60)
 
 
-async def test_a_write_whose_event_came_first_is_compared_once(monkeypatch: Any) -> None:
+async def test_a_write_is_compared_once_if_its_event_arrives_first(monkeypatch: Any) -> None:
     compared: list[str] = []
     real = workloads.detect_drift
 
@@ -65,7 +65,7 @@ async def test_a_write_whose_event_came_first_is_compared_once(monkeypatch: Any)
             assert compared.count(fleet.server[fleet.path()]["metadata"]["resourceVersion"]) == 1, late
 
 
-async def test_the_answer_of_a_write_is_compared_where_its_event_was_not_as_wanted() -> None:
+async def test_the_answer_of_a_write_is_compared_if_its_event_had_drift() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader() as controller:
@@ -83,7 +83,7 @@ async def test_the_answer_of_a_write_is_compared_where_its_event_was_not_as_want
         assert found.pointers == ("/spec/template/spec/containers/0/image",)
 
 
-async def test_a_version_that_the_watch_has_passed_is_not_compared(monkeypatch: Any) -> None:
+async def test_a_resync_does_not_compare_versions_that_the_watch_has_passed(monkeypatch: Any) -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader() as controller:

@@ -81,7 +81,7 @@ def test_every_item_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_item_changes_its_member_and_nothing_else(name: str) -> None:
+def test_an_item_changes_only_its_member(name: str) -> None:
     item, wanted = CASES[name]
     before = copy.deepcopy(WORKLOAD)
     effect = item_effect(item)

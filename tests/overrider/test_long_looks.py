@@ -30,7 +30,7 @@ def run(work: Sliced[Any]) -> tuple[Any, int]:
         pauses += 1
 
 
-def test_a_look_at_many_workloads_pauses_and_finds_all_of_them() -> None:
+def test_observing_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(

@@ -42,7 +42,7 @@ def stored() -> dict[str, Any]:
     return document
 
 
-def test_what_others_and_the_apiserver_added_does_not_matter() -> None:
+def test_members_of_other_clients_and_defaults_are_ignored() -> None:
     assert matches(NAMED, NAMED, NO_POOL)
     assert matches(stored(), NAMED, NO_POOL)
 
@@ -67,7 +67,7 @@ CHANGES: list[tuple[tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), CHANGES, ids=str)
-def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
+def test_a_changed_member_does_not_match(path: tuple[Any, ...], value: Any) -> None:
     document = stored()
     target: Any = document
     for token in path[:-1]:
@@ -79,11 +79,11 @@ def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 1, {}])
-def test_anything_else_does_not_stand(document: Any) -> None:
+def test_other_values_do_not_match(document: Any) -> None:
     assert not matches(document, NAMED, NO_POOL)
 
 
-def test_a_longer_list_takes_a_closer_look() -> None:
+def test_a_longer_list_does_not_match() -> None:
     document = stored()
     document["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
     assert not matches(document, NAMED, NO_POOL)
@@ -113,7 +113,7 @@ def covering(draw: Any, named: Any) -> Any:
 
 @settings(max_examples=500)
 @given(st.data())
-def test_overlay_changes_nothing_where_a_workload_stands(data: Any) -> None:
+def test_overlay_changes_nothing_in_a_workload_that_matches(data: Any) -> None:
     named = data.draw(OBJECTS)
     document = data.draw(covering(named))
     if isinstance(document, dict) and matches(document, named, NO_POOL):

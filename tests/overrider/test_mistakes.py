@@ -51,7 +51,7 @@ def test_the_page_has_its_tables() -> None:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.where} {row.written}")
-def test_the_page_is_true(row: Row) -> None:
+def test_a_row_of_the_page_is_right(row: Row) -> None:
     made = document(row.where, yaml.safe_load(row.written))
     others = [] if row.where == "YurtAppSet" else [SUBJECT]
     store = store_of(*others, made)

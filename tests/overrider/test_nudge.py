@@ -21,7 +21,7 @@ async def rendered(fleet: Fleet) -> None:
     await fleet.wait(MINUTE)
 
 
-async def test_a_template_that_its_owner_writes_costs_no_write() -> None:
+async def test_a_template_that_its_owner_writes_needs_no_write() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -35,7 +35,7 @@ async def test_a_template_that_its_owner_writes_costs_no_write() -> None:
         assert fleet.server[fleet.path()]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:9"
 
 
-async def test_an_owner_that_wrote_without_the_webhook_is_not_waited_for() -> None:
+async def test_the_controller_does_not_wait_after_an_owners_write_without_review() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -45,7 +45,7 @@ async def test_an_owner_that_wrote_without_the_webhook_is_not_waited_for() -> No
         await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
 
 
-async def test_an_owner_that_says_it_has_not_seen_the_change_is_waited_for_without_a_look() -> None:
+async def test_the_controller_waits_without_a_read_until_the_owner_has_observed_the_change() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.observed(subject)
@@ -60,7 +60,7 @@ async def test_an_owner_that_says_it_has_not_seen_the_change_is_waited_for_witho
         assert fleet.server.writes[fleet.path()] == 1
 
 
-async def test_an_owner_that_writes_nothing_is_nudged_and_then_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+async def test_after_a_nudge_without_effect_the_controller_writes_itself(caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -85,7 +85,7 @@ async def test_an_owner_that_writes_nothing_is_nudged_and_then_not_waited_for(ca
         assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_a_nudge_makes_an_owner_write_that_does_not_retry() -> None:
+async def test_a_nudge_makes_an_owner_without_retries_write() -> None:
     """OpenYurt 1.4: a write that was refused while fleethook was away is not repeated."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
@@ -100,7 +100,7 @@ async def test_a_nudge_makes_an_owner_write_that_does_not_retry() -> None:
         assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
+async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -115,7 +115,7 @@ async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
 
 
 @pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
-async def test_a_workload_that_is_ahead_of_the_watch_of_its_inputs_is_not_rendered_from_older_ones(late: str) -> None:
+async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render(late: str) -> None:
     """Another replica has rendered it from a template and an overrider of which this one has not heard yet."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
@@ -136,7 +136,7 @@ async def test_a_workload_that_is_ahead_of_the_watch_of_its_inputs_is_not_render
         assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
+async def test_an_edited_overrider_does_not_wait_for_the_owner() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -145,7 +145,7 @@ async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
-async def test_an_overrider_that_was_edited_while_nobody_led_is_rendered_at_once() -> None:
+async def test_a_new_leader_renders_an_edited_overrider_at_once() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -155,7 +155,7 @@ async def test_an_overrider_that_was_edited_while_nobody_led_is_rendered_at_once
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
-async def test_a_pool_without_workload_is_named_and_its_owner_nudged_less_and_less() -> None:
+async def test_a_missing_workload_is_reported_and_its_owner_nudged_with_growing_pauses() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.server.delete(fleet.path(pool_name="beijing"))
@@ -193,7 +193,7 @@ async def test_a_new_leader_does_not_repeat_a_nudge() -> None:
         assert fleet.server.writes[subject] == 1
 
 
-async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> None:
+async def test_an_outdated_workload_without_override_has_its_owner_nudged() -> None:
     """Its write was refused, too: the webhook is asked about all workloads of a pool."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
@@ -229,7 +229,7 @@ async def test_an_owner_whose_writes_are_changed_by_another_webhook_is_not_nudge
         await fleet.wait_for(lambda: fleet.nudges(subject), seconds=11 * MINUTE)
 
 
-async def test_an_owner_that_has_written_is_not_nudged_for_what_somebody_edited_since() -> None:
+async def test_a_later_edit_of_another_client_causes_no_nudge() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -253,7 +253,7 @@ async def test_a_subject_without_overrider_is_not_nudged() -> None:
         assert not fleet.server.writes
 
 
-async def test_a_nudge_that_is_refused_is_logged_and_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_nudge_is_logged_and_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
 
@@ -274,7 +274,7 @@ def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def test_workloads_of_a_later_version_are_said_not_to_be_rendered() -> None:
+async def test_the_status_reports_workloads_of_a_later_version() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=())
     fleet.server.edit(subject, {"spec": {"topology": {"pools": [{"name": "hangzhou"}]}}})
@@ -289,7 +289,7 @@ async def test_workloads_of_a_later_version_are_said_not_to_be_rendered() -> Non
         assert fleet.nudges(subject) is None
 
 
-async def test_no_status_is_written_twice_and_no_event_repeated() -> None:
+async def test_statuses_and_events_are_not_repeated() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader() as controller:

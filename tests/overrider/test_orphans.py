@@ -80,13 +80,13 @@ def test_an_orphan_was_rendered_for_a_node_pool_and_has_no_owner(change: dict[st
         ("by-hand", "hangzhou", ""),
     ],
 )
-def test_name_and_pool_tell_the_former_owner(name: str, pool: str, subject: str) -> None:
+def test_name_and_pool_identify_the_former_owner(name: str, pool: str, subject: str) -> None:
     bindings = former_bindings("c", narrowed(orphan(name, pool)))
     expected = [Binding("c", kind, "default", subject) for kind in (YURT_APP_DAEMON, YURT_APP_SET)] if subject else []
     assert bindings == expected
 
 
-def test_the_label_of_a_v1beta1_set_tells_its_former_owner() -> None:
+def test_the_label_of_a_v1beta1_set_identifies_its_former_owner() -> None:
     labels = {"apps.openyurt.io/pool-name": "hangzhou", "apps.openyurt.io/ref-yurtappset": "renamed"}
     assert former_bindings("", narrowed(orphan(labels=labels))) == [SUBJECT._replace(name="renamed")]
 
@@ -101,7 +101,7 @@ def test_orphans_are_found_by_cluster_namespace_and_subject() -> None:
     assert names == ["demo-hangzhou-bcdfg", "demo-b-bcdfg"]
 
 
-def test_an_orphan_whose_name_was_cut_is_found_by_the_pools_of_its_subject() -> None:
+def test_an_orphan_with_a_truncated_name_is_found_by_the_pools_of_its_subject() -> None:
     """An apiserver cuts what a name is generated from after 58 characters."""
     pool, subject = "p" * 30, SUBJECT._replace(name="s" * 40)
     cut = orphan(f"{'s' * 40}-{'p' * 17}bcdfg", pool)
@@ -130,7 +130,7 @@ def replace(fleet: Fleet, pool: str) -> str:
     return fleet.server.put(made, review=True)
 
 
-async def test_released_workloads_are_named_beside_their_replacements_until_they_are_deleted() -> None:
+async def test_the_status_names_released_workloads_until_they_are_deleted() -> None:
     fleet = Fleet()
     async with fleet.leader():
         await settled(fleet, "beijing", "hangzhou")
@@ -156,7 +156,7 @@ async def test_released_workloads_are_named_beside_their_replacements_until_they
         assert fleet.server.writes[fleet.path()] == written[fleet.path()]
 
 
-async def test_a_released_workload_without_replacement_is_missing_and_an_orphan() -> None:
+async def test_a_released_workload_without_replacement_is_both_missing_and_orphaned() -> None:
     fleet = Fleet()
     async with fleet.leader():
         await settled(fleet, "hangzhou")
@@ -167,7 +167,7 @@ async def test_a_released_workload_without_replacement_is_missing_and_an_orphan(
         assert fleet.status()["summary"] == "0/1"
 
 
-async def test_deleting_the_overrider_leaves_orphans_as_they_are_and_names_them() -> None:
+async def test_deleting_the_overrider_does_not_change_orphans_and_an_event_names_them() -> None:
     fleet = Fleet()
     async with fleet.leader():
         await settled(fleet, "hangzhou")
@@ -185,7 +185,7 @@ async def test_deleting_the_overrider_leaves_orphans_as_they_are_and_names_them(
         assert [reason for reason, _ in fleet.server.events].count("OrphanedWorkloads") == 2
 
 
-async def test_a_subject_that_is_gone_leaves_orphans_that_the_status_names() -> None:
+async def test_the_status_names_orphans_of_a_deleted_subject() -> None:
     """With ``kubectl delete --cascade=orphan`` the workloads stay, without an owner."""
     fleet = Fleet()
     async with fleet.leader():
@@ -198,7 +198,7 @@ async def test_a_subject_that_is_gone_leaves_orphans_that_the_status_names() -> 
         assert "Deployment demo-hangzhou-x in hangzhou" in fleet.condition()[2]
 
 
-async def test_workloads_whose_subject_is_gone_are_named_if_nobody_collects_them() -> None:
+async def test_the_status_names_workloads_that_the_garbage_collector_does_not_delete() -> None:
     fleet = Fleet()
     async with fleet.leader():
         subject = await settled(fleet, "beijing", "hangzhou")
@@ -230,7 +230,7 @@ async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() 
         assert fleet.server.writes[fleet.path()] == written[fleet.path()]
 
 
-def test_kinds_that_are_indexed_are_those_that_are_rendered() -> None:
+def test_the_indexes_have_the_kinds_that_are_rendered() -> None:
     kinds = [index.group_kind for index in ORPHAN_INDEXES.values()]
     assert kinds == [GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet")]
 
@@ -239,7 +239,7 @@ def reasons(*workloads: dict[str, Any]) -> list[str]:
     return [one.reason for one in find_orphans(workloads, STORE)]
 
 
-def test_a_workload_that_its_subject_keeps_is_no_orphan() -> None:
+def test_a_workload_with_its_owner_is_no_orphan() -> None:
     assert reasons(workload(), workload("StatefulSet"), workload(owners=[owner("YurtAppDaemon", "agent")])) == []
 
 
@@ -279,5 +279,5 @@ def test_a_workload_that_is_being_deleted_is_no_orphan() -> None:
     assert reasons(*gone) == []
 
 
-def test_an_owner_of_a_version_that_is_not_known_still_owns() -> None:
+def test_an_owner_of_an_unknown_version_prevents_an_orphan() -> None:
     assert reasons(workload(owners=[owner(apiVersion="apps.openyurt.io/v9")])) == []

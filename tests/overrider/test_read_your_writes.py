@@ -111,13 +111,13 @@ async def test_a_yurt_app_daemons_create_reads_the_node_pool_too() -> None:
     assert await asked("CREATE", made) == reads[:2]
 
 
-async def test_in_kcp_they_are_read_in_the_workloads_cluster() -> None:
+async def test_in_kcp_the_reads_are_in_the_workloads_cluster() -> None:
     made = annotated(**{"kcp.io/cluster": "ws1"})
     assert await asked("CREATE", made) == ["ws1/default/YurtAppOverrider", "ws1/default/YurtAppSet/demo"]
 
 
 @pytest.mark.parametrize("bound", ["by an overrider", "by an earlier render", "by a render that the writer dropped"])
-async def test_an_update_of_the_spec_reads_what_it_is_rendered_from(bound: str) -> None:
+async def test_an_update_of_the_spec_reads_its_inputs(bound: str) -> None:
     store = store_of(yurt_app_set(), RULE) if bound == "by an overrider" else store_of(yurt_app_set())
     old = workload() if bound == "by an overrider" else rendered()
     new = rendered(minReadySeconds=7) if bound == "by an earlier render" else workload(minReadySeconds=7)
@@ -125,7 +125,7 @@ async def test_an_update_of_the_spec_reads_what_it_is_rendered_from(bound: str) 
 
 
 @pytest.mark.parametrize("place", ["the workload", "the pod template"])
-async def test_an_update_of_the_revision_reads_what_it_is_rendered_from(place: str) -> None:
+async def test_an_update_of_the_revision_reads_its_inputs(place: str) -> None:
     old = rendered()
     new = copy.deepcopy(old)
     where = new if place == "the workload" else new["spec"]["template"]
@@ -166,17 +166,17 @@ async def test_other_operations_read_nothing(operation: str) -> None:
     assert await asked(operation, workload()) == []
 
 
-async def test_what_no_pool_owns_reads_nothing() -> None:
+async def test_a_workload_without_a_subject_reads_nothing() -> None:
     assert await asked("CREATE", workload(owners=[])) == []
     assert await asked("CREATE", workload(), subResource="scale") == []
 
 
-async def test_a_trigger_that_was_seen_is_not_waited_for() -> None:
+async def test_a_trigger_with_known_versions_needs_no_wait() -> None:
     assert await asked("UPDATE", triggered("100")) == []
     assert await asked("UPDATE", annotated(LastOverrideTime="2026-06-01T00:00:00Z")) == []
 
 
-async def test_a_trigger_that_was_not_seen_is_waited_for_and_then_read() -> None:
+async def test_a_trigger_with_unknown_versions_waits_and_then_reads() -> None:
     assert await asked("UPDATE", triggered("101"), Live(coming=101)) == ["wait YurtAppOverrider 101"]
     assert await asked("UPDATE", triggered("101")) == ["wait YurtAppOverrider 101", *BOTH]
 
@@ -187,19 +187,19 @@ async def test_a_trigger_may_name_the_subject_too() -> None:
     assert await asked("UPDATE", triggered("90", subject="101")) == ["wait YurtAppSet 101", *BOTH]
 
 
-async def test_behind_and_unreadable_is_stale() -> None:
+async def test_a_failed_read_is_stale_if_the_store_is_behind() -> None:
     with pytest.raises(StaleError, match="refused"):
         await asked("UPDATE", triggered("101"), Live(readable=False))
 
 
-async def test_unreadable_but_not_known_to_be_behind_is_the_stores_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_read_uses_the_store_if_it_may_be_current(caplog: pytest.LogCaptureFixture) -> None:
     assert len(await asked("CREATE", workload(), Live(readable=False))) == 2
     assert "live read failed, using the store: refused" in caplog.text
     assert await asked("UPDATE", rendered(minReadySeconds=7), Live(readable=False), old=rendered()) == BOTH
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-async def test_without_the_overriders_no_workload_of_a_subject_is_answered(operation: str) -> None:
+async def test_without_the_overriders_the_review_of_a_workload_is_stale(operation: str) -> None:
     live = Live(unread="YurtAppOverrider")
     with pytest.raises(StaleError, match="YurtAppOverrider cannot be read"):
         await asked(operation, workload(), live, old=workload())
@@ -207,7 +207,7 @@ async def test_without_the_overriders_no_workload_of_a_subject_is_answered(opera
     assert await asked(operation, workload(owners=[]), live, old=workload()) == []
 
 
-async def test_without_the_subjects_a_workload_is_answered_unless_an_overrider_is_bound() -> None:
+async def test_without_the_subjects_only_reviews_with_an_overrider_are_stale() -> None:
     live = Live(unread="YurtAppSet")
     assert await asked("CREATE", workload(), live) == ["/default/YurtAppOverrider"]
     store = store_of(RULE)
@@ -217,7 +217,7 @@ async def test_without_the_subjects_a_workload_is_answered_unless_an_overrider_i
         await asked("UPDATE", rendered(minReadySeconds=7), live, old=rendered())
 
 
-async def test_without_the_subjects_metadata_can_be_written() -> None:
+async def test_without_the_subjects_an_update_of_metadata_is_answered() -> None:
     live = Live(unread="YurtAppSet")
     assert await asked("UPDATE", rendered(), live, old=rendered(), store=store_of(RULE)) == []
 
@@ -233,7 +233,7 @@ async def test_a_kind_that_the_answer_does_not_depend_on_may_be_missing() -> Non
 
 
 @pytest.mark.parametrize("text", ["overrider@", "overrider@x", "overrider@" + "9" * 30, ""])
-async def test_a_trigger_that_says_nothing_is_no_reason_to_wait(text: str) -> None:
+async def test_a_trigger_without_versions_needs_no_wait(text: str) -> None:
     assert await asked("UPDATE", annotated(LastOverrideTime=text)) == []
 
 

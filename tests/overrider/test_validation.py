@@ -99,7 +99,7 @@ def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(mutated(RULE), mutated(SUBJECT) | mutated(DAEMON) | st.just(SUBJECT))
-def test_no_manifest_crashes_a_check(rule: dict[str, Any], subject: dict[str, Any]) -> None:
+def test_no_manifest_crashes_the_validation(rule: dict[str, Any], subject: dict[str, Any]) -> None:
     objects = (rule, subject, NODE_POOL)
     store = store_of(*objects)
     found = check_documents([Document(one, "f.yaml", 1) for one in objects], store)
@@ -145,5 +145,5 @@ def test_the_unchanged_overrider_is_admitted() -> None:
         ("{" * 1000, None),
     ],
 )  # fmt: skip
-def test_what_looks_like_the_token_is_found(text: str, token: str | None) -> None:
+def test_misspelled_tokens_are_found(text: str, token: str | None) -> None:
     assert misspelled_token(text) == token

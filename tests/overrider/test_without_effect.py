@@ -69,7 +69,9 @@ def sides(document: dict[str, Any]) -> bool:
         ),
     ],
 )
-async def test_a_subject_without_node_pools_is_false_at_once(subject: dict[str, Any], text: str) -> None:
+async def test_the_condition_of_a_subject_without_node_pools_is_false_at_once(
+    subject: dict[str, Any], text: str
+) -> None:
     fleet = fleet_of(app_sets=subject["apiVersion"].rpartition("/")[2])
     fleet.server.put(subject)
     async with fleet.leader():
@@ -100,7 +102,7 @@ async def test_a_node_pool_that_is_created_later_is_counted_and_the_others_are_n
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-async def test_nobody_creates_workloads_if_no_subject_has_a_status(*, elsewhere: bool) -> None:
+async def test_without_any_status_no_controller_creates_workloads(*, elsewhere: bool) -> None:
     fleet = Fleet()
     fleet.server.put(yurt_app_set())
     other = yurt_app_set("other")
@@ -150,7 +152,7 @@ async def test_workloads_of_a_daemon_from_before_openyurt_1_7_stay_rendered() ->
         assert fleet.condition(subject="agent")[2] == f"1 of 1 workloads; {DAEMONS_WITHOUT_CONTROLLER}"
 
 
-async def test_an_upgrade_from_1_4_to_1_6_is_told_as_it_is() -> None:
+async def test_the_status_describes_an_upgrade_from_1_4_to_1_6() -> None:
     """The controller of 1.6 releases the workloads of 1.4 and creates new ones, which v1beta1 owns."""
     fleet = fleet_of(app_sets="v1alpha1")
     pools = ("a", "b", "c")
