@@ -1,4 +1,4 @@
-"""Node pools that a subject names and nobody has created."""
+"""Tests of node pools that a subject names although no NodePool exists."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How often one workload is written, whatever the reason."""
+"""Tests of the pauses between writes of one workload."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ def backoff(jitter: float = 1.0, *, retries: float = 5.0) -> Backoff:
 
 
 def written(made: Backoff, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
-    """Write as soon as it is allowed, again and again, and return when that was."""
+    """Write repeatedly as soon as the backoff allows it; return the times of the writes."""
     times, now = [], start
     while now <= until:
         now = made.due(ONE, digest, now)
@@ -39,7 +39,7 @@ def test_the_first_minute_has_four_writes_with_any_jitter(jitter: float) -> None
 
 @given(st.lists(st.floats(0.0, 5.0), min_size=60, max_size=60))
 def test_no_order_of_events_causes_more_writes(events: list[float]) -> None:
-    """Each event asks whether the workload may be written, whoever caused the event."""
+    """Each event of any client asks whether the workload may be written."""
     made, now, writes = backoff(0.8), 0.0, 0
     for pause in events:
         now += pause
@@ -86,7 +86,7 @@ def test_retries_of_all_workloads_share_one_limit() -> None:
     turns = sorted(made.due(key, "d", 2) for key in keys)
     assert turns[:5] == [2] * 5
     assert turns[-1] == pytest.approx(2 + 95 / 5)
-    # A turn is kept until it comes.
+    # A reserved turn stays reserved until its time.
     assert sorted(made.due(key, "d", 3) for key in keys) == [max(turn, 3) for turn in turns]
 
 

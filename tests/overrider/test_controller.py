@@ -1,4 +1,4 @@
-"""The controller against an apiserver in memory: how often it writes, when, and what it says."""
+"""Tests of the controller against an apiserver in memory: number and time of its writes, status and events."""
 
 import asyncio
 import copy
@@ -28,7 +28,7 @@ def prune_misspelled(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def drop_empty(document: dict[str, Any]) -> dict[str, Any]:
-    """As an apiserver drops empty members; these two names stand for any that the engine does not know to be dropped."""
+    """Drop two empty members as an apiserver does. They represent any member that fleethook does not expect to be dropped."""
     for name in ("emptyOne", "emptyOther"):
         pod_spec(document).pop(name, None)
     return document
@@ -131,7 +131,7 @@ async def test_a_corrected_overrider_is_rendered_after_lost_values() -> None:
 async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
     fleet = Fleet()
     fleet.server.after.append(drop_empty)
-    # The workload was stored without them, as an apiserver does it.
+    # An apiserver stores the workload without them.
     fleet.subject(emptyOne=False)
     fleet.server.put(fleet.workload("demo", "hangzhou"))
     async with fleet.leader():
@@ -159,7 +159,7 @@ async def test_a_default_is_no_drift() -> None:
 
 
 async def test_lost_values_are_not_requested_again_when_pods_become_ready() -> None:
-    """Each of a fleet's pods changes the status of its workload many times."""
+    """Each pod changes the status of its workload many times."""
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -238,7 +238,7 @@ async def test_another_controller_that_reverts_writes_causes_four_writes_in_the_
         await fleet.wait(MINUTE)
         assert 3 <= fleet.server.writes[fleet.path()] <= 5
         assert fleet.server.dry_runs[fleet.path()] == 1
-        # Until the pause is at its longest, which is ten minutes.
+        # Until the pause reaches its limit of ten minutes.
         await fleet.wait(15 * MINUTE)
         assert fleet.server.writes[fleet.path()] <= 8
 
@@ -258,7 +258,7 @@ async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> 
         assert fleet.server.writes[fleet.path()] == 1
         assert fleet.condition()[:2] == ("False", "FieldsNotKept")
         fleet.server.after.clear()
-        # Nothing says that it is gone; the next resync asks again.
+        # Nothing reports that the webhook is gone, so the next resync tries again.
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=10 * MINUTE)
 
 
@@ -283,7 +283,7 @@ async def test_a_status_is_not_written_again_before_its_event_arrives() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader() as controller:
-        # From the write of the workload on, and so before the status is written.
+        # From the write of the workload on, so before the write of the status.
         fleet.server.stored.append(lambda _: fleet.server.silent.add("yurtappoverriders"))
         rule = fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
@@ -295,14 +295,14 @@ async def test_a_status_is_not_written_again_before_its_event_arrives() -> None:
 
 
 async def reconciled_again(fleet: Fleet, controller: OverriderController) -> None:
-    """Have the subject looked at, and nothing found that is new."""
+    """Queue the subject and wait until it is reconciled without a change."""
     looked = controller.reconciled
     await fleet.wait(11 * MINUTE)
     assert controller.reconciled > looked
 
 
 async def test_a_status_is_written_once_if_the_apiserver_drops_fields_of_it() -> None:
-    """OpenYurt's own definition of YurtAppOverriders knows other members."""
+    """OpenYurt's own CustomResourceDefinition of YurtAppOverriders has other fields."""
     fleet = Fleet()
     fleet.subject()
     fleet.server.drops.update({"conditions", "pools"})

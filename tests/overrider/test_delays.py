@@ -1,4 +1,4 @@
-"""Reviews while every message between apiserver and fleethook is late: each is answered from the newest subject."""
+"""Tests that reviews use the newest subject although every message between apiserver and fleethook is late."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ POOLS = [f"pool-{number}" for number in range(8)]
 
 
 class Apiserver:
-    """Two resources in memory; requests, answers and events each take ``delay`` seconds."""
+    """An apiserver with two resources. Requests, answers and events each take ``delay`` seconds."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
@@ -89,7 +89,7 @@ class Apiserver:
 
 
 class Fleethook:
-    """The store behind the delayed watch, and reviews answered from it."""
+    """A store that follows the delayed watch, and reviews that use it."""
 
     def __init__(self, server: Apiserver) -> None:
         self.server = server
@@ -116,7 +116,7 @@ async def follow(server: Apiserver) -> AsyncIterator[Fleethook]:
 
 
 def subject(**fields: Any) -> dict[str, Any]:
-    """The YurtAppSet of all pools; ``fields`` go into its container."""
+    """The YurtAppSet of all node pools. ``fields`` are fields of its container."""
     made = yurt_app_set(pools=[pool(name) for name in POOLS])
     template = made["spec"]["workloadTemplate"]["deploymentTemplate"]
     template["spec"]["template"]["spec"]["containers"] = [container(**fields)]
@@ -124,7 +124,7 @@ def subject(**fields: Any) -> dict[str, Any]:
 
 
 def sent(stored: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The write of the owner's controller: the template as it is now, over what is stored."""
+    """The write of the owner's controller: the stored workload with the present template."""
     made = copy.deepcopy(stored)
     made["spec"]["template"]["spec"]["containers"] = [container(**fields)]
     return made
@@ -177,8 +177,8 @@ async def test_reviews_of_a_subject_share_only_reads_that_start_after_them(delay
         stored = dict(zip(POOLS, created, strict=True))
         server.reads.clear()
         waves = []
-        # Each wave arrives while the read of the one before is under way: its request has not reached the server yet,
-        # or its answer has left it.
+        # Each wave arrives during the read of the former wave: its request has not reached the server yet, or its answer
+        # has left the server.
         for number in (1, 2, 3):
             args = [f"--{number}"]
             server.put(SETS, subject(args=args))
@@ -187,7 +187,7 @@ async def test_reviews_of_a_subject_share_only_reads_that_start_after_them(delay
             await asyncio.sleep(delay * 0.7)
         for args, wave in waves:
             results = await wave
-            # A later wave's template may have come along; an earlier one's must not.
+            # The template may be that of a later wave, but not that of an earlier one.
             assert all(container_of(result)["args"] >= args for result in results)
         assert server.reads[SUBJECT] <= 3
         assert container_of(results[0])["args"] == ["--3"]

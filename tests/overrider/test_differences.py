@@ -1,4 +1,4 @@
-"""Which differences between a request and a stored workload there are, and which of them matter."""
+"""Tests of the differences between a requested and a stored workload, and of their significance."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a stored workload stands: the controller's question."""
+"""Tests of the drift of stored workloads."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A workload that an overrider rendered before it was edited: its patch is the one that rendering makes."""
+"""Tests that the patch after an edit of values equals the patch of a render."""
 
 import copy
 from collections.abc import Callable
@@ -35,7 +35,7 @@ SIMPLE = {"imageClaim", "replicas"}
 
 
 def with_other_values(value: Any, other: Callable[[str, Any], Any], member: str = "") -> Any:
-    """Return an overrider's entries with other values; names and paths stay."""
+    """Return an overrider's entries with other values and the same names and paths."""
     if isinstance(value, dict):
         return {name: inner if name in KEPT else with_other_values(inner, other, name) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Overriders that are right in themselves and have no effect in their cluster: warnings at admission and in files."""
+"""Tests of the warnings about valid overriders that have no effect in their cluster."""
 
 from pathlib import Path
 from typing import Any

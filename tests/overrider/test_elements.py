@@ -1,4 +1,4 @@
-"""The identities of list elements, and the order in which lists are merged."""
+"""Tests of the identities of list elements, and of their order after a merge."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ COUNT = 500
 
 
 class Counted(str):
-    """A text that counts how often it is looked up or compared."""
+    """A string that counts its comparisons and look-ups."""
 
     __slots__ = ()
     steps = 0

@@ -1,4 +1,4 @@
-"""Which entries apply to a node pool: the index says the same as each entry does."""
+"""Tests that the index of entries selects the same entries as the entries themselves."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Which changes have a subject looked at, and how often."""
+"""Tests of the changes that queue a subject."""
 
 from typing import Any
 

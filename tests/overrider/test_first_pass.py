@@ -1,4 +1,4 @@
-"""The first look of a new leader at its workloads, and the answers to its writes."""
+"""Tests of a new leader's first comparison of its workloads, and of the answers to its writes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -23,7 +23,7 @@ async def test_a_new_leader_reconciles_a_subject_without_drift_once() -> None:
         for name in ("demo", "other"):
             fleet.override(entry("*", items=TO_2), subject=name)
         await fleet.wait_for(lambda: fleet.condition(subject="other")[1] == "AllRendered")
-    # So that the subjects are looked at before all workloads are compared.
+    # The subjects are reconciled before all workloads are compared.
     fleet.server.late = True
     async with fleet.leader() as again:
         await fleet.wait(30)

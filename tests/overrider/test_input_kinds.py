@@ -1,4 +1,4 @@
-"""The controller while a kind cannot be listed: the subjects of other kinds are looked after, and nothing is reverted."""
+"""Tests of the controller while a kind cannot be listed: it reconciles other subjects, and reverts nothing."""
 
 import copy
 from typing import Any
@@ -46,7 +46,7 @@ def with_daemon(fleet: Fleet) -> str:
 
 
 def written(fleet: Fleet) -> dict[str, int]:
-    """How often each workload was written."""
+    """The number of writes of each workload."""
     return {path: count for path, count in fleet.server.writes.items() if is_workload(path)}
 
 

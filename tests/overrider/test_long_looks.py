@@ -1,4 +1,4 @@
-"""Looks at a subject with thousands of node pools: they pause, so that reviews are answered in between."""
+"""Tests that reconciling a subject with thousands of node pools pauses, so that reviews are answered in between."""
 
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -20,7 +20,7 @@ COUNT = 2_000
 
 
 def run(work: Sliced[Any]) -> tuple[Any, int]:
-    """Return the result of sliced work, and how often it paused."""
+    """Return the result of sliced work, and the number of its pauses."""
     pauses = 0
     while True:
         try:

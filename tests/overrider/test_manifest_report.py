@@ -25,7 +25,7 @@ async def test_each_finding_is_logged_once_and_shown_until_it_is_corrected(caplo
     ]
     assert f"rule.yaml:3: error: YurtAppOverrider default/demo1: {TEXT}; rule.yaml:3: warning: " in report.detail()
     caplog.clear()
-    # A comment above moves the finding to another line, and is no news.
+    # A comment above moves the finding to another line, but the finding is not new.
     await report.refresh([documents[0], documents[1]._replace(line=9)])
     assert caplog.records == []
     assert "rule.yaml:9: error: " in report.detail()

@@ -1,4 +1,4 @@
-"""The quick question: does a workload stand as its template wants it?"""
+"""Tests of the fast check whether a workload matches its template."""
 
 import copy
 from typing import Any
@@ -31,7 +31,7 @@ NO_POOL = PoolValues("")
 
 
 def stored() -> dict[str, Any]:
-    """NAMED as an apiserver hands it on: defaulted, labelled by others."""
+    """NAMED as an apiserver returns it, with defaults and labels of other clients."""
     document = copy.deepcopy(NAMED)
     document["metadata"]["labels"]["theirs"] = "1"
     document["metadata"]["annotations"]["theirs"] = "1"
@@ -101,7 +101,7 @@ OBJECTS = st.dictionaries(NAMES, JSON, max_size=4)
 
 @st.composite
 def covering(draw: Any, named: Any) -> Any:
-    """A value that says what ``named`` says, more or less."""
+    """A value that has the members of ``named``, with random changes."""
     if draw(st.integers(0, 12)) == 0:
         return draw(JSON)
     if isinstance(named, dict):

@@ -1,4 +1,4 @@
-"""The tables of docs/overriders.md: each row is a mistake, and the page says what admission and files make of it."""
+"""Tests of the tables in docs/overriders.md: each row is a mistake, with its level at admission and in files."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""The controller and OpenYurt's: who writes a changed template first, and what happens if nobody does."""
+"""Tests of the wait for OpenYurt's controller to write a changed template, and of nudges if it does not."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.builders import entry, image, patch
 from tests.builders import rendered as render_elsewhere
 from tests.overrider.running import Fleet
 
-# A sidecar, so that the template's image counts outside the override.
+# A sidecar: the override does not cover the template's image.
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
 POOLS = ("hangzhou", "beijing")
 MINUTE = 60.0
@@ -86,7 +86,7 @@ async def test_after_a_nudge_without_effect_the_controller_writes_itself(caplog:
 
 
 async def test_a_nudge_makes_an_owner_without_retries_write() -> None:
-    """OpenYurt 1.4: a write that was refused while fleethook was away is not repeated."""
+    """OpenYurt 1.4 does not retry a write that was refused while fleethook was unavailable."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -116,7 +116,7 @@ async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage() 
 
 @pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
 async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render(late: str) -> None:
-    """Another replica has rendered it from a template and an overrider of which this one has not heard yet."""
+    """Another replica has rendered it from a template and an overrider that this replica has not received yet."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
@@ -174,7 +174,7 @@ async def test_a_missing_workload_is_reported_and_its_owner_nudged_with_growing_
             await fleet.wait(MINUTE)
             if (last := fleet.nudges(subject)) not in nudges:
                 nudges.append(last)
-        # At resyncs, which are every ten minutes from the start: after ten minutes at least, then twenty, then forty.
+        # Resyncs are every ten minutes from the start, so nudges come after at least ten minutes, then twenty, then forty.
         assert nudges == ["2026-06-01T00:00:10Z", "2026-06-01T00:20:00Z", "2026-06-01T00:40:00Z"]
         fleet.server.put(fleet.workload("demo", "beijing"), review=True)
         await fleet.wait(2)
@@ -194,7 +194,7 @@ async def test_a_new_leader_does_not_repeat_a_nudge() -> None:
 
 
 async def test_an_outdated_workload_without_override_has_its_owner_nudged() -> None:
-    """Its write was refused, too: the webhook is asked about all workloads of a pool."""
+    """Its write was refused, too, because the webhook reviews all workloads of a node pool."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -208,7 +208,7 @@ async def test_an_outdated_workload_without_override_has_its_owner_nudged() -> N
 
 
 def mirror(document: dict[str, Any]) -> dict[str, Any]:
-    """A webhook of somebody else that has images pulled from a mirror."""
+    """Another webhook, which replaces images by those of a mirror."""
     for container in document["spec"]["template"]["spec"]["containers"]:
         container["image"] = "mirror.local/" + container["image"].removeprefix("mirror.local/")
     return document
@@ -224,7 +224,7 @@ async def test_an_owner_whose_writes_are_changed_by_another_webhook_is_not_nudge
         await fleet.wait(60 * MINUTE)
         assert not fleet.server.writes
         assert sum(fleet.server.dry_runs.values()) == 2
-        # What the owner could write is told from that.
+        # The dry run shows whether the owner could write the template.
         fleet.edit_template(subject, tag="9")
         await fleet.wait_for(lambda: fleet.nudges(subject), seconds=11 * MINUTE)
 

@@ -1,4 +1,4 @@
-"""Workloads that were rendered and lost their owner."""
+"""Tests of orphans: workloads that lost their owner."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ def test_orphans_are_found_by_cluster_namespace_and_subject() -> None:
 
 
 def test_an_orphan_with_a_truncated_name_is_found_by_the_pools_of_its_subject() -> None:
-    """An apiserver cuts what a name is generated from after 58 characters."""
+    """An apiserver truncates the prefix of a generated name after 58 characters."""
     pool, subject = "p" * 30, SUBJECT._replace(name="s" * 40)
     cut = orphan(f"{'s' * 40}-{'p' * 17}bcdfg", pool)
     assert len(cut["metadata"]["name"]) == 63
@@ -186,7 +186,7 @@ async def test_deleting_the_overrider_does_not_change_orphans_and_an_event_names
 
 
 async def test_the_status_names_orphans_of_a_deleted_subject() -> None:
-    """With ``kubectl delete --cascade=orphan`` the workloads stay, without an owner."""
+    """After ``kubectl delete --cascade=orphan`` the workloads remain without an owner."""
     fleet = Fleet()
     async with fleet.leader():
         subject = await settled(fleet, "hangzhou")

@@ -1,4 +1,4 @@
-"""Whether any controller of OpenYurt creates workloads, as far as the objects tell."""
+"""Tests of the detection of a missing controller of OpenYurt."""
 
 from typing import Any
 

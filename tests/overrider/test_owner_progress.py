@@ -1,4 +1,4 @@
-"""Whether OpenYurt's controller has written a changed template into a workload."""
+"""Tests of the detection whether OpenYurt's controller has written a changed template into a workload."""
 
 from typing import Any
 

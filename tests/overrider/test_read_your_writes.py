@@ -1,4 +1,4 @@
-"""Which reads a review asks for; tests/e2e/test_read_your_writes.py has a real apiserver answer them."""
+"""Tests of the reads before a review; tests/e2e/test_read_your_writes.py uses a real apiserver."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ BOTH = ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
 
 
 class Live:
-    """Remembers what it was asked; ``progress`` is how far the watch is, ``coming`` how far it gets in time."""
+    """Records its calls. The watch is at version ``progress``, and reaches ``coming`` in time."""
 
     def __init__(self, progress: int = 100, coming: int = 100, *, readable: bool = True, unread: str = "") -> None:
         self.progress, self.coming, self.readable, self.unread = progress, coming, readable, unread
@@ -248,7 +248,7 @@ async def test_an_overriders_review_reads_its_rivals_and_its_subject() -> None:
     assert await ensure_fresh(RULE) == BOTH
     changed = overrider(entry("hangzhou"))
     assert await ensure_fresh(changed, old=RULE) == BOTH
-    # It is refused whatever else there is.
+    # Its subject is no kind of OpenYurt, so the validation refuses it without reading.
     assert await ensure_fresh(overrider(subject={"kind": "Pod", "name": "x"})) == []
 
 

@@ -1,4 +1,4 @@
-"""Findings about any manifest: whatever is written in it, the answer is a list of findings and never a crash."""
+"""Tests that validation answers any manifest with findings and never fails."""
 
 import copy
 from typing import Any
@@ -77,7 +77,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
-    """The document with up to three values replaced, renamed or removed; a file's objects have a kind and a name."""
+    """The document with up to three values replaced, renamed or removed, except kind and metadata."""
     made = copy.deepcopy(document)
     for _ in range(draw(st.integers(1, 3))):
         found = [path for path in places(made) if path[0] not in ("apiVersion", "kind", "metadata")]

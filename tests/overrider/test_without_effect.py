@@ -1,4 +1,4 @@
-"""The status of overriders that have no effect, in a running controller: it says so, and why."""
+"""Tests that the status of an overrider without effect gives the reason, with a running controller."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ MINUTE = 60.0
 
 
 def fleet_of(*, app_sets: str = "v1beta1", node_pools: str = "v1beta1") -> Fleet:
-    """A fleet whose apiserver serves these versions."""
+    """A fleet with an apiserver that serves these versions."""
     fleet = Fleet()
     fleet.server.served = {"yurtappsets": app_sets, "nodepools": node_pools}
     return fleet
