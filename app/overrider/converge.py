@@ -1,8 +1,8 @@
 """Converges one workload to the state that its overrider requests, with as few writes as possible.
 
-The controller touches a workload whose hash differs from the hash of its plan. If a workload has the right hash and
-differs all the same, either the webhook was bypassed, or the apiserver did not store the request as sent. A dry run of
-the rendered workload distinguishes the two. Values that the apiserver would not store are remembered and not requested
+The controller touches a workload whose hash differs from the hash of its plan. A workload with the right
+hash may differ all the same: a write bypassed the webhook, or the apiserver did not store the request as sent. A dry
+run of the rendered workload distinguishes the two. Values that the apiserver would not store are remembered and not requested
 again.
 """
 

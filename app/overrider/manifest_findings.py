@@ -1,7 +1,7 @@
 """Validates all overriders and subjects in a set of manifests, and locates the findings by file and line.
 
-The findings and messages are those of admission. Two warnings of admission are errors here, because an apiserver may
-receive an overrider before its subject or a node pool, and files have no such order:
+The findings and messages are those of admission. An apiserver may receive an overrider before its
+subject or a node pool, but files have no order. So two warnings of admission are errors here:
 
 - an overrider whose subject is not in the files, if the files have any YurtAppSet or YurtAppDaemon;
 - an entry that names a node pool which its subject in the files does not have.

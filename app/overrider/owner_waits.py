@@ -14,8 +14,8 @@ from app.model.json import JSONObject, as_object
 from app.model.openyurt import NUDGED_ANNOTATION
 from app.overrider.binding import Binding
 
-# OpenYurt 1.5 to 1.7 retry a refused write each second. Ten retries are enough after an outage of the apiserver, and
-# short enough for a subject whose controller does not run.
+# OpenYurt 1.5 to 1.7 retry a refused write each second. Ten seconds allow for ten retries after an outage of the
+# apiserver, and are a short delay for a subject whose controller does not run.
 OWNER_SECONDS: Final = 10.0
 # OpenYurt's controller is limited by the default QPS of a client in controller-runtime (pkg/client/config: GetConfig).
 _OWNER_WRITES_PER_SECOND: Final = 20.0
