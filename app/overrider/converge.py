@@ -2,8 +2,8 @@
 
 The controller touches a workload whose hash differs from the hash of its plan. A workload with the right
 hash may differ all the same: a write bypassed the webhook, or the apiserver did not store the request as sent. A dry
-run of the rendered workload distinguishes the two. Values that the apiserver would not store are remembered and not requested
-again.
+run of the rendered workload distinguishes the two. The controller remembers values that the apiserver would not store,
+and does not request them again.
 """
 
 import logging

@@ -40,7 +40,7 @@ NODE_POOLS = {name: node_pool(name) for name in ("hangzhou", "beijing")}
 STORE = (MARKED, overrider(entry("*", items=[image("nginx", "nginx:2.0")])), *NODE_POOLS.values())
 
 
-def written(pool: str = "hangzhou", **fields: Any) -> dict[str, Any]:
+def make_workload(pool: str = "hangzhou", **fields: Any) -> dict[str, Any]:
     """A workload as OpenYurt's controller writes it for a set without tweaks."""
     made = workload(pool=pool, owners=[owner(apiVersion=API_V1BETA1)], **fields)
     made["metadata"]["labels"] |= {"apps.openyurt.io/ref-yurtappset": "demo", REVISION: "demo-1"}
@@ -60,14 +60,14 @@ def test_a_workload_gets_the_overrides_on_top_of_the_tweaks() -> None:
         tweak("hangzhou", patches=[patch("add", "/spec/template/spec/hostNetwork", True)]),
     ]
     subject = yurt_app_set_v1beta1(tweaks=tweaks)
-    made = rendered(written(), subject, RULE)
+    made = rendered(make_workload(), subject, RULE)
     assert images(made) == {"nginx": "nginx:2.0"}
     assert pod_spec(made)["hostNetwork"] is True
     assert made["spec"]["replicas"] == 3
 
 
 def test_the_labels_by_which_openyurt_finds_its_workloads_stay() -> None:
-    living = written()
+    living = make_workload()
     made = rendered(living, yurt_app_set_v1beta1(), RULE, operation="UPDATE", old=living)
     assert made["metadata"]["labels"] == living["metadata"]["labels"]
     assert made["metadata"]["annotations"]["apps.openyurt.io/ref-nodepool"] == "hangzhou"
@@ -85,7 +85,7 @@ def test_the_labels_by_which_openyurt_finds_its_workloads_stay() -> None:
 )
 def test_no_entry_takes_them_away(path: str) -> None:
     rule = overrider(entry("*", patches=[patch("remove", path)]))
-    answer = review(written(), yurt_app_set_v1beta1(), rule)
+    answer = review(make_workload(), yurt_app_set_v1beta1(), rule)
     assert not answer.allowed
     assert "identifies the workload or selects its pods and cannot be overridden" in answer.message
 
@@ -94,7 +94,7 @@ def test_a_deleted_overrider_gives_back_the_tweaks() -> None:
     subject = yurt_app_set_v1beta1(
         tweaks=[tweak("hangzhou", containerImages=[{"name": "nginx", "targetImage": "tweaked:1"}])]
     )
-    living = written()
+    living = make_workload()
     pod_spec(living)["containers"][0]["image"] = "tweaked:1"
     first = rendered(living, subject, RULE, operation="UPDATE", old=living)
     assert images(first) == {"nginx": "nginx:2.0"}
@@ -103,14 +103,14 @@ def test_a_deleted_overrider_gives_back_the_tweaks() -> None:
 
 def test_replicas_that_an_overrider_set_go_back_to_the_default() -> None:
     """The template names none, so an apiserver had given the workload one."""
-    subject, living = yurt_app_set_v1beta1(), written(replicas=1)
+    subject, living = yurt_app_set_v1beta1(), make_workload(replicas=1)
     first = rendered(living, subject, overrider(entry("*", items=[{"replicas": 5}])), operation="UPDATE", old=living)
     assert first["spec"]["replicas"] == 5
     assert rendered(first, subject, operation="UPDATE", old=first)["spec"]["replicas"] == 1
 
 
 def test_only_workloads_of_the_version_that_is_read_are_rendered() -> None:
-    for subject, living in ((yurt_app_set_v1beta1(), workload()), (yurt_app_set(), written())):
+    for subject, living in ((yurt_app_set_v1beta1(), workload()), (yurt_app_set(), make_workload())):
         answer = review(living, subject, RULE)
         assert answer.allowed
         assert not answer.patch
@@ -139,7 +139,7 @@ def test_labels_of_a_node_pool_choose_its_tweaks() -> None:
 
 
 def test_a_pool_that_the_set_does_not_have_is_not_rendered() -> None:
-    answer = review(written("shanghai"), yurt_app_set_v1beta1(), RULE)
+    answer = review(make_workload("shanghai"), yurt_app_set_v1beta1(), RULE)
     assert answer.allowed
     (warning,) = answer.warnings
     assert warning.startswith("not rendered: YurtAppSet default/demo has no pool 'shanghai' in spec.pools")
@@ -183,7 +183,7 @@ def test_a_tweaked_template_names_nothing_that_nobody_set() -> None:
     """OpenYurt prints empty members before it patches; a value that somebody else set in one is not the template's."""
     subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", patches=[patch("add", "/spec/minReadySeconds", 5)])])
     assert "strategy" not in plan(subject, None, "hangzhou", store_of()).full.bare["spec"]
-    living = written()
+    living = make_workload()
     living["spec"] |= {"minReadySeconds": 5, "replicas": 1, "strategy": {"type": "RollingUpdate"}}
     rule = overrider(entry("*", patches=[patch("add", "/spec/strategy", {"type": "Recreate"})]))
     first = rendered(living, subject, rule, operation="UPDATE", old=living)

@@ -16,7 +16,7 @@ def backoff(jitter: float = 1.0, *, retries: float = 5.0) -> Backoff:
     return Backoff(retries_per_second=retries, longest=600.0, jitter=lambda: jitter)
 
 
-def written(made: Backoff, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
+def write_repeatedly(made: Backoff, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
     """Write repeatedly as soon as the backoff allows it; return the times of the writes."""
     times, now = [], start
     while now <= until:
@@ -29,12 +29,12 @@ def written(made: Backoff, until: float, *, digest: str = "d", start: float = 0.
 
 
 def test_a_permanent_conflict_has_growing_pauses() -> None:
-    assert written(backoff(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
+    assert write_repeatedly(backoff(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
 
 
 @pytest.mark.parametrize("jitter", [0.8, 1.2])
 def test_the_first_minute_has_four_writes_with_any_jitter(jitter: float) -> None:
-    assert len(written(backoff(jitter), 60)) == 4
+    assert len(write_repeatedly(backoff(jitter), 60)) == 4
 
 
 @given(st.lists(st.floats(0.0, 5.0), min_size=60, max_size=60))
@@ -54,7 +54,7 @@ def test_no_order_of_events_causes_more_writes(events: list[float]) -> None:
 
 def test_another_hash_is_written_at_once_and_resets_the_backoff() -> None:
     made = backoff()
-    written(made, 60)
+    write_repeatedly(made, 60)
     assert made.due(ONE, "other", 60) == 60
     made.wrote(ONE, "other", 60)
     assert made.due(ONE, "other", 60) == 62

@@ -89,11 +89,11 @@ async def test_a_failed_registration_does_not_stop_the_controller(
     fleet.subject()
     fleet.override(entry("*", items=TO_2))
     async with fleet.leader(owner_seconds=0.01):
-        await asyncio.wait_for(written(fleet), 30)
+        await asyncio.wait_for(wait_until_rendered(fleet), 30)
     assert "not registered within" in caplog.text
 
 
-async def written(fleet: Fleet) -> None:
+async def wait_until_rendered(fleet: Fleet) -> None:
     while not fleet.server.writes:
         await asyncio.sleep(0.01)
 
@@ -294,7 +294,7 @@ async def test_a_status_is_not_written_again_before_its_event_arrives() -> None:
         assert fleet.server.statuses[rule] == 1
 
 
-async def reconciled_again(fleet: Fleet, controller: OverriderController) -> None:
+async def reconcile_again(fleet: Fleet, controller: OverriderController) -> None:
     """Queue the subject and wait until it is reconciled without a change."""
     looked = controller.reconciled
     await fleet.wait(11 * MINUTE)
@@ -309,7 +309,7 @@ async def test_a_status_is_written_once_if_the_apiserver_drops_fields_of_it() ->
     async with fleet.leader() as controller:
         rule = fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
-        await reconciled_again(fleet, controller)
+        await reconcile_again(fleet, controller)
         assert fleet.server.statuses == {rule: 1}
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
         fleet.override(entry("elsewhere", items=TO_2))
@@ -341,7 +341,7 @@ async def test_events_report_a_status_that_cannot_be_stored(message: str, events
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
         times = len(asked)
-        await reconciled_again(fleet, controller)
+        await reconcile_again(fleet, controller)
         assert [reason for reason, _ in fleet.server.events] == events
         assert (len(asked) == times) is bool(events)
 

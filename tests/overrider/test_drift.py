@@ -86,7 +86,7 @@ def test_a_string_like_a_quantity_is_compared_as_a_string() -> None:
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
 
 
-def wanted(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
+def find_digest(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
     plan = find_plan(
         PartialBuilder().build(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache()
     )
@@ -95,11 +95,11 @@ def wanted(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict
 
 def test_the_hash_of_the_plan_is_the_hash_of_a_render() -> None:
     kept = rendered(workload(), yurt_app_set(), RULE)
-    assert wanted(kept, RULE, yurt_app_set()) == kept["metadata"]["annotations"][RENDERED_ANNOTATION]
-    assert wanted(workload(pool="beijing"), RULE, yurt_app_set()) == ""
-    assert wanted(kept, None, yurt_app_set()) == ""
+    assert find_digest(kept, RULE, yurt_app_set()) == kept["metadata"]["annotations"][RENDERED_ANNOTATION]
+    assert find_digest(workload(pool="beijing"), RULE, yurt_app_set()) == ""
+    assert find_digest(kept, None, yurt_app_set()) == ""
     with pytest.raises(SubjectError):
-        wanted(kept, RULE)
+        find_digest(kept, RULE)
 
 
 def test_equal_drifts_have_equal_identities() -> None:

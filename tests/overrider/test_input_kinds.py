@@ -45,7 +45,7 @@ def with_daemon(fleet: Fleet) -> str:
     return path_of(made)
 
 
-def written(fleet: Fleet) -> dict[str, int]:
+def count_writes(fleet: Fleet) -> dict[str, int]:
     """The number of writes of each workload."""
     return {path: count for path, count in fleet.server.writes.items() if is_workload(path)}
 
@@ -67,12 +67,12 @@ async def test_only_subjects_of_an_unreadable_kind_wait(plural: str) -> None:
     async with fleet.leader():
         await fleet.wait_for(lambda: fleet.condition() == ("True", "AllRendered", "1 of 1 workloads"))
         await fleet.wait(10 * MINUTE)
-        assert written(fleet) == {fleet.path(): 1}
+        assert count_writes(fleet) == {fleet.path(): 1}
         assert fleet.status("agent") == {}
         unreadable.plurals.clear()
         await fleet.wait_for(lambda: fleet.condition(subject="agent")[1] == "AllRendered")
         await fleet.wait(10 * MINUTE)
-        assert written(fleet) == {fleet.path(): 1, daemon: 1}
+        assert count_writes(fleet) == {fleet.path(): 1, daemon: 1}
         assert fleet.image("agent") == "nginx:2.0"
 
 
@@ -83,16 +83,16 @@ async def test_without_the_overriders_nothing_is_reverted() -> None:
         await former.wait_for(lambda: former.condition()[1] == former.condition(subject="agent")[1] == "AllRendered")
     fleet = Fleet(former.server)
     unreadable = Unreadable(fleet, "yurtappoverriders")
-    before = written(fleet)
+    before = count_writes(fleet)
     async with fleet.leader() as controller:
         await fleet.wait(10 * MINUTE)
-        assert written(fleet) == before
+        assert count_writes(fleet) == before
         assert controller.reconciled == 0
         assert (fleet.image(), fleet.server[daemon]["spec"]) == ("nginx:2.0", former.server[daemon]["spec"])
         unreadable.plurals.clear()
         await fleet.wait_for(lambda: controller.reconciled >= 2)
         await fleet.wait(10 * MINUTE)
-        assert written(fleet) == before
+        assert count_writes(fleet) == before
 
 
 async def test_a_drift_is_found_when_an_unreadable_kind_is_read() -> None:

@@ -15,7 +15,7 @@ POOLS = ("hangzhou", "beijing")
 MINUTE = 60.0
 
 
-async def rendered(fleet: Fleet) -> None:
+async def render_and_wait(fleet: Fleet) -> None:
     fleet.override(entry("hangzhou", patches=SIDE))
     await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
     await fleet.wait(MINUTE)
@@ -25,7 +25,7 @@ async def test_a_template_that_its_owner_writes_needs_no_write() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         await fleet.wait(8)
         fleet.owner_writes(*POOLS, tag="9")
@@ -39,7 +39,7 @@ async def test_the_controller_does_not_wait_after_an_owners_write_without_review
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         fleet.owner_writes(*POOLS, tag="9", review=False)
         await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
@@ -50,7 +50,7 @@ async def test_the_controller_waits_without_a_read_until_the_owner_has_observed_
     subject = fleet.subject(pools=POOLS)
     fleet.observed(subject)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         reads = []
         fleet.server.refuse = lambda method, path, _dry: reads.append((method, path))
         fleet.edit_template(subject, tag="9")
@@ -64,7 +64,7 @@ async def test_after_a_nudge_without_effect_the_controller_writes_itself(caplog:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         await fleet.wait(9)
         assert fleet.condition() == (
@@ -90,7 +90,7 @@ async def test_a_nudge_makes_an_owner_without_retries_write() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
     fleet.edit_template(subject, tag="9")
     async with fleet.leader():
         await fleet.wait_for(lambda: fleet.nudges(subject))
@@ -104,7 +104,7 @@ async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage() 
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
     fleet.edit_template(subject, tag="9")
     await fleet.wait(MINUTE)
     async with fleet.leader():
@@ -120,7 +120,7 @@ async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.server.silent.add(late)
         if late == "yurtappsets":
             fleet.edit_template(subject, tag="9")
@@ -140,7 +140,7 @@ async def test_an_edited_overrider_does_not_wait_for_the_owner() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
@@ -149,7 +149,7 @@ async def test_a_new_leader_renders_an_edited_overrider_at_once() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
     fleet.override(entry("*", patches=SIDE))
     async with fleet.leader():
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
@@ -262,7 +262,7 @@ async def test_a_refused_nudge_is_logged_and_delays_nothing(caplog: pytest.LogCa
 
     fleet.server.refuse = refuse
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         await fleet.wait(12)
         assert fleet.server.writes[fleet.path()] == 2
@@ -293,7 +293,7 @@ async def test_statuses_and_events_are_not_repeated() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader() as controller:
-        await rendered(fleet)
+        await render_and_wait(fleet)
         said, written = list(fleet.server.events), dict(fleet.server.statuses)
         looked = controller.reconciled
         await fleet.wait(60 * MINUTE)

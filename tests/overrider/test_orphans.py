@@ -38,11 +38,11 @@ def orphan(name: str = "demo-hangzhou-bcdfg", pool: str = "hangzhou", **metadata
     return made
 
 
-def narrowed(document: dict[str, Any]) -> PartialObject:
+def build_partial(document: dict[str, Any]) -> PartialObject:
     return PartialBuilder().build(document)
 
 
-def found(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] = ()) -> list[str]:
+def find_names(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] = ()) -> list[str]:
     store = Store(ORPHAN_INDEXES.values())
     for document in documents:
         store.put(document)
@@ -66,7 +66,7 @@ def found(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] =
     ],
 )
 def test_an_orphan_was_rendered_for_a_node_pool_and_has_no_owner(change: dict[str, Any], *, expected: bool) -> None:
-    assert is_orphan(narrowed(orphan(**change))) is expected
+    assert is_orphan(build_partial(orphan(**change))) is expected
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_an_orphan_was_rendered_for_a_node_pool_and_has_no_owner(change: dict[st
     ],
 )
 def test_name_and_pool_identify_the_former_owner(name: str, pool: str, subject: str) -> None:
-    bindings = former_bindings("c", narrowed(orphan(name, pool)))
+    bindings = former_bindings("c", build_partial(orphan(name, pool)))
     expected = [Binding("c", kind, "default", subject) for kind in (YURT_APP_DAEMON, YURT_APP_SET)] if subject else []
     assert bindings == expected
 
 
 def test_the_label_of_a_v1beta1_set_identifies_its_former_owner() -> None:
     labels = {"apps.openyurt.io/pool-name": "hangzhou", "apps.openyurt.io/ref-yurtappset": "renamed"}
-    assert former_bindings("", narrowed(orphan(labels=labels))) == [SUBJECT._replace(name="renamed")]
+    assert former_bindings("", build_partial(orphan(labels=labels))) == [SUBJECT._replace(name="renamed")]
 
 
 def test_orphans_are_found_by_cluster_namespace_and_subject() -> None:
@@ -97,7 +97,7 @@ def test_orphans_are_found_by_cluster_namespace_and_subject() -> None:
     owned = workload()
     elsewhere = orphan("demo-c-bcdfg", "c")
     elsewhere["metadata"]["annotations"]["kcp.io/cluster"] = "other"
-    names = found(SUBJECT, here, stateful, other_namespace, other_subject, owned, elsewhere)
+    names = find_names(SUBJECT, here, stateful, other_namespace, other_subject, owned, elsewhere)
     assert names == ["demo-hangzhou-bcdfg", "demo-b-bcdfg"]
 
 
@@ -106,14 +106,14 @@ def test_an_orphan_with_a_truncated_name_is_found_by_the_pools_of_its_subject() 
     pool, subject = "p" * 30, SUBJECT._replace(name="s" * 40)
     cut = orphan(f"{'s' * 40}-{'p' * 17}bcdfg", pool)
     assert len(cut["metadata"]["name"]) == 63
-    assert found(subject, cut, pools=("other", pool)) == [cut["metadata"]["name"]]
-    assert found(subject, cut, pools=("q" * 30,)) == []
+    assert find_names(subject, cut, pools=("other", pool)) == [cut["metadata"]["name"]]
+    assert find_names(subject, cut, pools=("q" * 30,)) == []
 
 
 # In a running controller.
 
 
-async def settled(fleet: Fleet, *pools: str) -> str:
+async def wait_until_rendered(fleet: Fleet, *pools: str) -> str:
     subject = fleet.subject(pools=pools)
     fleet.override(entry("*", patches=SIDE))
     await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
@@ -133,7 +133,7 @@ def replace(fleet: Fleet, pool: str) -> str:
 async def test_the_status_names_released_workloads_until_they_are_deleted() -> None:
     fleet = Fleet()
     async with fleet.leader():
-        await settled(fleet, "beijing", "hangzhou")
+        await wait_until_rendered(fleet, "beijing", "hangzhou")
         for pool in ("beijing", "hangzhou"):
             release(fleet, pool)
             replace(fleet, pool)
@@ -159,7 +159,7 @@ async def test_the_status_names_released_workloads_until_they_are_deleted() -> N
 async def test_a_released_workload_without_replacement_is_both_missing_and_orphaned() -> None:
     fleet = Fleet()
     async with fleet.leader():
-        await settled(fleet, "hangzhou")
+        await wait_until_rendered(fleet, "hangzhou")
         release(fleet, "hangzhou")
         await fleet.wait(MINUTE)
         assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
@@ -170,7 +170,7 @@ async def test_a_released_workload_without_replacement_is_both_missing_and_orpha
 async def test_deleting_the_overrider_does_not_change_orphans_and_an_event_names_them() -> None:
     fleet = Fleet()
     async with fleet.leader():
-        await settled(fleet, "hangzhou")
+        await wait_until_rendered(fleet, "hangzhou")
         release(fleet, "hangzhou")
         replace(fleet, "hangzhou")
         await fleet.wait_for(lambda: fleet.condition()[1] == "OrphanedWorkloads")
@@ -189,7 +189,7 @@ async def test_the_status_names_orphans_of_a_deleted_subject() -> None:
     """After ``kubectl delete --cascade=orphan`` the workloads remain without an owner."""
     fleet = Fleet()
     async with fleet.leader():
-        subject = await settled(fleet, "hangzhou")
+        subject = await wait_until_rendered(fleet, "hangzhou")
         release(fleet, "hangzhou")
         fleet.server.delete(subject)
         await fleet.wait_for(lambda: fleet.condition("Bound")[1] == "SubjectNotFound")
@@ -201,7 +201,7 @@ async def test_the_status_names_orphans_of_a_deleted_subject() -> None:
 async def test_the_status_names_workloads_that_the_garbage_collector_does_not_delete() -> None:
     fleet = Fleet()
     async with fleet.leader():
-        subject = await settled(fleet, "beijing", "hangzhou")
+        subject = await wait_until_rendered(fleet, "beijing", "hangzhou")
         fleet.server.delete(subject)
         await fleet.wait(9)
         assert fleet.condition()[:2] == ("False", "SubjectNotFound")
@@ -214,7 +214,7 @@ async def test_the_status_names_workloads_that_the_garbage_collector_does_not_de
 async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() -> None:
     fleet = Fleet()
     async with fleet.leader():
-        subject = await settled(fleet, "hangzhou")
+        subject = await wait_until_rendered(fleet, "hangzhou")
         recreated = fleet.server[subject]
         recreated["metadata"]["uid"] = "another"
         fleet.server.delete(subject)
