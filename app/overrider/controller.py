@@ -235,7 +235,7 @@ class OverriderController:
         found: set[Binding] = set()
         try:
             async for key, binding, document in self.workloads.look_at_all():
-                if self._outdated.look(key, document) or self.workloads.drift(key) is not None:
+                if self._outdated.compare(key, document) or self.workloads.drift(key) is not None:
                     found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("cannot compare all workloads, retrying: %s", error)
@@ -403,7 +403,7 @@ class OverriderController:
         """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
-        wait = self._nudger.next_look(at, waits=any(one.result.waits for one in outcomes))
+        wait = self._nudger.next_time(at, waits=any(one.result.waits for one in outcomes))
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)

@@ -101,7 +101,7 @@ class Nudger:
     def _may_be_collected(self, at: Situation) -> bool:
         return self._waits.now < self._waits.first_limit(at.binding, pools=len(at.pools))
 
-    def next_look(self, at: Situation, *, waits: bool) -> float:
+    def next_time(self, at: Situation, *, waits: bool) -> float:
         """Return the time when the controller's time is over or a nudge is due; infinity if nothing waits for it.
 
         Args:

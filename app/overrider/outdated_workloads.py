@@ -44,7 +44,7 @@ class OutdatedWorkloads:
         # The differences of workloads that the apiserver would not store for their owner either.
         self._unkept: Final[dict[ObjectKey, frozenset[str]]] = {}
 
-    def look(self, key: ObjectKey, document: JSONObject) -> bool:
+    def compare(self, key: ObjectKey, document: JSONObject) -> bool:
         """Compare a complete workload with its template; return whether it is outdated."""
         self._behind.discard(key)
         lag = self._find_lag(key, document)

@@ -89,11 +89,11 @@ async def test_a_failed_registration_does_not_stop_the_controller(
     fleet.subject()
     fleet.override(entry("*", items=TO_2))
     async with fleet.leader(owner_seconds=0.01):
-        await asyncio.wait_for(wait_until_rendered(fleet), 30)
+        await asyncio.wait_for(wait_for_write(fleet), 30)
     assert "not registered within" in caplog.text
 
 
-async def wait_until_rendered(fleet: Fleet) -> None:
+async def wait_for_write(fleet: Fleet) -> None:
     while not fleet.server.writes:
         await asyncio.sleep(0.01)
 
