@@ -31,7 +31,7 @@ from app.overrider.pool_mark import (
 _DIGITS: Final = re.compile(r"\d+")
 # Digits of the largest number of replicas, 2^31 - 1.
 _MAX_DIGITS: Final = 10
-# 1 is the default of replicas, and 0 the zero value: rendering compares both.
+# 1 is the default of replicas, and 0 the zero value.
 _SMALLEST_NUMBER: Final = 2
 # The search for values fills the name of each pool into texts with tokens, up to this length.
 _MAX_FILLED_LENGTH: Final = 50_000

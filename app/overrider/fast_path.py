@@ -63,7 +63,7 @@ class PrecompiledPatch(NamedTuple):
             return False
 
     def operations_for(self, workload: JSONObject, *, wanted: Memory, values: PoolValues) -> list[JSONObject] | None:
-        """Return the operations for a review of ``workload``, None if it has to be rendered."""
+        """Return the operations for an update of ``workload``, None if it has to be rendered."""
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self._fits(workload, values):
             return None

@@ -43,7 +43,7 @@ def check_overrider_in_slices(
     """Return all errors and warnings about an overrider.
 
     The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
-    pool of its subject. Only the first slice reads the store, so later changes do not affect the result.
+    pool of its subject. Only one slice reads the store, so later changes do not affect the result.
 
     Args:
         overrider: An object with metadata.
