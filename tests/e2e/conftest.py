@@ -18,7 +18,7 @@ from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, establishe
 from tests.e2e.controlplane import build
 from tests.e2e.fleet import unregister
 from tests.e2e.installation import Installation
-from tests.e2e.karmadas import BODY, Make, prepare
+from tests.e2e.crds_controller import BODY, Make, prepare
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.programs import demand
 from tests.waiting import wait_for

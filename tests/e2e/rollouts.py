@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.e2e.cluster import Api
 from tests.e2e.openyurt import POOL_LABEL
-from tests.e2e.watching import Watch
+from tests.e2e.watch import Watch
 from tests.e2e.workloads import APPS
 
 

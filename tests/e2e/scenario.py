@@ -20,10 +20,10 @@ from tests.builders import (
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
-from tests.e2e.kept import kept
+from tests.e2e.keep_alive import kept
 from tests.e2e.openyurt import KINDS, V1_4, Form, Release, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.owner import OwnerController, owning
+from tests.e2e.openyurt_controller import OwnerController, owning
 from tests.e2e.rollouts import Rollouts, following
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for

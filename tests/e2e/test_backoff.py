@@ -13,7 +13,7 @@ from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import registered
 from tests.e2e.openyurt import V1_5, V1Alpha1
-from tests.e2e.rival import rival
+from tests.e2e.foreign_webhook import rival
 from tests.e2e.scenario import BEIJING, SENTINEL, Scenario, scenario, subject_of
 from tests.waiting import wait_for
 

@@ -15,7 +15,7 @@ from tests.crds.origin import Origin, hangs_up, serving
 from tests.e2e.chart import Release, Right, Values, rights, run, template, used
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.karmadas import BODY, RULES, SYSTEM, Make, controlling, http
+from tests.e2e.crds_controller import BODY, RULES, SYSTEM, Make, controlling, http
 from tests.waiting import wait_for
 
 NAME = "fleethook-crds"

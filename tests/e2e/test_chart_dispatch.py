@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.dispatch.builders import configuration, review, webhook, widget
-from tests.e2e.callers import Caller
+from tests.e2e.dispatch_callers import Caller
 from tests.e2e.chart import (
     CHART,
     DISPATCH_ALONE,

@@ -16,7 +16,7 @@ from tests.crds.origin import Origin, tarball
 from tests.crds.tarballs import build
 from tests.e2e.cluster import CRDS, Api, ControlPlane, established
 from tests.e2e.instance_secrets import admin_config, create_secrets
-from tests.e2e.karmadas import Make, Process, controlling, http
+from tests.e2e.crds_controller import Make, Process, controlling, http
 from tests.e2e.test_crds_apply import Release
 from tests.waiting import wait_for
 

@@ -18,9 +18,9 @@ from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import OPENYURT, registered
 from tests.e2e.openyurt import KINDS, V1_5, V1Alpha1
-from tests.e2e.samples import JSONObject, units
+from tests.e2e.field_samples import JSONObject, units
 from tests.e2e.scenario import BEIJING, Scenario, describe, placed, scenario
-from tests.e2e.variants import Server, Variant, base_workload, batches, changed_when_stored, get, put
+from tests.e2e.field_variants import Server, Variant, base_workload, batches, changed_when_stored, get, put
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for
 

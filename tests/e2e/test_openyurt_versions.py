@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import entry, image, tweak
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.instance import Instance, installed
+from tests.e2e.restartable_server import Instance, installed
 from tests.e2e.openyurt import GROUP, V1_5
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1

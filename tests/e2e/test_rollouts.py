@@ -12,7 +12,7 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.instance import Instance, installed
+from tests.e2e.restartable_server import Instance, installed
 from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.proxy import Proxy, delaying

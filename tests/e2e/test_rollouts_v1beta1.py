@@ -11,7 +11,7 @@ import pytest
 from tests.builders import container, entry, image, patch, tweak
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.instance import Instance, installed
+from tests.e2e.restartable_server import Instance, installed
 from tests.e2e.openyurt import V1_5
 from tests.e2e.openyurt_v1beta1 import SUBJECT_LABEL, V1Beta1
 from tests.e2e.scenario import (

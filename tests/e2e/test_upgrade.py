@@ -1,6 +1,6 @@
 """The upgrade of OpenYurt from 1.4 to 1.6 on a real apiserver: its definitions, conversion, and owner controllers.
 
-OpenYurt's controllers are the fakes of tests/e2e/owner.py, first that of 1.4, then that of 1.5 and later.
+OpenYurt's controllers are the fakes of tests/e2e/openyurt_controller.py, first that of 1.4, then that of 1.5 and later.
 """
 
 import contextlib
@@ -11,12 +11,12 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.instance import installed
+from tests.e2e.restartable_server import installed
 from tests.e2e.openyurt import GROUP, V1_4, V1_5, V1Alpha1
 from tests.e2e.openyurt_conversion import converting
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.owner import owning
+from tests.e2e.openyurt_controller import owning
 from tests.e2e.scenario import BEIJING, POOLS, JSONObject, Scenario, apply_node_pools, clear, scenario, with_image
 from tests.waiting import wait_for
 

@@ -174,7 +174,7 @@ def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(worker
 def test_a_full_disk_and_a_read_only_one_keep_the_entry(tmp_path: Path) -> None:
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     with serving(changing(release(), release(properties=43))) as origin:
-        command = [*namespace, sys.executable, "-m", "tests.faults.crds_disk", str(tmp_path), origin.url]
+        command = [*namespace, sys.executable, "-m", "tests.faults.crds_full_disk", str(tmp_path), origin.url]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=NET, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {

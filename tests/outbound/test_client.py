@@ -11,7 +11,7 @@ from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient, Parties, called_url
 from app.outbound.endpoint import Endpoint
 from app.outbound.errors import NotCalledError, OverloadedError
-from tests.faults.calling import endpoint, failure
+from tests.faults.webhook_calls import endpoint, failure
 from tests.hook_server import RawHook, http, says
 from tests.waiting import NET, until
 

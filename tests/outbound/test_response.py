@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.outbound.client import HookClient
-from tests.faults.calling import endpoint, failure
+from tests.faults.webhook_calls import endpoint, failure
 from tests.hook_server import RawHook, http, says
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from app.outbound.client import HookClient
 from app.outbound.errors import NotCalledError
-from tests.faults.calling import endpoint, failure
+from tests.faults.webhook_calls import endpoint, failure
 from tests.hook_server import RawHook, raw_hooking
 
 

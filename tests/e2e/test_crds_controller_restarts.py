@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.crds.origin import Origin, hangs_up, head, serving, silent, tarball
 from tests.e2e.cluster import Api
-from tests.e2e.karmadas import BODY, Make, controlling, http
+from tests.e2e.crds_controller import BODY, Make, controlling, http
 from tests.waiting import wait_for
 
 SHA = hashlib.sha256(BODY).hexdigest()

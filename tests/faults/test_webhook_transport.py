@@ -15,7 +15,7 @@ import pytest
 from app.outbound.call_slots import Quotas
 from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
-from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
+from tests.faults.webhook_calls import LONG, SHORT, Resolver, answered, endpoint, failure
 from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
 from tests.waiting import with_patience_async
 

@@ -8,7 +8,7 @@ import pytest
 from app.outbound.breaker import MAX_FAILURES
 from app.outbound.client import HookClient, Parties
 from app.outbound.errors import NotCalledError
-from tests.faults.calling import LONG, Resolver, answered, endpoint, failure
+from tests.faults.webhook_calls import LONG, Resolver, answered, endpoint, failure
 from tests.hook_server import RawHook, http, raw_hooking, says
 
 METADATA = "https://169.254.169.254/latest/meta-data?secret=1"

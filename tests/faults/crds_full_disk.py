@@ -1,6 +1,6 @@
 """What a fetch does on a file system of its own that is full, and then read-only.
 
-Run in a mount namespace: ``crds_disk.py DIRECTORY URL`` mounts a small tmpfs, which goes with the process, and
+Run in a mount namespace: ``crds_full_disk.py DIRECTORY URL`` mounts a small tmpfs, which goes with the process, and
 prints what happened. The origin's tarball changes with each answer.
 """
 

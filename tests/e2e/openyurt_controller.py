@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
-from tests.e2e.kept import kept
+from tests.e2e.keep_alive import kept
 from tests.e2e.openyurt import (
     KINDS,
     POOL_LABEL,
@@ -25,7 +25,7 @@ from tests.e2e.openyurt import (
     is_owned_by,
     labels_of,
 )
-from tests.e2e.watching import Watch
+from tests.e2e.watch import Watch
 from tests.e2e.workloads import APPS, path_of
 
 _TRIES = 5

@@ -10,7 +10,7 @@ import pytest
 from tests.crds.origin import Origin, hangs_up, says, silent, tarball
 from tests.crds.tarballs import build, release
 from tests.e2e.cluster import Api
-from tests.e2e.karmadas import BODY, Make, Process, controlling, http
+from tests.e2e.crds_controller import BODY, Make, Process, controlling, http
 from tests.waiting import wait_for
 
 SHA = hashlib.sha256(BODY).hexdigest()

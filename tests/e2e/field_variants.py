@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
-from tests.e2e.samples import JSONObject, Unit
+from tests.e2e.field_samples import JSONObject, Unit
 from tests.e2e.workloads import APPS
 
 _ABSENT = object()
