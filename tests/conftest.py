@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from app.outbound.client import HookClient
 from tests.e2e.controlplane import build
-from tests.hook_server import RawHook, raw_hooking
+from tests.hook_server import RawHook, run_raw_hook
 
 # How long an example takes is for a benchmark to say: beside other tests on few cores it says nothing.
 settings.register_profile("untimed", deadline=None)
@@ -21,7 +21,7 @@ REMEDY = "install Go, and make test builds one"
 
 @pytest.fixture
 async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
-    async with raw_hooking(tmp_path) as running:
+    async with run_raw_hook(tmp_path) as running:
         yield running
 
 

@@ -51,7 +51,7 @@ class Hook:
 
 
 @contextlib.asynccontextmanager
-async def hooking(directory: Path) -> AsyncIterator[Hook]:
+async def run_hook(directory: Path) -> AsyncIterator[Hook]:
     """Serve POSTs to /hook."""
     context, ca_bundle = tls(directory)
     hook = Hook(0, ca_bundle)
@@ -91,14 +91,14 @@ def _pair(authority: KeyPair, certificate: Certificate, now: datetime) -> KeyPai
     return issue_serving(authority, names=names, now=now)
 
 
-class Asked(NamedTuple):
+class HookRequest(NamedTuple):
     """A request as it came."""
 
     head: bytes
     body: bytes
 
 
-Answer = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
+Responder = Callable[[HookRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 def http(body: bytes = b"{}", *, status: str = "200 OK", **headers: str) -> bytes:
@@ -108,20 +108,20 @@ def http(body: bytes = b"{}", *, status: str = "200 OK", **headers: str) -> byte
     return "\r\n".join(lines).encode() + body
 
 
-def says(data: bytes) -> Answer:
+def respond(data: bytes) -> Responder:
     """Write bytes, and go on."""
 
-    async def answer(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: HookRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
 
     return answer
 
 
-def says_and_closes(data: bytes) -> Answer:
+def respond_and_close(data: bytes) -> Responder:
     """Write bytes, and close the connection."""
 
-    async def answer(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: HookRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         writer.close()
 
@@ -135,8 +135,8 @@ class RawHook:
         self.port = port
         self.ca_bundle = ca_bundle
         self.greeting: Greeting = "tls"
-        self.answer: Answer = says(http())
-        self.asked: list[Asked] = []
+        self.answer: Responder = respond(http())
+        self.asked: list[HookRequest] = []
         self.connections = 0
         self.open = 0
         self.most_open = 0
@@ -160,15 +160,15 @@ class RawHook:
         writer.transport.abort()
 
 
-async def read_request(reader: asyncio.StreamReader) -> Asked:
+async def read_request(reader: asyncio.StreamReader) -> HookRequest:
     head = await reader.readuntil(b"\r\n\r\n")
     fields = (line.split(b":", 1) for line in head.split(b"\r\n") if b":" in line)
     length = next((int(value) for name, value in fields if name.lower() == b"content-length"), 0)
-    return Asked(head, await reader.readexactly(length))
+    return HookRequest(head, await reader.readexactly(length))
 
 
 @contextlib.asynccontextmanager
-async def raw_hooking(directory: Path, certificate: Certificate = "good") -> AsyncIterator[RawHook]:
+async def run_raw_hook(directory: Path, certificate: Certificate = "good") -> AsyncIterator[RawHook]:
     """Accept connections on a free port; whatever is still open at the end is cut."""
     context, ca_bundle = tls(directory, certificate)
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)

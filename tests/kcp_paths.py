@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 
-class Asked(NamedTuple):
+class KcpRequest(NamedTuple):
     method: str
     path: str
     user: str
@@ -32,7 +32,7 @@ class Kcp:
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.single: dict[str, dict[str, Any]] = {}
         self.refuses: set[str] = set()
-        self.asked: list[Asked] = []
+        self.asked: list[KcpRequest] = []
         self.stopping = threading.Event()
 
     def kubeconfig(self, directory: Path) -> Path:
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         kcp, parts = self.server.kcp, urlsplit(self.path)
         user = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         watching = "watch" in parse_qs(parts.query)
-        kcp.asked.append(Asked("WATCH" if watching else "GET", parts.path, user))
+        kcp.asked.append(KcpRequest("WATCH" if watching else "GET", parts.path, user))
         if watching:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

@@ -55,7 +55,7 @@ class Traffic:
         finally:
             connection.close()
 
-    def anew(self) -> None:
+    def reconnect_each_time(self) -> None:
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._connect()) as connection:
@@ -68,10 +68,10 @@ class Traffic:
 
 
 @contextlib.contextmanager
-def busy(port: int, context: Callable[[], ssl.SSLContext], *, kept: int = 8, new: int = 2) -> Iterator[Traffic]:
+def send_traffic(port: int, context: Callable[[], ssl.SSLContext], *, kept: int = 8, new: int = 2) -> Iterator[Traffic]:
     """Keep ``kept`` connections and ``new`` clients without one busy while the context holds."""
     traffic = Traffic(port, context)
-    targets = [traffic.keep_alive] * kept + [traffic.anew] * new
+    targets = [traffic.keep_alive] * kept + [traffic.reconnect_each_time] * new
     threads = [threading.Thread(target=target) for target in targets]
     for thread in threads:
         thread.start()

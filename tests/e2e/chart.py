@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.cluster import CRDS, Api, ControlPlane, _free_port, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, established, free_port
 from tests.e2e.fleet import WEBHOOKS, ready
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
@@ -75,7 +75,7 @@ class Release:
 
     def __init__(self, helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -> None:
         self._helm, self._plane, self._kubeconfig, self.namespace = helm, plane, kubeconfig, namespace
-        self.port = _free_port()
+        self.port = free_port()
         self.values: Values = {
             "webhooks": {"url": f"https://127.0.0.1:{self.port}"},
             "crds": {"install": False},

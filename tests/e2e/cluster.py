@@ -125,7 +125,7 @@ class ControlPlane:
     def __init__(self, binaries: Path, directory: Path) -> None:
         self._binaries = binaries
         self.directory = directory
-        self.etcd_port, self._peer_port, self.port = (_free_port() for _ in range(3))
+        self.etcd_port, self._peer_port, self.port = (free_port() for _ in range(3))
         self.authority = Authority(directory, "cluster-ca")
         self.admin = self.authority.issue("admin", "system:masters")
         # What the apiserver shows to webhooks, signed by an authority of its own: --client-ca-file of the server.
@@ -341,7 +341,7 @@ def kubectl(binaries: Path) -> str:
     return shutil.which("kubectl") or str(binaries / "kubectl")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

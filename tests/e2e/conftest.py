@@ -16,11 +16,11 @@ from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, established
 from tests.e2e.controlplane import build
+from tests.e2e.crds_controller import BODY, KarmadaFactory, prepare
 from tests.e2e.fleet import unregister
 from tests.e2e.installation import Installation
-from tests.e2e.crds_controller import BODY, Make, prepare
 from tests.e2e.openyurt_crds import install_openyurt_crds
-from tests.programs import demand
+from tests.programs import require_program
 from tests.waiting import wait_for
 
 MISSING = (
@@ -45,13 +45,13 @@ def _nothing_left_open() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def binaries() -> Path:
-    return demand(build.find(), MISSING)
+    return require_program(build.find(), MISSING)
 
 
 @pytest.fixture(scope="session")
 def controller_manager() -> Path:
     """The program kube-controller-manager."""
-    return demand(build.find_controller_manager(), MISSING)
+    return require_program(build.find_controller_manager(), MISSING)
 
 
 @pytest.fixture(scope="session")
@@ -143,8 +143,8 @@ def origin() -> Iterator[Origin]:
 
 
 @pytest.fixture
-def make(admin: Api, namespace: str) -> Iterator[Make]:
-    made = Make(admin, namespace)
+def make(admin: Api, namespace: str) -> Iterator[KarmadaFactory]:
+    made = KarmadaFactory(admin, namespace)
     yield made
     made.remove_all()
 
@@ -157,7 +157,7 @@ def installation(plane: ControlPlane, crds: None, tmp_path: Path) -> Iterator[In
 
 @pytest.fixture(scope="session")
 def helm(binaries: Path) -> Path:
-    return demand(build.find_helm(), MISSING)
+    return require_program(build.find_helm(), MISSING)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ RULES: list[dict[str, Any]] = [
 BODY = build(small())
 
 
-class Process(NamedTuple):
+class ControllerProcess(NamedTuple):
     """A running `fleethook crds controller`."""
 
     process: "subprocess.Popen[str]"
@@ -90,16 +90,16 @@ def prepare(plane: ControlPlane) -> Path:
 
 
 @contextlib.contextmanager
-def controlling(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[Process]:
+def run_crds_controller(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[ControllerProcess]:
     """Start the controller and wait until it says that it runs; end it by its pid."""
     log = directory / "controller.log"
     command = [sys.executable, "-m", "app", "crds", "--data-dir", str(directory / "data"), "controller"]
     command += ["--kubeconfig", str(kubeconfig), "--port", "0", "--lease-duration", "2", *arguments]
     with started(command, log, r"health: http://.*:(\d+)/") as (process, port):
-        yield Process(process, port, log)
+        yield ControllerProcess(process, port, log)
 
 
-class Instance:
+class KarmadaInstance:
     """A ``Karmada`` object of a test."""
 
     def __init__(
@@ -152,15 +152,15 @@ class Instance:
         return [(event["type"], event["reason"], event["count"]) for event in about]
 
 
-class Make:
+class KarmadaFactory:
     """Makes instances in a namespace, and takes them away at the end: the next process would look after them, too."""
 
     def __init__(self, admin: Api, namespace: str) -> None:
         self._admin, self._namespace = admin, namespace
-        self._made: list[Instance] = []
+        self._made: list[KarmadaInstance] = []
 
-    def __call__(self, tarball: dict[str, Any] | None, *, name: str = "demo", **spec: Any) -> Instance:
-        self._made.append(Instance(self._admin, self._namespace, tarball, name=name, **spec))
+    def __call__(self, tarball: dict[str, Any] | None, *, name: str = "demo", **spec: Any) -> KarmadaInstance:
+        self._made.append(KarmadaInstance(self._admin, self._namespace, tarball, name=name, **spec))
         return self._made[-1]
 
     def remove_all(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.balancer import Balancer, balancer
-from tests.e2e.cluster import Api, ControlPlane, _free_port
+from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -101,11 +101,11 @@ def token(admin: Api) -> str:
 
 
 @contextlib.contextmanager
-def registered(
+def run_registered_server(
     plane: ControlPlane, directory: Path, *arguments: str, kubeconfig: Path | None = None, **environment: str
 ) -> Iterator[Server]:
     """A server that follows the cluster and has registered itself with it."""
-    port = _free_port()
+    port = free_port()
     given = ["--kubeconfig", str(kubeconfig or service_account(plane)), "--port", str(port)]
     given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
     with serving(directory, *given, manifests=None, **environment) as server:

@@ -80,7 +80,7 @@ def _configuration(name: str, namespace: str, server: _Server) -> dict[str, Any]
         "metadata": {"name": name},
         "webhooks": [
             {
-                "name": "rival.example.com",
+                "name": "foreign.example.com",
                 "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": server.ca_bundle},
                 "rules": [{**rule, "resources": ["deployments", "statefulsets"], "scope": "Namespaced"}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
@@ -92,11 +92,11 @@ def _configuration(name: str, namespace: str, server: _Server) -> dict[str, Any]
 
 
 @contextlib.contextmanager
-def rival(admin: Api, directory: Path, namespace: str, change: Change) -> Iterator[None]:
+def foreign_webhook(admin: Api, directory: Path, namespace: str, change: Change) -> Iterator[None]:
     """Have a webhook change the workloads of a namespace; apiservers call webhooks by the names of configurations."""
-    name, path = f"zz-rival-{namespace}", f"{WEBHOOKS}/mutatingwebhookconfigurations"
+    name, path = f"zz-foreign-{namespace}", f"{WEBHOOKS}/mutatingwebhookconfigurations"
     server = _Server(directory, change)
-    thread = threading.Thread(target=server.serve_forever, name="rival", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, name="foreign webhook", daemon=True)
     thread.start()
     try:
         admin.create(path, _configuration(name, namespace, server))

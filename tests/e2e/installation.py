@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.match_conditions import bound_condition_of
-from tests.e2e.cluster import Api, ControlPlane, _free_port
+from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account, trusted
 from tests.serving import Server, serving
 from tests.waiting import wait_for
@@ -21,7 +21,7 @@ class Installation:
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         self._admin = plane.api()
         self._directory = directory
-        port = _free_port()
+        port = free_port()
         self._given = ["--kubeconfig", str(service_account(plane)), "--port", str(port), "--namespace", NAMESPACE]
         self._given += ["--register", "--webhook-url", f"https://127.0.0.1:{port}"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.e2e.cluster import Api, decode
 
 
-class KeptApi(Api):
+class KeepAliveApi(Api):
     """As `Api`, with one connection a thread instead of one a call."""
 
     def __init__(self, api: Api) -> None:
@@ -37,9 +37,9 @@ class KeptApi(Api):
 
 
 @contextlib.contextmanager
-def kept(api: Api) -> Iterator[KeptApi]:
+def keep_alive(api: Api) -> Iterator[KeepAliveApi]:
     """A client with an administrator's or whoever's access ``api`` has, closed afterwards."""
-    made = KeptApi(api)
+    made = KeepAliveApi(api)
     try:
         yield made
     finally:

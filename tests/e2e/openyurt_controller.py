@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
-from tests.e2e.keep_alive import kept
+from tests.e2e.keep_alive import keep_alive
 from tests.e2e.openyurt import (
     KINDS,
     POOL_LABEL,
@@ -34,7 +34,7 @@ _RETRY_SECONDS = 1.0
 _WORKERS = 3
 
 
-class OwnerWrite(NamedTuple):
+class ControllerWrite(NamedTuple):
     """A write of the controller."""
 
     verb: str
@@ -44,7 +44,7 @@ class OwnerWrite(NamedTuple):
     message: str
 
 
-class OwnerController:
+class YurtAppSetController:
     """Looks after the YurtAppSets of one namespace.
 
     Attributes:
@@ -53,7 +53,7 @@ class OwnerController:
 
     def __init__(self, api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None) -> None:
         """Prepare; ``form`` is what depends on the version of the API."""
-        self.writes: list[OwnerWrite] = []
+        self.writes: list[ControllerWrite] = []
         self._api = api
         self._namespace = namespace
         self._release = release
@@ -242,7 +242,7 @@ class OwnerController:
         present = self._owned(subject)
         for pool in sorted(present.keys() - set(self._pools(subject))):
             code, _, _ = self._api.call("DELETE", path_of(present[pool]))
-            self.writes.append(OwnerWrite("delete", subject["metadata"]["name"], pool, code, ""))
+            self.writes.append(ControllerWrite("delete", subject["metadata"]["name"], pool, code, ""))
         return True
 
     def _update(self, subject: JSONObject) -> bool:
@@ -271,13 +271,13 @@ class OwnerController:
         try:
             return self._form.apply(subject, pool, present, node_pools=dict(self._node_pools))
         except NotAppliedError as error:
-            self.writes.append(OwnerWrite(verb, subject["metadata"]["name"], pool, 0, str(error)))
+            self.writes.append(ControllerWrite(verb, subject["metadata"]["name"], pool, 0, str(error)))
             return None
 
     def _write(self, verb: str, subject: JSONObject, pool: str, code: int, answer: Any) -> bool:
         done = code < 300
         message = "" if done or not isinstance(answer, dict) else str(answer.get("message"))
-        self.writes.append(OwnerWrite(verb, subject["metadata"]["name"], pool, code, message))
+        self.writes.append(ControllerWrite(verb, subject["metadata"]["name"], pool, code, message))
         if done:
             self._learn(answer)
         return done
@@ -295,13 +295,15 @@ class OwnerController:
 
 
 @contextlib.contextmanager
-def owning(api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None) -> Iterator[OwnerController]:
+def run_yurt_app_set_controller(
+    api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None
+) -> Iterator[YurtAppSetController]:
     """Run the controller for one namespace."""
     # Upstream writes within milliseconds of an edit, before a watch that is late has brought it to fleethook.
-    with kept(api) as client:
-        owner = OwnerController(client, namespace, release=release, form=form)
-        owner.start()
+    with keep_alive(api) as client:
+        controller = YurtAppSetController(client, namespace, release=release, form=form)
+        controller.start()
         try:
-            yield owner
+            yield controller
         finally:
-            owner.stop()
+            controller.stop()

@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def converting(directory: Path) -> Iterator[JSONObject]:
+def serve_conversion_webhook(directory: Path) -> Iterator[JSONObject]:
     """Serve the webhook; yield ``spec.conversion`` of a definition that uses it."""
     context, ca_bundle = tls(directory)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)

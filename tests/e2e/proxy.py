@@ -111,7 +111,7 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def delaying(target: int) -> Iterator[Proxy]:
+def run_proxy_in_thread(target: int) -> Iterator[Proxy]:
     """A proxy on a thread of its own, for tests that block."""
     proxy, loop = Proxy(target), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
@@ -127,7 +127,7 @@ def delaying(target: int) -> Iterator[Proxy]:
 
 
 @contextlib.asynccontextmanager
-async def proxied(target: int) -> AsyncIterator[Proxy]:
+async def run_proxy(target: int) -> AsyncIterator[Proxy]:
     proxy = Proxy(target)
     await proxy.listen()
     try:

@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.cluster import ControlPlane, _free_port
+from tests.e2e.cluster import ControlPlane, free_port
 from tests.e2e.fleet import NAMESPACE, ready, service_account, token, trusted, unregister
 from tests.e2e.proxy import Proxy
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
 
-class Instance:
+class RestartableServer:
     """A server that registers itself; between two starts its certificates and its port are kept."""
 
     def __init__(self, plane: ControlPlane, directory: Path, kubeconfig: Path, **environment: str) -> None:
@@ -19,7 +19,7 @@ class Instance:
         self._directory = directory
         self._kubeconfig = kubeconfig
         self._environment = environment
-        self._port = _free_port()
+        self._port = free_port()
         self._running = contextlib.ExitStack()
         self.server: Server | None = None
 
@@ -52,15 +52,15 @@ class Instance:
 
 
 @contextlib.contextmanager
-def installed(
+def run_restartable_server(
     plane: ControlPlane, directory: Path, *, proxy: Proxy | None = None, **environment: str
-) -> Iterator[Instance]:
+) -> Iterator[RestartableServer]:
     """A running instance; with ``proxy``, it reaches the apiserver by way of that, while the apiserver calls it directly."""
     kubeconfig = service_account(plane)
     if proxy is not None:
         server = f"https://127.0.0.1:{proxy.port}"
         kubeconfig = plane.kubeconfig("proxied", {"token": token(plane.api())}, server=server)
-    instance = Instance(plane, directory, kubeconfig, **environment)
+    instance = RestartableServer(plane, directory, kubeconfig, **environment)
     try:
         instance.start()
         yield instance

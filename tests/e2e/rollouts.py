@@ -62,7 +62,7 @@ class Rollouts:
 
 
 @contextlib.contextmanager
-def following(api: Api, namespace: str) -> Iterator[Rollouts]:
+def follow_rollouts(api: Api, namespace: str) -> Iterator[Rollouts]:
     made = Rollouts(api, namespace)
     try:
         yield made

@@ -20,11 +20,11 @@ from tests.builders import (
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
-from tests.e2e.keep_alive import kept
+from tests.e2e.keep_alive import keep_alive
 from tests.e2e.openyurt import KINDS, V1_4, Form, Release, V1Alpha1
+from tests.e2e.openyurt_controller import YurtAppSetController, run_yurt_app_set_controller
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.openyurt_controller import OwnerController, owning
-from tests.e2e.rollouts import Rollouts, following
+from tests.e2e.rollouts import Rollouts, follow_rollouts
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for
 
@@ -86,9 +86,9 @@ class Scenario:
     """One namespace with a YurtAppSet ``demo`` and another one, the sentinel, that shows how far fleethook has come."""
 
     def __init__(
-        self, api: Api, namespace: str, owner: OwnerController, rollouts: Rollouts, form: Form | None = None
+        self, api: Api, namespace: str, controller: YurtAppSetController, rollouts: Rollouts, form: Form | None = None
     ) -> None:
-        self.api, self.namespace, self.owner, self.rollouts = api, namespace, owner, rollouts
+        self.api, self.namespace, self.controller, self.rollouts = api, namespace, controller, rollouts
         self.form: Form = form or V1Alpha1()
         self._sentinel = 0
         # Deployments, unless a test creates its subject with another kind of workload.
@@ -202,7 +202,7 @@ class Scenario:
         except AssertionError:
             found = self._specs(name)
             assert found == specs, describe(found, specs)
-        wait_for(lambda: self.owner.settled(name), seconds=seconds, what="the owner has nothing to do")
+        wait_for(lambda: self.controller.settled(name), seconds=seconds, what="OpenYurt's controller has nothing to do")
 
     def _specs(self, name: str) -> dict[str, JSONObject]:
         return {pool: workload["spec"] for pool, workload in self.workloads(name).items()}
@@ -282,13 +282,13 @@ def scenario(api: Api, *, release: Release = V1_4, form: Form | None = None) -> 
     """A namespace with OpenYurt's controller; what is there is deleted at the end."""
     form, namespace = form or V1Alpha1(), new_namespace(api)
     with contextlib.ExitStack() as stack:
-        client = stack.enter_context(kept(api))
-        owner = stack.enter_context(owning(client, namespace, release=release, form=form))
-        rollouts = stack.enter_context(following(client, namespace))
+        client = stack.enter_context(keep_alive(api))
+        controller = stack.enter_context(run_yurt_app_set_controller(client, namespace, release=release, form=form))
+        rollouts = stack.enter_context(follow_rollouts(client, namespace))
         try:
-            yield Scenario(client, namespace, owner, rollouts, form)
+            yield Scenario(client, namespace, controller, rollouts, form)
         finally:
-            with owner.held():
+            with controller.held():
                 clear(client, namespace, form)
 
 

@@ -11,9 +11,9 @@ import pytest
 from tests.builders import container, entry, image
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.fleet import registered
+from tests.e2e.fleet import run_registered_server
+from tests.e2e.foreign_webhook import foreign_webhook
 from tests.e2e.openyurt import V1_5, V1Alpha1
-from tests.e2e.foreign_webhook import rival
 from tests.e2e.scenario import BEIJING, SENTINEL, Scenario, scenario, subject_of
 from tests.waiting import wait_for
 
@@ -35,7 +35,7 @@ def reverted(workload: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with registered(plane, tmp_path_factory.mktemp("backoff")):
+    with run_registered_server(plane, tmp_path_factory.mktemp("backoff")):
         yield
 
 
@@ -43,7 +43,7 @@ def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFa
 def demo(plane: ControlPlane, _server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     with scenario(plane.api(), release=V1_5) as made:
         made.start_sentinel()
-        with rival(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, reverted):
+        with foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, reverted):
             yield made
 
 
@@ -56,7 +56,9 @@ def create(demo: Scenario, *names: str) -> None:
 
     with ThreadPoolExecutor(8) as executor:
         list(executor.map(one, names))
-        wait_for(lambda: all(demo.workloads(name) for name in names), what="the owner creates the workloads")
+        wait_for(
+            lambda: all(demo.workloads(name) for name in names), what="OpenYurt's controller creates the workloads"
+        )
         list(executor.map(lambda name: demo.override(TO_2, name=name), names))
 
 

@@ -20,11 +20,11 @@ from app.certs.rotation import Credentials, RotationPolicy, from_data, to_data
 from app.certs.secret_store import SecretName, SecretStore
 from app.kube.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, ready, registered, service_account
+from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, ready, run_registered_server, service_account
 from tests.e2e.test_source_faults import config
 from tests.e2e.workloads import path_of, workload_of
 from tests.serving import MUTATE, REVIEW, serving
-from tests.traffic import busy
+from tests.traffic import send_traffic
 from tests.waiting import NET, wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
@@ -167,8 +167,10 @@ def rotates_under_load(
                 refused.append(answer)
 
     writer = threading.Thread(target=write)
-    with registered(plane, directory, *flags, kubeconfig=kubeconfig, FLEETHOOK_CERTIFICATE_INTERVAL="0.2") as server:
-        with replica(directory, kubeconfig, flags), busy(server.port, trusting) as traffic:
+    with run_registered_server(
+        plane, directory, *flags, kubeconfig=kubeconfig, FLEETHOOK_CERTIFICATE_INTERVAL="0.2"
+    ) as server:
+        with replica(directory, kubeconfig, flags), send_traffic(server.port, trusting) as traffic:
             writer.start()
             try:
                 if stored(admin, secret, NAMESPACE) != before:
@@ -222,7 +224,7 @@ def test_with_a_client_authority_only_the_apiserver_may_ask(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, tmp_path: Path
 ) -> None:
     authority = str(plane.webhook_authority.certificate)
-    with registered(plane, tmp_path, "--client-ca-file", authority) as server:
+    with run_registered_server(plane, tmp_path, "--client-ca-file", authority) as server:
         subject = admin.create(f"{OPENYURT}/namespaces/{namespace}/yurtappsets", app_set(namespace))
         made = workload_of(subject, "hangzhou")
         assert admin.create(path_of(made), made)["spec"]["replicas"] == 3

@@ -15,7 +15,7 @@ from tests.crds.origin import Origin, hangs_up, serving
 from tests.e2e.chart import Release, Right, Values, rights, run, template, used
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.crds_controller import BODY, RULES, SYSTEM, Make, controlling, http
+from tests.e2e.crds_controller import BODY, RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
 from tests.waiting import wait_for
 
 NAME = "fleethook-crds"
@@ -282,7 +282,7 @@ class Installed:
         token = admin.create(path, request)["status"]["token"]
         kubeconfig = self._plane.kubeconfig(f"crds-{namespace}", {"token": token})
         elsewhere = [given for given in after.split() if not given.startswith(("--host=", "--port="))]
-        return controlling(kubeconfig, self._directory, *elsewhere)
+        return run_crds_controller(kubeconfig, self._directory, *elsewhere)
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_alone_under_the_charts_roles_it_can_do_everything_and_is_given_no_more(
     installed: Installed,
     plane: ControlPlane,
     admin: Api,
-    make: Make,
+    make: KarmadaFactory,
     namespace: str,
     origin: Origin,
     monkeypatch: pytest.MonkeyPatch,
@@ -337,7 +337,7 @@ def test_what_the_values_do_not_allow_is_said_in_the_status(
     installed: Installed,
     plane: ControlPlane,
     admin: Api,
-    make: Make,
+    make: KarmadaFactory,
     namespace: str,
     origin: Origin,
     monkeypatch: pytest.MonkeyPatch,
@@ -362,10 +362,15 @@ def test_what_the_values_do_not_allow_is_said_in_the_status(
 
 
 def test_a_namespace_whose_secrets_it_may_read_is_no_reason_to_read_others(
-    installed: Installed, admin: Api, make: Make, namespace: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
+    installed: Installed,
+    admin: Api,
+    make: KarmadaFactory,
+    namespace: str,
+    origin: Origin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     installed.install({"noPrivate": False, "readSecrets": [namespace]})
-    other = Make(admin, SYSTEM)
+    other = KarmadaFactory(admin, SYSTEM)
     data = {"token": base64.b64encode(b"t").decode()}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mirror", "namespace": namespace}}
     admin.create(f"/api/v1/namespaces/{namespace}/secrets", {**secret, "data": data})

@@ -10,7 +10,7 @@ import pytest
 from tests.builders import entry, overrider, patch
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
+from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("controller")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("controller")) as running:
         yield running
 
 

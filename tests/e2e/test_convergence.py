@@ -17,7 +17,7 @@ import pytest
 from tests.builders import container, entry, image, patch
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import WEBHOOKS, registered
+from tests.e2e.fleet import WEBHOOKS, run_registered_server
 from tests.e2e.openyurt import V1_5, Form, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.scenario import BEIJING, Scenario, apply_node_pools, scenario
@@ -114,7 +114,7 @@ class Bench:
         made = self._demo.subject(name, copy.deepcopy(given.pods), BEIJING)
         self._demo.form.templates(made)["deploymentTemplate"]["spec"] |= given.spec
         self._demo.api.create(self._demo.form.path(self._demo.namespace), made)
-        wait_for(lambda: self._demo.owner.settled(name), what="the owner creates the workload")
+        wait_for(lambda: self._demo.controller.settled(name), what="OpenYurt's controller creates the workload")
 
     def override(self, label: str) -> None:
         self._demo.override(INPUTS[label].entry, name=name_of(label))
@@ -172,7 +172,7 @@ def cluster(request: pytest.FixtureRequest, form: Form) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def demo(cluster: ControlPlane, form: Form, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    serving = registered(cluster, tmp_path_factory.mktemp("convergence"))
+    serving = run_registered_server(cluster, tmp_path_factory.mktemp("convergence"))
     with serving, scenario(cluster.api(), release=V1_5, form=form) as made:
         made.start_sentinel()
         yield made

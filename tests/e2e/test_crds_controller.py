@@ -10,19 +10,21 @@ import pytest
 from tests.crds.origin import Origin, hangs_up, says, silent, tarball
 from tests.crds.tarballs import build, release
 from tests.e2e.cluster import Api
-from tests.e2e.crds_controller import BODY, Make, Process, controlling, http
+from tests.e2e.crds_controller import BODY, ControllerProcess, KarmadaFactory, http, run_crds_controller
 from tests.waiting import wait_for
 
 SHA = hashlib.sha256(BODY).hexdigest()
 
 
 @pytest.fixture(scope="module")
-def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with controlling(account, tmp_path_factory.mktemp("karmadas")) as running:
+def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerProcess]:
+    with run_crds_controller(account, tmp_path_factory.mktemp("karmadas")) as running:
         yield running
 
 
-def test_an_instance_gets_its_tarball_and_is_said_to_have_it(process: Process, make: Make, origin: Origin) -> None:
+def test_an_instance_gets_its_tarball_and_is_said_to_have_it(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     bytes_before = process.count("fleethook_crds_downloaded_bytes_total")
     instance = make(http(origin))
     wait_for(instance.ready, what="it is ready")
@@ -43,7 +45,9 @@ def test_an_instance_gets_its_tarball_and_is_said_to_have_it(process: Process, m
     assert process.get("/readyz")[0] == 200
 
 
-def test_what_passes_is_tried_again_and_counted_in_one_event(process: Process, make: Make, origin: Origin) -> None:
+def test_what_passes_is_tried_again_and_counted_in_one_event(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     down = {"timeoutSeconds": 1}
     origin.answer = hangs_up
     instance = make(http(origin, **down))
@@ -57,7 +61,9 @@ def test_what_passes_is_tried_again_and_counted_in_one_event(process: Process, m
     wait_for(instance.ready, what="it is ready after the origin is back")
 
 
-def test_what_does_not_pass_waits_for_another_spec(process: Process, make: Make, admin: Api, origin: Origin) -> None:
+def test_what_does_not_pass_waits_for_another_spec(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
+) -> None:
     origin.answer = says(b"gone", status="404 Not Found")
     instance = make(http(origin))
     wait_for(lambda: instance.is_("CRDsPrepared", "False", "DownloadFailed"))
@@ -77,7 +83,9 @@ def test_what_does_not_pass_waits_for_another_spec(process: Process, make: Make,
     wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"))
 
 
-def test_archives_that_are_none_are_told_apart(process: Process, make: Make, origin: Origin) -> None:
+def test_archives_that_are_none_are_told_apart(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     origin.answer = tarball(BODY[:-1])
     instance = make(http(origin))
     wait_for(lambda: instance.is_("CRDsPrepared", "False", "IntegrityFailed"))
@@ -95,7 +103,9 @@ def test_archives_that_are_none_are_told_apart(process: Process, make: Make, ori
     }  # fmt: skip
 
 
-def test_a_spec_that_cannot_be_is_said_once_and_not_tried(process: Process, make: Make, origin: Origin) -> None:
+def test_a_spec_that_cannot_be_is_said_once_and_not_tried(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     instance = make({"httpSource": {"url": "crds.tar.gz"}})
     wait_for(lambda: instance.is_("Ready", "False", "ValidationError"))
     text = 'validation errors: [spec.crdTarball.httpSource.url: Invalid value: "crds.tar.gz": invalid CRDs remote URL]'
@@ -106,7 +116,9 @@ def test_a_spec_that_cannot_be_is_said_once_and_not_tried(process: Process, make
     assert ("Warning", "ValidationError", 1) in instance.events()
 
 
-def test_what_is_suspended_is_left_alone_to_its_end(process: Process, make: Make, admin: Api, origin: Origin) -> None:
+def test_what_is_suspended_is_left_alone_to_its_end(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
+) -> None:
     instance = make(http(origin), suspend=True)
     other = make(http(origin), name="other")
     wait_for(other.ready)
@@ -124,7 +136,7 @@ def test_what_is_suspended_is_left_alone_to_its_end(process: Process, make: Make
 
 
 def test_an_instance_that_goes_takes_neither_cache_nor_anything_of_others_with_it(
-    process: Process, make: Make, admin: Api, origin: Origin, tmp_path: Path
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin, tmp_path: Path
 ) -> None:
     instance = make(http(origin))
     wait_for(instance.ready)
@@ -138,7 +150,9 @@ def test_an_instance_that_goes_takes_neither_cache_nor_anything_of_others_with_i
     assert process.entry(origin).is_dir()
 
 
-def test_without_cascade_there_is_no_deinit(process: Process, make: Make, admin: Api, origin: Origin) -> None:
+def test_without_cascade_there_is_no_deinit(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
+) -> None:
     instance = make(http(origin))
     wait_for(instance.ready)
     metadata = instance.stored["metadata"]
@@ -151,7 +165,9 @@ def test_without_cascade_there_is_no_deinit(process: Process, make: Make, admin:
     admin.merge(instance.path, {"metadata": {"finalizers": None}})
 
 
-def test_many_instances_of_one_tarball_ask_once(process: Process, make: Make, origin: Origin) -> None:
+def test_many_instances_of_one_tarball_ask_once(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     origin.answer = silent
     instances = [make(http(origin), name=f"i-{number}") for number in range(12)]
     # All wait for the one answer, and say what for.
@@ -166,7 +182,7 @@ def test_many_instances_of_one_tarball_ask_once(process: Process, make: Make, or
 
 
 def test_secrets_are_used_and_never_shown(
-    process: Process, make: Make, namespace: str, admin: Api, origin: Origin, tmp_path: Path
+    process: ControllerProcess, make: KarmadaFactory, namespace: str, admin: Api, origin: Origin, tmp_path: Path
 ) -> None:
     good = tarball(BODY)
 

@@ -15,8 +15,8 @@ from app.cli import app
 from tests.crds.origin import Origin, tarball
 from tests.crds.tarballs import build
 from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.crds_controller import ControllerProcess, KarmadaFactory, http, run_crds_controller
 from tests.e2e.instance_secrets import admin_config, create_secrets
-from tests.e2e.crds_controller import Make, Process, controlling, http
 from tests.e2e.test_crds_apply import Release
 from tests.waiting import wait_for
 
@@ -72,7 +72,14 @@ def run(account: Path, tmp_path: Path) -> Callable[..., Result]:
 
 
 def test_an_instance_is_applied_to_by_its_secrets(
-    run: Any, make: Make, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin, release: Release
+    run: Any,
+    make: KarmadaFactory,
+    give: Any,
+    admin: Api,
+    plane: ControlPlane,
+    namespace: str,
+    origin: Origin,
+    release: Release,
 ) -> None:
     origin.answer = tarball(build(release.members()))
     make(http(origin))
@@ -88,7 +95,7 @@ def test_an_instance_is_applied_to_by_its_secrets(
 
 
 def test_all_instances_are_tried_and_the_worst_decides(
-    run: Any, make: Make, give: Any, admin: Api, namespace: str, origin: Origin, release: Release, nobody: str
+    run: Any, make: KarmadaFactory, give: Any, admin: Api, namespace: str, origin: Origin, release: Release, nobody: str
 ) -> None:
     origin.answer = tarball(build(release.members()))
     for name in ("good", "dead", "bare", "asleep"):
@@ -109,7 +116,14 @@ def test_all_instances_are_tried_and_the_worst_decides(
 
 
 def test_a_ca_and_a_name_that_are_given_come_first(
-    run: Any, make: Make, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin, release: Release
+    run: Any,
+    make: KarmadaFactory,
+    give: Any,
+    admin: Api,
+    plane: ControlPlane,
+    namespace: str,
+    origin: Origin,
+    release: Release,
 ) -> None:
     origin.answer = tarball(build(release.members()))
     make(http(origin))
@@ -122,7 +136,14 @@ def test_a_ca_and_a_name_that_are_given_come_first(
 
 
 def test_a_dry_run_changes_nothing_and_another_tarball_may_be_given(
-    run: Any, make: Make, give: Any, admin: Api, namespace: str, origin: Origin, release: Release, tmp_path: Path
+    run: Any,
+    make: KarmadaFactory,
+    give: Any,
+    admin: Api,
+    namespace: str,
+    origin: Origin,
+    release: Release,
+    tmp_path: Path,
 ) -> None:
     make(http(origin))
     give("demo")
@@ -137,14 +158,16 @@ def test_a_dry_run_changes_nothing_and_another_tarball_may_be_given(
 
 
 @pytest.fixture(scope="module")
-def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerProcess]:
     # A lease that no slow machine loses: another term would find the tarball in the cache.
-    with controlling(account, tmp_path_factory.mktemp("applying"), "--apply", "--lease-duration", "600") as running:
+    with run_crds_controller(
+        account, tmp_path_factory.mktemp("applying"), "--apply", "--lease-duration", "600"
+    ) as running:
         yield running
 
 
 def test_the_controller_applies_when_the_secrets_are_there_and_once(
-    process: Process, make: Make, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin,
+    process: ControllerProcess, make: KarmadaFactory, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin,
     release: Release,
 ) -> None:  # fmt: skip
     origin.answer = tarball(build(release.members()))
@@ -176,7 +199,7 @@ def test_the_controller_applies_when_the_secrets_are_there_and_once(
 
 
 def test_the_controller_keeps_stored_versions(
-    process: Process, make: Make, give: Any, admin: Api, origin: Origin, release: Release
+    process: ControllerProcess, make: KarmadaFactory, give: Any, admin: Api, origin: Origin, release: Release
 ) -> None:
     origin.answer = tarball(build(release.members("v1alpha1", "v1alpha2")))
     give("demo")
@@ -192,7 +215,13 @@ def test_the_controller_keeps_stored_versions(
 
 
 def test_a_server_that_is_away_and_a_kubeconfig_with_a_program_hold_up_no_other(
-    process: Process, make: Make, give: Any, origin: Origin, release: Release, nobody: str, tmp_path: Path
+    process: ControllerProcess,
+    make: KarmadaFactory,
+    give: Any,
+    origin: Origin,
+    release: Release,
+    nobody: str,
+    tmp_path: Path,
 ) -> None:
     origin.answer = tarball(build(release.members()))
     program = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [f"{tmp_path}/x"]}}

@@ -16,11 +16,11 @@ import pytest
 from tests.builders import entry, image, overrider, patch
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.fleet import OPENYURT, registered
-from tests.e2e.openyurt import KINDS, V1_5, V1Alpha1
 from tests.e2e.field_samples import JSONObject, units
-from tests.e2e.scenario import BEIJING, Scenario, describe, placed, scenario
 from tests.e2e.field_variants import Server, Variant, base_workload, batches, changed_when_stored, get, put
+from tests.e2e.fleet import OPENYURT, run_registered_server
+from tests.e2e.openyurt import KINDS, V1_5, V1Alpha1
+from tests.e2e.scenario import BEIJING, Scenario, describe, placed, scenario
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for
 
@@ -115,7 +115,9 @@ class Cases:
     def create_subjects(self) -> None:
         path = FORM.path(self._namespace)
         self._each(lambda case: self._api.create(path, subject_of(case, self._namespace)))
-        wait_for(lambda: self.workloads().keys() == self.cases.keys(), what="the owner creates a workload each")
+        wait_for(
+            lambda: self.workloads().keys() == self.cases.keys(), what="OpenYurt's controller creates a workload each"
+        )
         self._generations = {name: one["metadata"]["generation"] for name, one in self.workloads().items()}
 
     def create_overriders(self) -> None:
@@ -212,7 +214,10 @@ def cases_of(server: Server, kind: str) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def demo(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    with registered(plane, tmp_path_factory.mktemp("defaulting")), scenario(plane.api(), release=V1_5) as made:
+    with (
+        run_registered_server(plane, tmp_path_factory.mktemp("defaulting")),
+        scenario(plane.api(), release=V1_5) as made,
+    ):
         made.start_sentinel()
         yield made
 

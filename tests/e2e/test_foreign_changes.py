@@ -10,9 +10,9 @@ import pytest
 
 from tests.builders import container, entry, image, patch
 from tests.e2e.cluster import ControlPlane, RefusedError
-from tests.e2e.fleet import registered
+from tests.e2e.fleet import run_registered_server
+from tests.e2e.foreign_webhook import foreign_webhook
 from tests.e2e.openyurt import V1_5, V1Alpha1
-from tests.e2e.foreign_webhook import rival
 from tests.e2e.scenario import BEIJING, Scenario, describe, scenario, subject_of
 from tests.waiting import wait_for
 
@@ -123,7 +123,7 @@ def _ours(element: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with registered(plane, tmp_path_factory.mktemp("foreign")):
+    with run_registered_server(plane, tmp_path_factory.mktemp("foreign")):
         yield
 
 
@@ -141,13 +141,13 @@ def make(
 
         def made(pods: JSONObject) -> Scenario:
             demo.api.create(V1Alpha1().path(demo.namespace), subject_of("demo", demo.namespace, pods, BEIJING))
-            wait_for(lambda: demo.owner.settled("demo"), what="the owner creates the workload")
+            wait_for(lambda: demo.controller.settled("demo"), what="OpenYurt's controller creates the workload")
             if not by_webhook:
                 demo.api.replace(demo.workload_path(BEIJING), added(demo.workloads()[BEIJING]))
             return demo
 
         if by_webhook:
-            stack.enter_context(rival(plane.api(), tmp_path_factory.mktemp("rival"), demo.namespace, added))
+            stack.enter_context(foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), demo.namespace, added))
         yield made
 
 

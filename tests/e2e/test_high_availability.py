@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, fleet, ready, registered, service_account
+from tests.e2e.fleet import OPENYURT, fleet, ready, run_registered_server, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
@@ -25,7 +25,7 @@ def test_what_happened_while_nobody_controlled_is_found_at_the_start(
         admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    with registered(plane, tmp_path / "first"):
+    with run_registered_server(plane, tmp_path / "first"):
         edited, orphaned, late = (Subject(admin, each, ["hangzhou"]) for each in (namespace, *others))
         edited.override(entry("*", items=TO_2))
         orphaned.override(entry("*", items=TO_2))
@@ -34,7 +34,7 @@ def test_what_happened_while_nobody_controlled_is_found_at_the_start(
     admin.merge(edited.paths["hangzhou"], {"spec": {"template": {"spec": {"containers": containers}}}})
     orphaned.delete_override()
     late.override(entry("*", items=TO_3))
-    with registered(plane, tmp_path / "second"):
+    with run_registered_server(plane, tmp_path / "second"):
         wait_for(lambda: edited.images() == {"hangzhou": "nginx:2.0"})
         wait_for(lambda: orphaned.images() == {"hangzhou": "nginx:1.0"})
         wait_for(lambda: late.images() == {"hangzhou": "nginx:3.0"})

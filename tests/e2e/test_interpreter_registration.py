@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from tests.e2e.chart import Release, granted, used
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import registered, service_account
+from tests.e2e.fleet import run_registered_server, service_account
 from tests.e2e.karmada_crds import install_karmada_crds
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -59,7 +59,7 @@ def test_the_chart_grants_what_registering_uses(
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, karmada: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("registration")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("registration")) as running:
         yield running
 
 

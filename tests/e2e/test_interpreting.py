@@ -9,7 +9,7 @@ import pytest
 
 from app.store.yaml_reader import read_documents
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, established
-from tests.e2e.fleet import registered
+from tests.e2e.fleet import run_registered_server
 from tests.e2e.karmada_crds import install_karmada_crds
 from tests.serving import EXAMPLES, Server
 from tests.waiting import wait_for
@@ -28,7 +28,7 @@ def server(plane: ControlPlane, crds: None, admin: Api, tmp_path_factory: pytest
     for definition in documents("definitions.yaml"):
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
         wait_for(lambda name=definition["metadata"]["name"]: established(admin, name))
-    with registered(plane, tmp_path_factory.mktemp("interpreting")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("interpreting")) as running:
         yield running
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.kube.connection import Connection
 from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.proxy import proxied
+from tests.e2e.proxy import run_proxy
 from tests.e2e.test_source_faults import config, until
 
 # A lease that is lost is taken over soon.
@@ -80,7 +80,7 @@ async def test_one_of_many_leads_and_hands_over_when_it_stops(
 
 async def test_a_leader_that_is_cut_off_stops_before_the_next_one_starts(plane: ControlPlane, lease: LeaseName) -> None:
     term = Term()
-    async with proxied(plane.port) as proxy:
+    async with run_proxy(plane.port) as proxy:
         behind = config(plane, "cut-off", proxy.port)
         async with candidate(behind, lease, "cut off", term, timing=FAST):
             await until(lambda: term.leading == ["cut off"])

@@ -28,7 +28,10 @@ def make(managed_plane: ControlPlane) -> Iterator[Make]:
 
 
 def settle(one: Scenario) -> None:
-    wait_for(lambda: one.owner.settled("demo") and one.rollouts.followed(), what="the owner has nothing to do")
+    wait_for(
+        lambda: one.controller.settled("demo") and one.rollouts.followed(),
+        what="OpenYurt's controller has nothing to do",
+    )
 
 
 def test_each_pod_template_makes_one_replica_set_in_each_pool(make: Make) -> None:
@@ -46,20 +49,20 @@ def test_each_pod_template_makes_one_replica_set_in_each_pool(make: Make) -> Non
 
 def test_labels_and_drift_are_left_alone(make: Make) -> None:
     demo = make(V1_5)
-    writes = len(demo.owner.writes)
+    writes = len(demo.controller.writes)
     spec = {"replicas": 3, "template": {"spec": {"containers": [container(image="edited:9")]}}}
     for pool in POOLS:
         demo.api.merge(demo.workload_path(pool), {"metadata": {"labels": {"team": "a"}}, "spec": spec})
     settle(demo)
     assert [one["spec"]["replicas"] for one in demo.workloads().values()] == [3, 3, 3]
-    assert len(demo.owner.writes) == writes
+    assert len(demo.controller.writes) == writes
 
 
 def test_replicas_are_compared_in_1_4(make: Make) -> None:
     demo = make(V1_4)
     demo.api.merge(demo.workload_path(BEIJING), {"spec": {"replicas": 3}})
-    wait_for(lambda: demo.workloads()[BEIJING]["spec"]["replicas"] == 1, what="the owner scales back")
-    assert demo.owner.writes[-1][:3] == ("update", "demo", BEIJING)
+    wait_for(lambda: demo.workloads()[BEIJING]["spec"]["replicas"] == 1, what="OpenYurt's controller scales back")
+    assert demo.controller.writes[-1][:3] == ("update", "demo", BEIJING)
 
 
 def test_a_workload_that_is_drifted_and_written_again_is_as_new(make: Make) -> None:

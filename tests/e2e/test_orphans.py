@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import entry, overrider, pool, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, registered
+from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import Server
@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("orphans")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("orphans")) as running:
         yield running
 
 

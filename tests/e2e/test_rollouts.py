@@ -12,10 +12,10 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.restartable_server import Instance, installed
 from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.proxy import Proxy, delaying
+from tests.e2e.proxy import Proxy, run_proxy_in_thread
+from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, apply_node_pools, scenario, with_image
 from tests.waiting import wait_for
 
@@ -59,14 +59,16 @@ def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def proxy(cluster: ControlPlane) -> Iterator[Proxy]:
-    with delaying(cluster.port) as made:
+    with run_proxy_in_thread(cluster.port) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def instance(cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+def instance(
+    cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestartableServer]:
     directory = tmp_path_factory.mktemp("rollouts")
-    with installed(cluster, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
+    with run_restartable_server(cluster, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
         yield made
 
 
@@ -74,7 +76,7 @@ Make = Callable[[], Scenario]
 
 
 @pytest.fixture
-def make(cluster: ControlPlane, instance: Instance, version: Version) -> Iterator[Make]:
+def make(cluster: ControlPlane, instance: RestartableServer, version: Version) -> Iterator[Make]:
     """Start a scenario with a sentinel."""
     with contextlib.ExitStack() as stack:
 
@@ -120,7 +122,7 @@ def test_a_subject_that_is_created_with_its_overrider_rolls_out_once(demo: Scena
     expect(demo, overridden=1, others=1)
 
 
-def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: Instance) -> None:
+def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.create(args=["--first"])
     await_template(demo)
@@ -186,7 +188,7 @@ def test_what_the_template_drops_is_gone_and_stays_gone(demo: Scenario, late: in
 
 def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, late: int) -> None:
     """The owner acts after both, so that one rollout is enough; two are right if fleethook sees the overrider first."""
-    with demo.owner.held():
+    with demo.controller.held():
         demo.edit_container(image="nginx:1.1", args=["--second"])
         demo.override(TO_3)
     await_images(demo, "nginx:3.0")
@@ -199,21 +201,23 @@ def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, l
 
 def refused(demo: Scenario, name: str = "demo") -> bool:
     """Whether the owner was refused a write of a subject's workload; a conflict with another writer is no refusal."""
-    return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.owner.writes)
+    return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
 
 
-def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(demo: Scenario, instance: Instance) -> None:
+def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(
+    demo: Scenario, instance: RestartableServer
+) -> None:
     demo.create(name="plain")
-    wait_for(lambda: demo.owner.settled("plain"))
+    wait_for(lambda: demo.controller.settled("plain"))
     with instance.away():
         demo.edit_container(image="nginx:1.1", args=["--second"])
-        wait_for(lambda: refused(demo), what="the owner is refused")
+        wait_for(lambda: refused(demo), what="OpenYurt's controller is refused")
     await_images(demo, "nginx:2.0", seconds=60)
     demo.settle("demo")
     expect(demo, overridden=2, others=2)
 
 
-def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Instance) -> None:
+def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: RestartableServer) -> None:
     """An overrider cannot be written then; one that was deleted is deleted, and its workloads are restored afterwards."""
     with instance.away():
         demo.stop_overriding()
@@ -222,26 +226,28 @@ def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Instan
     expect(demo, overridden=2, others=1)
 
 
-def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(make: Make, instance: Instance) -> None:
+def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(
+    make: Make, instance: RestartableServer
+) -> None:
     demo = make()
     demo.override(TO_2)
     with instance.away():
         demo.create(args=["--first"])
-        wait_for(lambda: refused(demo), what="the owner is refused")
+        wait_for(lambda: refused(demo), what="OpenYurt's controller is refused")
     await_images(demo, "nginx:2.0", seconds=60)
     demo.settle("demo")
     expect(demo, overridden=1, others=1)
 
 
-def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: Instance) -> None:
+def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.create(name="there", args=["--first"])
-    wait_for(lambda: demo.owner.settled("there"), what="the subject is complete")
+    wait_for(lambda: demo.controller.settled("there"), what="the subject is complete")
     with instance.away():
         demo.edit_container("there", args=["--second"])
         demo.create(name="new")
         for name in ("there", "new"):
-            wait_for(lambda name=name: demo.owner.settled(name), seconds=15, what=f"{name} is written")
+            wait_for(lambda name=name: demo.controller.settled(name), seconds=15, what=f"{name} is written")
     assert not refused(demo, "there")
     assert not refused(demo, "new")
     demo.settle()

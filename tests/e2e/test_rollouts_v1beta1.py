@@ -11,9 +11,9 @@ import pytest
 from tests.builders import container, entry, image, patch, tweak
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.restartable_server import Instance, installed
 from tests.e2e.openyurt import V1_5
 from tests.e2e.openyurt_v1beta1 import SUBJECT_LABEL, V1Beta1
+from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import (
     BEIJING,
     HANGZHOU,
@@ -35,14 +35,16 @@ Make = Callable[[], Scenario]
 
 
 @pytest.fixture(scope="module")
-def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
     apply_node_pools(openyurt_plane.api(), FORM, **{name: {} for name in (*POOLS, *FIVE)})
-    with installed(openyurt_plane, tmp_path_factory.mktemp("tweaks"), FLEETHOOK_LEASE_DURATION="3") as made:
+    with run_restartable_server(
+        openyurt_plane, tmp_path_factory.mktemp("tweaks"), FLEETHOOK_LEASE_DURATION="3"
+    ) as made:
         yield made
 
 
 @pytest.fixture
-def make(openyurt_plane: ControlPlane, instance: Instance) -> Iterator[Make]:
+def make(openyurt_plane: ControlPlane, instance: RestartableServer) -> Iterator[Make]:
     """Start a scenario with a sentinel."""
     with contextlib.ExitStack() as stack:
 
@@ -236,19 +238,19 @@ def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPla
 def test_an_overrider_may_not_release_a_workload(make: Make) -> None:
     demo = make()
     demo.create()
-    wait_for(lambda: demo.owner.settled("demo"))
+    wait_for(lambda: demo.controller.settled("demo"))
     with pytest.raises(AssertionError, match="ref-yurtappset"):
         demo.override(entry("*", patches=[patch("remove", "/metadata/labels/apps.openyurt.io~1ref-yurtappset")]))
 
 
 def test_nothing_is_written_once_all_is_rendered(openyurt_plane: ControlPlane, demo: Scenario) -> None:
-    audit, writes = Audit(openyurt_plane), len(demo.owner.writes)
+    audit, writes = Audit(openyurt_plane), len(demo.controller.writes)
     names = {one["metadata"]["name"] for one in demo.workloads().values()}
     versions = [one["metadata"]["generation"] for one in demo.workloads().values()]
     for _ in range(3):
         demo.handle_sentinel()
     assert not [name for name in audit.counts(demo.namespace) if name in names]
-    assert len(demo.owner.writes) == writes
+    assert len(demo.controller.writes) == writes
     assert [one["metadata"]["generation"] for one in demo.workloads().values()] == versions
     assert demo.rendered()
 

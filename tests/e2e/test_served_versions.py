@@ -96,7 +96,7 @@ def definition(crds: None, admin: Api, namespace: str) -> Iterator[Definition]:
 
 
 @contextlib.asynccontextmanager
-async def following(
+async def follow_resources(
     plane: ControlPlane, store: Store, *resources: WatchedResource, absent_seconds: float
 ) -> AsyncIterator[CountingConnection]:
     async with Connection(config(plane, "versions", plane.port)) as connection:
@@ -130,7 +130,7 @@ async def test_a_version_that_is_added_and_withdrawn_is_followed(
             emptied.append(key)
 
     await asyncio.to_thread(definition.create, ALPHA, "a", "b")
-    async with following(plane, store, *resources, absent_seconds=absent_seconds) as connection:
+    async with follow_resources(plane, store, *resources, absent_seconds=absent_seconds) as connection:
         store.subscribe(note)
         await until(lambda: read() == {"a": ALPHA, "b": ALPHA}, what="v1alpha1 is read")
 

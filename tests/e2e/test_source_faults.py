@@ -23,7 +23,7 @@ from app.store.sources.kubernetes.resources import WatchedResource, decode_objec
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import CRDS, established
-from tests.e2e.proxy import Proxy, proxied
+from tests.e2e.proxy import Proxy, run_proxy
 from tests.waiting import NET, wait_for
 
 GROUP = "faults.example.com"
@@ -103,7 +103,7 @@ async def equal(admin: Api, store: Store) -> None:
 
 
 @contextlib.asynccontextmanager
-async def following(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
+async def follow_cluster(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
     async with Connection(kubeconfig) as connection:
         source = KubernetesSource([GADGETS], connection, store, absent_seconds=0.2)
         async with running(source.run(), name="source", ended=pytest.fail):
@@ -130,7 +130,7 @@ def changes(admin: Api, namespace: str, count: int, *, seed: int) -> Iterator[No
 
 async def test_changes_arrive(direct: Path, admin: Api, namespace: str) -> None:
     store = Store()
-    async with following(direct, store) as informer:
+    async with follow_cluster(direct, store) as informer:
         await asyncio.to_thread(lambda: list(changes(admin, namespace, 40, seed=1)))
         await equal(admin, store)
         state = informer.state()
@@ -146,7 +146,7 @@ async def test_a_long_list_is_read_in_pages(direct: Path, admin: Api, namespace:
 
     await asyncio.to_thread(fill)
     store = Store()
-    async with following(direct, store):
+    async with follow_cluster(direct, store):
         assert len(held(store)) >= 1_100
         await equal(admin, store)
 
@@ -155,7 +155,7 @@ async def test_connections_that_are_cut_lose_nothing_and_need_no_new_list(
     plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
     store = Store()
-    async with proxied(plane.port) as proxy, following(config(plane, "cut", proxy.port), store) as informer:
+    async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "cut", proxy.port), store) as informer:
         writes = changes(admin, namespace, 60, seed=2)
         for _ in range(12):
             await asyncio.to_thread(lambda: [next(writes) for _ in range(5)])
@@ -170,7 +170,7 @@ async def test_an_apiserver_that_is_killed_and_comes_back(
     plane: ControlPlane, direct: Path, admin: Api, namespace: str
 ) -> None:
     store = Store()
-    async with following(direct, store) as informer:
+    async with follow_cluster(direct, store) as informer:
         await asyncio.to_thread(lambda: list(changes(admin, namespace, 10, seed=3)))
         await asyncio.to_thread(plane.kill, "kube-apiserver")
         await until(lambda: informer.state().failing, what="it is said that the apiserver is gone")
@@ -187,7 +187,7 @@ async def test_history_compacted_away_is_listed_again_with_its_deletions(
     plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
     store = Store()
-    async with proxied(plane.port) as proxy, following(config(plane, "gone", proxy.port), store) as informer:
+    async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "gone", proxy.port), store) as informer:
         await asyncio.to_thread(lambda: admin.create(path(namespace), gadget(namespace, "doomed")))
         await equal(admin, store)
         await proxy.refuse()
@@ -233,7 +233,7 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
 
 
 async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: ControlPlane) -> None:
-    async with proxied(plane.port) as proxy:
+    async with run_proxy(plane.port) as proxy:
         kubeconfig = config(plane, "nobody", proxy.port)
         await proxy.refuse()
         async with Connection(kubeconfig) as connection:
@@ -347,7 +347,7 @@ async def test_a_stalled_connection_is_noticed_and_replaced(
     """Half open: nothing arrives and nothing says so; the apiserver's bookmarks are missed."""
     monkeypatch.setattr("app.store.sources.kubernetes.informer._IDLE_SECONDS", 1.0)
     store = Store()
-    async with proxied(plane.port) as proxy, following(config(plane, "stalled", proxy.port), store):
+    async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "stalled", proxy.port), store):
         stalled: Proxy = proxy
         stalled.stall()
         await asyncio.to_thread(lambda: admin.create(path(namespace), gadget(namespace, "unseen")))

@@ -9,7 +9,7 @@ import pytest
 from app.store.yaml_reader import read_documents
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
+from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, Server
 from tests.waiting import wait_for
@@ -19,7 +19,7 @@ STORIES = EXAMPLES / "yurtappoverrider"
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("stories")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("stories")) as running:
         yield running
 
 

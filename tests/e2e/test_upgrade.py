@@ -11,12 +11,12 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.restartable_server import installed
 from tests.e2e.openyurt import GROUP, V1_4, V1_5, V1Alpha1
-from tests.e2e.openyurt_conversion import converting
+from tests.e2e.openyurt_controller import run_yurt_app_set_controller
+from tests.e2e.openyurt_conversion import serve_conversion_webhook
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.openyurt_controller import owning
+from tests.e2e.restartable_server import run_restartable_server
 from tests.e2e.scenario import BEIJING, POOLS, JSONObject, Scenario, apply_node_pools, clear, scenario, with_image
 from tests.waiting import wait_for
 
@@ -52,7 +52,7 @@ def api(openyurt_plane: ControlPlane) -> Iterator[Api]:
 def demo(openyurt_plane: ControlPlane, api: Api, tmp_path: Path) -> Iterator[Scenario]:
     """A subject whose workloads 1.4 created, all of them overridden."""
     with (
-        installed(openyurt_plane, tmp_path, FLEETHOOK_LEASE_DURATION="3"),
+        run_restartable_server(openyurt_plane, tmp_path, FLEETHOOK_LEASE_DURATION="3"),
         scenario(api, release=V1_4, form=FormOf14()) as made,
     ):
         made.override(entry("*", items=[image("nginx", "nginx:2.0")]))
@@ -68,15 +68,17 @@ def upgrade(api: Api, tmp_path: Path) -> Iterator[Upgrade]:
     with contextlib.ExitStack() as stack:
 
         def upgrade(demo: Scenario) -> None:
-            demo.owner.stop()
-            conversion = stack.enter_context(converting(tmp_path))
+            demo.controller.stop()
+            conversion = stack.enter_context(serve_conversion_webhook(tmp_path))
             install_openyurt_crds(
                 api, sets_conversion=conversion, yurtappsets=("v1alpha1", "v1beta1"), nodepools=NODE_POOLS
             )
             demo.form = form_of_1_6()
             # Nothing of the former version is read once nobody converts it.
             stack.callback(clear, api, demo.namespace, demo.form)
-            demo.owner = stack.enter_context(owning(api, demo.namespace, release=V1_5, form=demo.form))
+            demo.controller = stack.enter_context(
+                run_yurt_app_set_controller(api, demo.namespace, release=V1_5, form=demo.form)
+            )
 
         yield upgrade
 

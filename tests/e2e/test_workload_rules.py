@@ -24,7 +24,7 @@ from schemas.workloads import (
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.controlplane import build
-from tests.programs import demand_go
+from tests.programs import require_go
 from tests.workload_samples import full_deployment, full_stateful_set
 
 Tokens = tuple[str | int, ...]
@@ -65,7 +65,7 @@ def same_version(admin: Api) -> None:
 
 @pytest.fixture(scope="module")
 def go(binaries: Path) -> None:
-    demand_go()
+    require_go()
 
 
 def test_the_openapi_schemas_are_those_of_kube_apiserver(admin: Api, same_version: None) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.certs.authority import KeyPair, issue_serving, new_authority
 from tests.serving import serving
-from tests.traffic import busy
+from tests.traffic import send_traffic
 from tests.waiting import wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
@@ -52,7 +52,7 @@ def trusting(mounted: Mounted) -> ssl.SSLContext:
 
 def test_replacing_the_certificate_three_times_fails_nothing(tmp_path: Path, mounted: Mounted) -> None:
     with serving(tmp_path) as server:
-        with busy(server.port, lambda: trusting(mounted)) as traffic:
+        with send_traffic(server.port, lambda: trusting(mounted)) as traffic:
             for replaced in range(3):
                 mounted.update(mounted.issued())
                 wait_for(lambda replaced=replaced: len(traffic.serials) == replaced + 2, what="the new one is served")
@@ -64,7 +64,7 @@ def test_replacing_the_certificate_three_times_fails_nothing(tmp_path: Path, mou
 
 def test_a_pair_that_does_not_fit_is_refused_and_the_former_stays(tmp_path: Path, mounted: Mounted) -> None:
     with serving(tmp_path) as server:
-        with busy(server.port, lambda: trusting(mounted), kept=2, new=1) as traffic:
+        with send_traffic(server.port, lambda: trusting(mounted), kept=2, new=1) as traffic:
             half = KeyPair(mounted.issued().certificate_pem, mounted.issued().key_pem)
             mounted.update(half)
             wait_for(lambda: "the certificate in use is kept" in server.log.read_text())

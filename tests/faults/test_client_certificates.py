@@ -9,8 +9,7 @@ import pytest
 from cryptography import x509
 
 from tests.e2e.pki import Authority
-from tests.faults.test_crowds import REQUEST, status_of
-from tests.faults.test_hostile_clients import read_to_end
+from tests.faults.raw_requests import REQUEST, read_status, read_to_end
 from tests.serving import Server, serving
 from tests.waiting import NET
 
@@ -48,12 +47,12 @@ def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusting]:
 
 def test_a_certificate_with_an_empty_subject_and_a_san_may_ask(trusting: Trusting) -> None:
     with trusting.connect("workload.example.org") as connection:
-        assert status_of(connection) == b"200"
+        assert read_status(connection) == b"200"
 
 
 def test_no_certificate_may_not_ask(trusting: Trusting) -> None:
     with trusting.connect() as connection:
-        assert status_of(connection) == b"403"
+        assert read_status(connection) == b"403"
 
 
 def test_a_caller_is_found_by_its_san(trusting: Trusting) -> None:

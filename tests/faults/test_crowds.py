@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_hostile_clients import HEAD, limits, read_to_end
-from tests.serving import REVIEW, Server, serving
+from tests.faults.raw_requests import HEAD, limits, read_status, read_to_end
+from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
 MOST = 4
 PLENTY = 600_000
-BODY = REVIEW.read_bytes()
-REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +35,10 @@ def connect(server: Server, address: str = "127.0.0.1", *, window: int | None = 
     return server.context().wrap_socket(plain, server_hostname="localhost")
 
 
-def status_of(connection: ssl.SSLSocket) -> bytes:
-    connection.sendall(REQUEST)
-    received = connection.recv(65536)
-    return received[9:12]
-
-
 def test_a_new_client_takes_the_place_of_a_silent_one(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connect(server)) for _ in range(MOST)]
-        assert status_of(stack.enter_context(connect(server))) == b"200"
+        assert read_status(stack.enter_context(connect(server))) == b"200"
         assert read_to_end(silent[0]) == b""
 
 
@@ -55,7 +47,7 @@ def test_a_client_without_tls_is_closed_for_a_new_one(server: Server) -> None:
         silent = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=NET)) for _ in range(MOST)
         ]
-        assert status_of(stack.enter_context(connect(server))) == b"200"
+        assert read_status(stack.enter_context(connect(server))) == b"200"
         assert silent[0].recv(1) == b""
 
 
@@ -65,7 +57,7 @@ def test_another_client_gets_in_while_one_client_stalls_all_its_bodies(server: S
             connection = stack.enter_context(connect(server, "127.0.0.2"))
             connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 500\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
-        assert status_of(stack.enter_context(connect(server))) == b"200"
+        assert read_status(stack.enter_context(connect(server))) == b"200"
 
 
 def test_a_client_that_stalls_a_large_body_does_not_take_the_memory_of_another_one(server: Server) -> None:
@@ -74,10 +66,10 @@ def test_a_client_that_stalls_a_large_body_does_not_take_the_memory_of_another_o
 
         def refused() -> bool:
             with connect(server, "127.0.0.2") as same:
-                return status_of(same) == b"503"
+                return read_status(same) == b"503"
 
         wait_for(refused)
-        assert status_of(other) == b"200"
+        assert read_status(other) == b"200"
         stalled.close()
         wait_for(lambda: not refused())
 
@@ -122,5 +114,5 @@ def test_trailers_without_end_are_cut(server: Server) -> None:
 
 def test_after_all_of_that_the_server_answers_as_before(server: Server) -> None:
     with connect(server) as connection:
-        assert status_of(connection) == b"200"
+        assert read_status(connection) == b"200"
     assert "Traceback" not in server.log.read_text()

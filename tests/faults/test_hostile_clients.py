@@ -1,23 +1,15 @@
 """Clients that are slow, half-open or flooding, against the real server process."""
 
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.faults.raw_requests import HEAD, limits, read_to_end
 from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import NET, wait_for
-
-HEAD = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
-
-
-def limits(seconds: float) -> dict[str, str]:
-    timeouts = {"FLEETHOOK_HEADER_TIMEOUT": str(seconds), "FLEETHOOK_REQUEST_TIMEOUT": str(2 * seconds)}
-    # Nothing but these ends a connection.
-    return {**timeouts, "FLEETHOOK_KEEP_ALIVE": "3600", "FLEETHOOK_BODY_LIMIT": "100000"}
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +24,6 @@ def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One that gives clients more time than any machine needs."""
     with serving(tmp_path_factory.mktemp("patient"), **limits(NET)) as started:
         yield started
-
-
-def read_to_end(connection: ssl.SSLSocket) -> bytes:
-    """Everything until the server closes; a server that does not close fails the test by the socket's timeout."""
-    received = b""
-    try:
-        while chunk := connection.recv(65536):
-            received += chunk
-    except ConnectionResetError:
-        pass
-    connection.close()
-    return received
 
 
 def test_a_client_that_says_nothing_is_cut(server: Server) -> None:

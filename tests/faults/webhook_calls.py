@@ -9,7 +9,7 @@ from aiohttp.abc import AbstractResolver
 
 from app.outbound.client import CallError, HookClient
 from app.outbound.endpoint import Endpoint
-from tests.hook_server import RawHook, http, says
+from tests.hook_server import RawHook, http, respond
 
 # Long enough for a loaded machine to get as far as the fault; a call that does hang takes all of it.
 SHORT = 0.5
@@ -20,16 +20,16 @@ def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
     return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
 
 
-async def failure(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
+async def catch_call_error(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
     with pytest.raises(CallError) as raised:
         await client.post(where, b"{}", seconds=seconds, **rest)
     return raised.value
 
 
-async def answered(client: HookClient, hook: RawHook) -> None:
+async def check_next_call(client: HookClient, hook: RawHook) -> None:
     """A normal call to the same place brings its own answer."""
     hook.greeting = "tls"
-    hook.answer = says(http(b'{"normal": true}'))
+    hook.answer = respond(http(b'{"normal": true}'))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'{"normal": true}'
 
 

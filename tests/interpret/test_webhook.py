@@ -14,7 +14,7 @@ from app.asgi import Fleethook, create_app
 from app.patch import apply
 from app.settings import Settings
 from tests.asgi_client import call
-from tests.hook_server import Hook, hooking
+from tests.hook_server import Hook, run_hook
 
 FOO = {
     "apiVersion": "foo.example.com/v1alpha1", "kind": "Foo",
@@ -39,7 +39,7 @@ def exploring(hook: Hook, name: str = "foo.example.com", **webhook: Any) -> dict
 
 @pytest.fixture
 async def hook(tmp_path: Path) -> AsyncIterator[Hook]:
-    async with hooking(tmp_path) as running:
+    async with run_hook(tmp_path) as running:
         yield running
 
 
@@ -224,7 +224,7 @@ async def test_a_hook_that_hangs_is_left_at_its_deadline(app: Fleethook, hook: H
 
 async def test_a_certificate_of_somebody_else_is_not_trusted(app: Fleethook, hook: Hook, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    async with hooking(tmp_path / "other") as other:
+    async with run_hook(tmp_path / "other") as other:
         app.store.put(
             exploring(hook, clientConfig={"url": f"https://127.0.0.1:{other.port}/hook", "caBundle": hook.ca_bundle})
         )
