@@ -9,10 +9,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from benchmarks.harness.field import field, ours
 from benchmarks.harness.load import PYTHON_GENERATOR, Load
 from benchmarks.harness.rounds import figure, ratio
 from benchmarks.harness.section import Context
+from benchmarks.harness.server_group import ours, run_servers
 from benchmarks.reviews import review
 from benchmarks.run import MADE
 
@@ -33,7 +33,7 @@ def main() -> None:
             binaries=built.parent, python=Path(), inputs=scratch, scratch=scratch, rounds=given.rounds,
             seconds=given.seconds, server_core=cores[0], load_core=cores[-1],
         )  # fmt: skip
-        with field(context, SERVERS, command=(built,) if built.exists() else PYTHON_GENERATOR) as servers:
+        with run_servers(context, SERVERS, command=(built,) if built.exists() else PYTHON_GENERATOR) as servers:
             rounds = servers.turns(Load(scratch / "UPDATE.json"), rounds=given.rounds, seconds=given.seconds)
     asked = figure(rounds, "fleethook", "requests_per_second").median
     print(f"UPDATE: {asked:,.0f} requests/s, {figure(rounds, 'fleethook', 'cpu_us').median:.0f} µs CPU each")

@@ -1,10 +1,10 @@
 """The same UPDATE over 256 connections: what many apiservers, or one under load, hold open."""
 
 from benchmarks.cases.webhook import CONTROLLER_RUNTIME, FLOOR, LEAN, OURS
-from benchmarks.harness.field import field, go, ours
 from benchmarks.harness.load import Load
 from benchmarks.harness.rounds import Round
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import go, ours, run_servers
 from benchmarks.harness.tables import servers_table
 
 CONNECTIONS = 256
@@ -18,7 +18,7 @@ def run(context: Context) -> Section:
         LEAN: go(context, "lean"),
     }
     load = Load(context.inputs / "UPDATE.json", connections=CONNECTIONS)
-    with field(context, rows) as servers:
+    with run_servers(context, rows) as servers:
         rounds: list[Round] = servers.turns(load, rounds=context.rounds, seconds=context.seconds)
     text = (
         f"UPDATE as above, {CONNECTIONS} connections instead of 16, all of them asking all the time: latency is "

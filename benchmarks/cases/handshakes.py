@@ -2,12 +2,12 @@
 
 from benchmarks.cases.webhook import CONTROLLER_RUNTIME, ECHO, LEAN, OURS
 from benchmarks.harness import tls
-from benchmarks.harness.field import field, go, ours
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Load
 from benchmarks.harness.plots import Bar, bars
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import go, ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 
 BARE = "event loop and TLS alone, constant bytes"
@@ -29,7 +29,7 @@ def run(context: Context) -> Section:
         LEAN: go(context, "lean"),
     }
     body = context.inputs / "UPDATE.json"
-    with field(context, rows) as servers:
+    with run_servers(context, rows) as servers:
         found = {
             title: servers.turns(Load(body, options=options), rounds=context.rounds, seconds=context.seconds)
             for title, options in WAYS.items()
@@ -52,7 +52,7 @@ def run(context: Context) -> Section:
 
 def standing(context: Context) -> list[Round]:
     """Ask over connections that stay: what of the above is the review's and not the connection's."""
-    with field(context, {OURS: ours("fleethook"), ECHO: ours("echo")}) as servers:
+    with run_servers(context, {OURS: ours("fleethook"), ECHO: ours("echo")}) as servers:
         return servers.turns(Load(context.inputs / "UPDATE.json"), rounds=context.rounds, seconds=context.seconds)
 
 

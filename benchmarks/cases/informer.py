@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engines.deployments import NoControlPlaneError, fill, kubeconfig, plane
-from benchmarks.engines.faults import Recovery, recoveries
 from benchmarks.engines.list_readers import READERS
 from benchmarks.engines.measure import Measured, lines, text
+from benchmarks.engines.watch_faults import Recovery, recoveries
 from benchmarks.harness.processes import output
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from benchmarks.harness.field import field, ours
 from benchmarks.harness.load import Load
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 from benchmarks.reviews import explore_review
 from benchmarks.servers import EXPLORE
@@ -25,7 +25,7 @@ of a request over that of one whose answer is a constant: the same app decodes t
 def run(context: Context) -> Section:
     """Ask for every operation in turn."""
     found: dict[str, list[Round]] = {}
-    with field(context, {OURS: ours("fleethook"), CONSTANT: ours("floor")}) as servers:
+    with run_servers(context, {OURS: ours("fleethook"), CONSTANT: ours("floor")}) as servers:
         for operation in OPERATIONS:
             load = Load(_body(context, operation), options=(f"--path={EXPLORE}", "--expect=interpreter"))
             found[operation] = servers.turns(load, rounds=context.rounds, seconds=min(context.seconds, MOST_SECONDS))

@@ -9,9 +9,9 @@ from typing import Any
 
 from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
-from benchmarks.engines import hostile, lua_runtimes
+from benchmarks.engines import hostile_lua, lua_runtimes
+from benchmarks.engines.lua_scripts import SCRIPTS, Script
 from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
-from benchmarks.engines.scripts import SCRIPTS, Script
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
@@ -45,8 +45,8 @@ def run(context: Context) -> Section:
                     measured[title].add(name, cpu_us(way))
         for line in go(context, "lua", *arguments):
             measured[line["name"]].add(line["way"], line["cpu_ns_per_op"] / 1e3)
-    beside = asyncio.run(hostile.beside(HOSTILE_SECONDS))
-    turns = [asyncio.run(hostile.turns(calls)) for calls in SLOW_CALLS]
+    beside = asyncio.run(hostile_lua.beside(HOSTILE_SECONDS))
+    turns = [asyncio.run(hostile_lua.turns(calls)) for calls in SLOW_CALLS]
     runtimes = [lua_runtimes.measure(name) for name in lua_runtimes.NAMES]
     figures = {
         "calls": {title: ways.figures() for title, ways in measured.items()},
@@ -99,7 +99,7 @@ def _at(latencies: list[float], part: float) -> float:
     return latencies[min(len(latencies) - 1, int(len(latencies) * part))] * 1e3
 
 
-def _beside(found: hostile.Found) -> str:
+def _beside(found: hostile_lua.Found) -> str:
     rows = [
         (
             title, f"{len(one):,}", f"{statistics.median(one) * 1e3:.2f}", f"{_at(one, 0.99):.2f}",
@@ -109,15 +109,15 @@ def _beside(found: hostile.Found) -> str:
     ]  # fmt: skip
     return BESIDE.format(
         scripts=found.scripts,
-        times=hostile.TIMES,
-        at_once=hostile.AT_ONCE,
+        times=hostile_lua.TIMES,
+        at_once=hostile_lua.AT_ONCE,
         seconds=HOSTILE_SECONDS,
         table=table(("", "requests", "p50 ms", "p99 ms", "p99.9 ms", "longest ms"), rows),
         ended=", ".join(f"{kind} {count}" for kind, count in sorted(found.ended.items())),
     )
 
 
-def _turns(found: list[hostile.Turns]) -> str:
+def _turns(found: list[hostile_lua.Turns]) -> str:
     rows = [
         (
             str(one.calls), f"{len(one.latencies)}", f"{statistics.median(one.latencies):.1f}",

@@ -1,10 +1,10 @@
 """What the garbage collector makes of a large store: the slowest reviews with 1,000 and with 1,000,000 workloads in it."""
 
-from benchmarks.harness.field import field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Load
 from benchmarks.harness.rounds import figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 
 FEW, MANY, DEFAULT = "1,000 workloads", "1,000,000 workloads", "1,000,000 workloads, Python's own collector settings"
@@ -18,7 +18,7 @@ ROWS = {
 
 
 def run(context: Context) -> Section:
-    with field(context, ROWS) as servers:
+    with run_servers(context, ROWS) as servers:
         rounds = servers.turns(Load(context.inputs / "UPDATE.json"), rounds=context.rounds, seconds=context.seconds)
     slower = {name: ratio(rounds, "p999_ms", name, FEW) for name in ROWS}
     lines = [

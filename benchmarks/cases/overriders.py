@@ -1,11 +1,11 @@
 """What an UPDATE costs with 10 to 1,000,000 overriders in the store: the same, as they are found by index."""
 
-from benchmarks.harness.field import field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Load
 from benchmarks.harness.plots import Bar, bars
 from benchmarks.harness.rounds import figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 
 COUNTS = (10, 1_000, 100_000, 1_000_000)
@@ -14,7 +14,7 @@ COUNTS = (10, 1_000, 100_000, 1_000_000)
 def run(context: Context) -> Section:
     names = {count: f"{count:,} overriders" for count in COUNTS}
     rows = {names[count]: ours("fleethook", f"--overriders={count}") for count in COUNTS}
-    with field(context, rows) as servers:
+    with run_servers(context, rows) as servers:
         rounds = servers.turns(Load(context.inputs / "UPDATE.json"), rounds=context.rounds, seconds=context.seconds)
     fewest, most = (names[count] for count in (COUNTS[0], COUNTS[-1]))
     costs = {name: ratio(rounds, "cpu_us", name, fewest) for name in rows}

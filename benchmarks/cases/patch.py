@@ -11,7 +11,7 @@ import jsonpatch
 from app.model.merge_keys import WORKLOAD
 from app.patch import apply, compile_patch, diff, identical, strategic_merge
 from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
-from benchmarks.engines.patches import OPERATIONS, STRATEGIC, received
+from benchmarks.engines.patch_documents import OPERATIONS, STRATEGIC, received
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 

@@ -13,13 +13,13 @@ import yaml
 
 from app.certs.authority import KeyPair
 from app.certs.files import ensure_certificates
-from benchmarks.engines import operations
+from benchmarks.engines import server_lifecycle
 from benchmarks.harness import ROOT
-from benchmarks.harness.field import Server, field, ours
 from benchmarks.harness.load import Load
 from benchmarks.harness.processes import Running, serving
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import Server, ours, run_servers
 from benchmarks.harness.tables import NOTE, mark, table
 from benchmarks.reviews import overrider, yurt_app_set
 from benchmarks.servers import NAMES
@@ -66,11 +66,11 @@ def run(context: Context) -> Section:
     """Ask all of them over HTTP/1.1, then those that speak it over HTTP/2, then let certificates change."""
     body, seconds = context.inputs / "UPDATE.json", min(context.seconds, MOST_SECONDS)
     environment = {OURS: ours("fleethook"), **_servers(context, MODULES)}
-    with field(context, environment) as servers:
+    with run_servers(context, environment) as servers:
         kept = servers.turns(Load(body), rounds=context.rounds, seconds=seconds)
         fresh = servers.turns(Load(body, options=FRESH), rounds=context.rounds, seconds=seconds)
     generator = (sys.executable, "-m", "benchmarks.engines.h2_load")
-    with field(context, _servers(context, MODULES_2), command=generator) as servers:
+    with run_servers(context, _servers(context, MODULES_2), command=generator) as servers:
         second = servers.turns(Load(body), rounds=context.rounds, seconds=seconds)
     asked = {name: _asked(context, name, body.read_bytes()) for name in (OURS, HYPERCORN, GRANIAN)}
     figures = {
@@ -78,7 +78,7 @@ def run(context: Context) -> Section:
         "operations": {name: found._asdict() for name, found in asked.items()},
     }  # fmt: skip
     parts = (
-        ABOUT, _table(kept, fresh), _second_table(second, kept), NOTE, ASKED.format(patience=operations.PATIENCE), _operations(asked),
+        ABOUT, _table(kept, fresh), _second_table(second, kept), NOTE, ASKED.format(patience=server_lifecycle.PATIENCE), _operations(asked),
         _conclusion(kept, fresh, second, asked),
     )  # fmt: skip
     return Section("Server choice", "\n\n".join(parts), figures)
@@ -114,17 +114,19 @@ def _product(directory: Path) -> list[str | Path]:
     ]  # fmt: skip
 
 
-def _asked(context: Context, name: str, body: bytes) -> operations.Found:
+def _asked(context: Context, name: str, body: bytes) -> server_lifecycle.Found:
     directory = context.scratch / "operations"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     files = ensure_certificates(directory, names=NAMES, now=datetime.now(UTC))
     authority = KeyPair(files.authority_certificate.read_bytes(), (directory / "ca.key").read_bytes())
     with _served(context, name, directory) as running:
-        finishes = operations.finishes(running, files.authority_certificate, body)
+        finishes = server_lifecycle.finishes_request(running, files.authority_certificate, body)
     with _served(context, name, directory) as running:
-        renewed, kept = operations.rotated(running, directory, authority, body, hang_up=name == GRANIAN)
-    return operations.Found(finishes, renewed, kept)
+        renewed, kept = server_lifecycle.reloads_certificate(
+            running, directory, authority, body, hang_up=name == GRANIAN
+        )
+    return server_lifecycle.Found(finishes, renewed, kept)
 
 
 # What is told of it.
@@ -158,14 +160,14 @@ def _second_table(second: list[Round], kept: list[Round]) -> str:
     return table(("server", "requests/s", "p99 ms", "µs CPU / request", "of its HTTP/1.1"), rows)
 
 
-def _operations(asked: Mapping[str, operations.Found]) -> str:
+def _operations(asked: Mapping[str, server_lifecycle.Found]) -> str:
     head = ("server", "finishes", "new certificate", "connection of before", "client certificates", "embedded")
     said = {True: "yes", False: "no"}
     return table(head, [(name, *(said[one] for one in found), *CLIENTS[name]) for name, found in asked.items()])
 
 
 def _conclusion(
-    kept: list[Round], fresh: list[Round], second: list[Round], asked: Mapping[str, operations.Found]
+    kept: list[Round], fresh: list[Round], second: list[Round], asked: Mapping[str, server_lifecycle.Found]
 ) -> str:
     def of(rounds: list[Round], other: str, key: str = "requests_per_second") -> float:
         return ratio(rounds, key, OURS, other).median

@@ -25,13 +25,13 @@ from benchmarks.engines.stages import (
     sockets_us,
     tls_us,
 )
-from benchmarks.harness.field import Server, certificate, field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Generator, Load
 from benchmarks.harness.plots import PLOTS
 from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import Round, Spread, marked, spread
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import Server, certificate, ours, run_servers
 from benchmarks.harness.tables import table
 from benchmarks.servers.ours import serving_context
 
@@ -87,7 +87,7 @@ def _rounds(context: Context, body: Path) -> tuple[list[Round], dict[str, float]
     timers = context.scratch / "timers.json"
     servers = {stage: Server((*MODULE, stage)) for stage in STAGES}
     servers |= {WHOLE: ours("fleethook"), TIMED: Server((*MODULE, TIMED, f"--timers={timers}"))}
-    with field(context, servers) as running:
+    with run_servers(context, servers) as running:
         # Short turns and more of them: a difference of neighbours is worth what the machine does between the two.
         rounds = running.turns(Load(body), rounds=context.rounds * TURNS, seconds=min(context.seconds, 1.0))
     return rounds, json.loads(timers.read_text())

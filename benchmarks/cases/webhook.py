@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 from benchmarks.harness import ROOT
-from benchmarks.harness.field import Server, field, go, kopf, ours
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Load
 from benchmarks.harness.plots import Bar, bars
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import Server, go, kopf, ours, run_servers
 from benchmarks.harness.tables import bullets, servers_table
 
 OURS = "fleethook"
@@ -85,7 +85,7 @@ def run(context: Context) -> Section:
     checked = gate(context).strip().splitlines()
     found: dict[str, list[Round]] = {}
     text = [HOW, bullets(FAIRNESS)]
-    with field(context, rows(context)) as servers:
+    with run_servers(context, rows(context)) as servers:
         for operation in ("UPDATE", "CREATE"):
             body = context.inputs / f"{operation}.json"
             found[operation] = servers.turns(Load(body), rounds=context.rounds, seconds=context.seconds)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from app.settings import Settings
 from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
-from benchmarks.harness.field import certificate
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Figures, Generator, Load
 from benchmarks.harness.processes import Running, cpu_seconds, proportional_mib, serving
 from benchmarks.harness.rounds import Round, figure, ratio, turns
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import certificate
 from benchmarks.harness.tables import NOTE, table
 from benchmarks.reviews import overrider, yurt_app_set
 

@@ -12,10 +12,10 @@ import uvloop
 from app.api.endpoint import MAX_ON_LOOP
 from app.settings import Settings
 from benchmarks.engines.measure import pinned
-from benchmarks.engines.worst import SEED, Extent, Held, Search
 from benchmarks.engines.worst_app import EXTENSIONS, application
 from benchmarks.engines.worst_bases import bases
 from benchmarks.engines.worst_documents import GROWTHS, Base
+from benchmarks.engines.worst_search import SEED, Extent, Held, Search
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.processes import serving
 from benchmarks.harness.section import Context, Section

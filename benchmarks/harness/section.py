@@ -36,7 +36,7 @@ class Section(NamedTuple):
     """SVG files in ``benchmarks/plots``."""
 
 
-class Case(Protocol):
+class Part(Protocol):
     """A module of ``benchmarks/cases``."""
 
     def run(self, context: Context) -> Section:

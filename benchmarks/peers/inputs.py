@@ -14,8 +14,8 @@ from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.patch import apply
 from benchmarks import reviews
-from benchmarks.engines import dispatch_chain, dispatch_worlds, patches
-from benchmarks.engines.scripts import SCRIPTS
+from benchmarks.engines import dispatch_chain, dispatch_worlds, patch_documents
+from benchmarks.engines.lua_scripts import SCRIPTS
 
 
 def lua_inputs():
@@ -56,9 +56,9 @@ def dispatch_inputs():
 
 
 def patch_inputs():
-    before = patches.received()
-    after = apply(before, patches.OPERATIONS)
-    return {"before": before, "after": after, "patch": patches.OPERATIONS}
+    before = patch_documents.received()
+    after = apply(before, patch_documents.OPERATIONS)
+    return {"before": before, "after": after, "patch": patch_documents.OPERATIONS}
 
 
 def main() -> None:

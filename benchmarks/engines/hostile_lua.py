@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, LuaError, Program
-from benchmarks.engines.scripts import deployment
+from benchmarks.engines.lua_scripts import deployment
 
 FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8

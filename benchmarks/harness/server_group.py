@@ -45,7 +45,7 @@ def kopf(context: Context) -> Server:
     return Server((context.python, BENCHMARKS / "peers" / "kopf_server.py", "--log=/dev/null"))
 
 
-class Field(NamedTuple):
+class ServerGroup(NamedTuple):
     """Servers that run, idle as long as another is asked."""
 
     servers: Mapping[str, Server]
@@ -65,7 +65,9 @@ class Field(NamedTuple):
 
 
 @contextlib.contextmanager
-def field(context: Context, servers: Mapping[str, Server], *, command: tuple[str | Path, ...] = ()) -> Iterator[Field]:
+def run_servers(
+    context: Context, servers: Mapping[str, Server], *, command: tuple[str | Path, ...] = ()
+) -> Iterator[ServerGroup]:
     """Start servers on one core, with one certificate (ECDSA P-256), for a load generator on the other."""
     authority = certificate(context)
     with contextlib.ExitStack() as stack:
@@ -76,7 +78,7 @@ def field(context: Context, servers: Mapping[str, Server], *, command: tuple[str
             for name, server in servers.items()
         }
         generator = Generator(command or (context.binaries / "load",), [context.load_core], authority)
-        yield Field(servers, running, generator)
+        yield ServerGroup(servers, running, generator)
 
 
 def certificate(context: Context) -> Path:

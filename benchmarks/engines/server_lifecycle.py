@@ -56,7 +56,7 @@ def _answered(connection: ssl.SSLSocket) -> bool:
     return got.startswith(b"HTTP/1.1 200") and b'"patch"' in got
 
 
-def finishes(running: Running, authority: Path, body: bytes) -> bool:
+def finishes_request(running: Running, authority: Path, body: bytes) -> bool:
     """Return whether a request that has begun is answered after SIGTERM; the server ends."""
     request = _request(body)
     with _connected(running.port, authority) as connection:
@@ -74,7 +74,9 @@ def finishes(running: Running, authority: Path, body: bytes) -> bool:
         return _answered(connection)
 
 
-def rotated(running: Running, directory: Path, authority: KeyPair, body: bytes, *, hang_up: bool) -> tuple[bool, bool]:
+def reloads_certificate(
+    running: Running, directory: Path, authority: KeyPair, body: bytes, *, hang_up: bool
+) -> tuple[bool, bool]:
     """Return whether a new certificate is served without a restart, and whether an older connection is answered then."""
     trusted = directory / "ca.crt"
     request = _request(body)

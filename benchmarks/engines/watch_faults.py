@@ -15,7 +15,7 @@ from app.store.sources.kubernetes.resources import WatchedResource, decode_metad
 from app.store.sources.kubernetes.source import KubernetesSource
 from benchmarks.engines.deployments import deployment, kubeconfig
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.proxy import Proxy, proxied
+from tests.e2e.proxy import Proxy, run_proxy
 
 KIND = GroupKind("apps", "Deployment")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/bench/deployments"
@@ -92,7 +92,7 @@ async def recoveries(plane: ControlPlane, count: int) -> list[Recovery]:
     """Let each kind of fault happen so many times."""
     resource = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata)
     store = Store()
-    async with proxied(plane.port) as proxy, Connection(kubeconfig(plane, proxy.port)) as connection:
+    async with run_proxy(plane.port) as proxy, Connection(kubeconfig(plane, proxy.port)) as connection:
         source = KubernetesSource([resource], connection, store, absent_seconds=10)
         async with running(source.run(), name="source", ended=sys.exit):
             await source.wait_synced()
