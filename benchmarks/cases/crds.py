@@ -1,4 +1,4 @@
-"""CRD tarballs: verifying and unpacking beside tarfile's extractall, a hit of the cache, and memory by size."""
+"""CRD tarballs: verification and unpacking beside tarfile's extractall, a cache hit, and memory by size."""
 
 import functools
 import random
@@ -26,21 +26,21 @@ from benchmarks.harness.tables import table
 from tests.crds.tarballs import build, release, small
 
 TIMES = 8
-"""Turns for each round: one is short, and waits for a disk."""
+"""Turns for each round: one turn is short, and its time depends on the disk."""
 SIZES = (1, 16, 64)
 URL = "http://local/crds.tar.gz"
 
-ABOUT = """A tarball shaped like a real release ({size:,} bytes, 33 entries), into new directories of one file system, ms on the clock. `extractall`
-looks at nothing, reads no digest and waits for no disk: the rows in between tell what each of that costs. *No YAML, no fsync* is the floor of
-what verifies before it writes, *no YAML* that of what is on disk afterwards."""
-CACHE = "Asking for a cached entry, µs of CPU. Each hit hashes the tarball and compares the tree with it:"
-MEMORY = """Peak memory of a process that unpacks (its own limit of 64 MiB raised), above the {base:.0f} MiB of an interpreter that has
-imported it:"""
-BOMB = "A bomb, 1 GiB of zeros in {size:.1f} MiB, is refused after {ms:.1f} ms: {said}."
+ABOUT = """A tarball shaped like a real release ({size:,} bytes, 33 entries) is unpacked into new directories of one file system; wall time in ms.
+`extractall` checks nothing, computes no digest and does not call fsync. The rows between show the cost of each. *No YAML, no fsync* is the floor
+of a verification before writing, *no YAML* the floor of an entry that is safely on disk."""
+CACHE = "A request for a cached entry, in µs of CPU. Each hit hashes the tarball and compares the tree with it:"
+MEMORY = """Peak memory of a process that unpacks a tarball (with its limit of 64 MiB raised), above the {base:.0f} MiB of an interpreter with
+the same imports:"""
+BOMB = "A decompression bomb, 1 GiB of zeros in {size:.1f} MiB, is refused after {ms:.1f} ms: {said}."
 
 
 def run(context: Context) -> Section:
-    """Measure one after the other; the ways of each table take turns."""
+    """Run the measurements one after the other; within a table the variants take turns."""
     with pinned(context.server_core):
         unpacking, size = _unpacking(context)
         cache = _cache(context)
@@ -111,8 +111,8 @@ def _memory(context: Context) -> dict[str, float]:
 
 
 def _peak(code: str, core: int) -> float:
-    """Return the most memory that a new interpreter has held that ran the code, in MiB."""
-    # Not getrusage: its peak takes in that of the process that started this one.
+    """Return the peak memory of a new interpreter that runs the code, in MiB."""
+    # Not getrusage: its peak includes that of the parent process before exec.
     show = "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
     return int(output([sys.executable, "-c", f"{code}\n{show}"], cores=[core]).split()[-1]) / 1024
 
@@ -132,7 +132,7 @@ def _bomb(context: Context) -> dict[str, Any]:
     except CRDsError as error:
         said = str(error)
     else:
-        raise AssertionError("a bomb was not refused")
+        raise AssertionError("the decompression bomb was not refused")
     return {"size": path.stat().st_size / MIB, "ms": (time.perf_counter() - started) * 1e3, "said": said}
 
 

@@ -15,20 +15,20 @@ OPERATIONS = (
     "ExplorePacking", "ExploreStatusAggregating",
 )  # fmt: skip
 OURS, CONSTANT = "fleethook", "constant"
-MOST_SECONDS = 1.5
+MAX_SECONDS = 1.5
 
-ABOUT = """`/explore` by operation: a Deployment of 5 KB, aggregation over 100 clusters; 16 keep-alive connections. The last column is the time
-of a request over that of one whose answer is a constant: the same app decodes the review, answers to its uid, counts and logs.
+ABOUT = """`/explore` by operation, for a Deployment of 5 KB; aggregation covers 100 clusters; 16 keep-alive connections. The last column divides
+the time of a request by that of a constant answer, for which the same app decodes the review, answers with its uid, counts and logs.
 """
 
 
 def run(context: Context) -> Section:
-    """Ask for every operation in turn."""
+    """Measure every operation in turn."""
     found: dict[str, list[Round]] = {}
     with run_servers(context, {OURS: ours("fleethook"), CONSTANT: ours("floor")}) as servers:
         for operation in OPERATIONS:
             load = Load(_body(context, operation), options=(f"--path={EXPLORE}", "--expect=interpreter"))
-            found[operation] = servers.turns(load, rounds=context.rounds, seconds=min(context.seconds, MOST_SECONDS))
+            found[operation] = servers.turns(load, rounds=context.rounds, seconds=min(context.seconds, MAX_SECONDS))
     rows = [
         (
             operation + mark(rounds, OURS), f"{len(explore_review(operation)):,}",
@@ -37,7 +37,7 @@ def run(context: Context) -> Section:
         )
         for operation, rounds in found.items()
     ]  # fmt: skip
-    head = ("operation", "bytes", "requests/s", "µs CPU / request", "p99 ms", "time of a constant answer's")
+    head = ("operation", "bytes", "requests/s", "µs CPU / request", "p99 ms", "times a constant answer")
     everything = [made for rounds in found.values() for made in rounds]
     return Section(
         "Interpreters", "\n\n".join((ABOUT, table(head, rows), footnotes(everything))), {"operations": found}

@@ -1,4 +1,4 @@
-"""Lua interpreters: ours beside gopher-lua as Karmada calls it, beside JSON, and what slow scripts do to others."""
+"""Lua interpreters: ours beside gopher-lua as Karmada calls it, beside JSON, and the effect of slow scripts on others."""
 
 import asyncio
 import json
@@ -21,16 +21,16 @@ SLOW_CALLS = (8, 40)
 UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"
 EACH, ONCE = "compiled each call", "compiled once"
 
-ABOUT = """CPU time of one call, µs. *Compiled each call* is how Karmada calls gopher-lua; *compiled once* is the same with its
-compiled script kept. Both sides take decoded objects and return decoded objects: Karmada's way sends all of them through JSON
-text into Lua tables and back, ours opens what the script looks at. *Of JSON* is beside `json.loads` and `json.dumps` of the same
-objects; *no cache*: a machine and a compiled script made for the call."""
-BESIDE = """{scripts} hostile scripts, {times} times each, {at_once} at a time, deadline {seconds:g} s; beside them a request each
-millisecond, on the same event loop:
+ABOUT = """CPU time of one call, in µs. *Compiled each call* is how Karmada calls gopher-lua; *compiled once* keeps the
+compiled script. Both sides take and return decoded objects. Karmada converts whole objects through JSON
+text into Lua tables and back; ours opens only the parts that a script reads. *Of JSON* is relative to `json.loads` and `json.dumps` of the same
+objects. *No cache* makes a machine and compiles the script for each call."""
+BESIDE = """{scripts} hostile scripts run {times} times each, {at_once} at a time, with a deadline of {seconds:g} s. Meanwhile the same event loop
+handles a request each millisecond:
 
 {table}
 
-They ended: {ended}."""
+Outcomes of the hostile scripts: {ended}."""
 
 
 def run(context: Context) -> Section:
@@ -63,7 +63,7 @@ def run(context: Context) -> Section:
 def _ways(script: Script) -> dict[str, Callable[[], Any]]:
     machine, program = Machine(), Program(script.function, script.function, read(script.source).runnable)
     texts = [json.dumps(one) for one in script.arguments]
-    documents = [json.loads(text) for text in texts]  # nothing in two places
+    documents = [json.loads(text) for text in texts]  # decoded, so that no value is shared
 
     def unit() -> None:
         for one in texts:
@@ -127,9 +127,7 @@ def _turns(found: list[hostile_lua.Turns]) -> str:
         for one in found
     ]  # fmt: skip
     head = ("slow calls", "quick calls", "p50 ms", "p99 ms", "longest ms", "MiB before / at most / after")
-    return "A script of 60,000 steps beside calls of a script that runs into its deadline of 1 s:\n\n" + table(
-        head, rows
-    )
+    return "A script of 60,000 steps beside calls of a script that exceeds its deadline of 1 s:\n\n" + table(head, rows)
 
 
 def _runtimes(found: list[lua_runtimes.Runtime]) -> str:
@@ -143,4 +141,4 @@ def _runtimes(found: list[lua_runtimes.Runtime]) -> str:
         )
         for one in found
     ]  # fmt: skip
-    return "What lupa brings, µs of CPU, which decided for Lua 5.4:\n\n" + table(head, rows)
+    return "The runtimes of lupa, in µs of CPU. These figures decided for Lua 5.4:\n\n" + table(head, rows)

@@ -1,4 +1,4 @@
-"""JSON Patch: applying and making one, beside python-json-patch and the libraries of Go."""
+"""JSON Patch: applying and making patches, beside python-json-patch and Go's libraries."""
 
 import copy
 import functools
@@ -19,18 +19,18 @@ ONCE, EACH = "apply, patch decoded once", "apply, from the operations"
 SHARED, STRANGER, MERGE = "diff, branches shared", "diff, nothing shared", "strategic merge"
 DECODE, ENCODE = "decode", "encode"
 OURS, PYTHON, GO = "fleethook", "python-json-patch", "Go"
-# Go's library knows one difference of two texts, which stands beside both of ours.
+# Go's library has one function for the difference of two texts; both of ours are compared with it.
 IN_GO = {ONCE: ONCE, EACH: EACH, SHARED: "diff", STRANGER: "diff"}
 
-ABOUT = """µs of CPU on a Deployment of {size:,} bytes, {operations} operations, {differences} differences. A webhook still needs the document it was
-sent, so all leave it as it is: ours shares what is not touched, python-json-patch copies the document first. In Go, applying is
-evanphx/json-patch v5 and the difference gomodules.xyz/jsonpatch v2; both take and return text, so the second column of Go is without
-decoding the document (and, for applying, encoding it), each measured by itself. *Branches shared* is a difference to a document that our own
-patch made; python-json-patch's `apply` stands beside the strategic merge, which it has not."""
+ABOUT = """µs of CPU for a Deployment of {size:,} bytes, {operations} operations, {differences} differences. A webhook still needs the document that it
+received, so no library may change it: ours shares the untouched branches, python-json-patch copies the document first. In Go, evanphx/json-patch v5 applies
+patches and gomodules.xyz/jsonpatch v2 makes them. Both take and return text, so the second column of Go excludes
+decoding the document (and, for applying, encoding it), each measured by itself. *Branches shared* is the difference to a document that our own
+patch made. python-json-patch has no strategic merge, so its `apply` is in that row."""
 
 
 def run(context: Context) -> Section:
-    """Let ours and theirs take turns."""
+    """Measure our functions and the peers' in turns."""
     before = received()
     made = diff(before, apply(before, OPERATIONS))
     ways, measured = _ways(before), Measured()

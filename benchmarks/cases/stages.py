@@ -1,4 +1,4 @@
-"""Where the time of an UPDATE review goes: µs by stage, and a flame graph."""
+"""Cost of an UPDATE review by stage, in µs, and a flame graph."""
 
 import json
 import re
@@ -40,21 +40,21 @@ PROFILE_SECONDS = 8
 TURNS = 3
 """For each round."""
 HEADERS, ANSWER, RECORD = 220, 1_560, 22
-"""Bytes: of a request's headers, of an answer with its own, and what TLS adds to a record."""
+"""Bytes of the headers of a request, of an answer with its headers, and of the TLS overhead of a record."""
 MODULE = (sys.executable, "-m", "benchmarks.engines.stage_server")
 
-ABOUT = """UPDATE, 16 keep-alive connections; µs of CPU for each request, everything that the process does included. *By difference*: servers that
-stop after a stage, and answer with what the whole one would, are asked in turns; a stage is what its server costs more than the one before,
-by round. The first of them is the event loop with its TLS and constant bytes; TLS and the two system calls are *timed alone* (as many
-bytes, through memory as the loop does, and over loopback) and the loop is the rest of it. *In place*: the CPU clock read between the stages of
-the whole server, its own cost taken off. *py-spy*: its samples' share of the total (stacks of the whole server, native ones included, sampled
-{rate} times a second); what a stage leaves behind is freed after it, which *by difference* counts to the stage and the other two do not. The stages add up to {sum:.1f} µs, the whole server, which is asked in the same rounds and shares no code with
-the others but the app, takes {total} µs: {off:.1f} % off."""
+ABOUT = """UPDATE over 16 keep-alive connections; µs of CPU for each request, including everything that the process does. *By difference*: servers that
+stop after a stage, and then send the same answer as the complete server, are measured in turns. The cost of a stage is the difference to the server before it,
+by round. The first of them is the event loop with its TLS and constant bytes. TLS and the two system calls are *timed alone* (with as many
+bytes, through memory as the loop does, and over loopback); the loop is the rest. *In place*: the CPU clock is read between the stages of
+the complete server, and its own cost is subtracted. *py-spy*: share of its samples in the total (stacks of the complete server, including native frames, sampled
+{rate} times a second). Objects of a stage are freed after it: *by difference* adds that to the stage, the other two do not. The stages add up to {sum:.1f} µs. The complete server,
+which is measured in the same rounds and shares only the app with the others, takes {total} µs: {off:.1f} % off."""
 RATE = 200
 
 
 def run(context: Context) -> Section:
-    """Ask the servers, time what can be timed alone, take two profiles."""
+    """Measure the servers, time TLS and system calls alone, and take two profiles."""
     body = context.inputs / "UPDATE.json"
     rounds, timers = _rounds(context, body)
     alone = _alone(context, body.stat().st_size)
@@ -77,7 +77,7 @@ def run(context: Context) -> Section:
 
 
 def _titled(flames: Path) -> Path:
-    """Have a graph say what it shows; py-spy writes its command line there, with places of the machine."""
+    """Give a graph a title; py-spy puts its command line there, with paths of the machine."""
     text = re.sub(r'(<text id="title"[^>]*>)[^<]*', r"\1fleethook, UPDATE reviews", flames.read_text(), count=1)
     flames.write_text(text)
     return flames
@@ -88,7 +88,7 @@ def _rounds(context: Context, body: Path) -> tuple[list[Round], dict[str, float]
     servers = {stage: Server((*MODULE, stage)) for stage in STAGES}
     servers |= {WHOLE: ours("fleethook"), TIMED: Server((*MODULE, TIMED, f"--timers={timers}"))}
     with run_servers(context, servers) as running:
-        # Short turns and more of them: a difference of neighbours is worth what the machine does between the two.
+        # Many short turns: the machine changes less between two neighbours whose difference is taken.
         rounds = running.turns(Load(body), rounds=context.rounds * TURNS, seconds=min(context.seconds, 1.0))
     return rounds, json.loads(timers.read_text())
 
@@ -117,7 +117,7 @@ def _stages(rounds: list[Round], alone: dict[str, list[float]]) -> Measured:
 
 @contextmanager
 def _asked(context: Context, body: Path, seconds: float) -> Any:
-    """Provide the pid of our server while it is asked."""
+    """Provide the pid of our server while it gets requests."""
     authority = certificate(context)
     generator = Generator((context.binaries / "load",), [context.load_core], authority)
     command = [*ours("fleethook").command, "--cert-dir", context.scratch]
@@ -128,7 +128,7 @@ def _asked(context: Context, body: Path, seconds: float) -> Any:
 
 
 def _profile(context: Context, body: Path, form: str, into: Path) -> Path:
-    """Write a profile of our server while it is asked."""
+    """Write a profile of our server while it gets requests."""
     spy = context.python.parent / "py-spy"
     with _asked(context, body, PROFILE_SECONDS + 3) as pid:
         command = [spy, "record", "--native", "--rate", str(RATE), "--duration", str(PROFILE_SECONDS), "--format", form]
