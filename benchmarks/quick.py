@@ -1,7 +1,7 @@
-"""Three lines on how fast we are, in less than two minutes: `make bench-quick`. Takes no Go.
+"""Measure our speed in less than two minutes and print three lines: `make bench-quick`. Needs no Go.
 
 UPDATE reviews over 16 connections, one core for the server: ours beside the same app with a constant verdict (the floor)
-and beside what people write today. Ratios are by round, and say something on a busy machine too.
+and beside an ordinary FastAPI webhook. Ratios are taken within a round, so they are meaningful on a busy machine, too.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What there is to dispatch to: an export of Widgets with its hooks in one workspace, bound in another one, among others' hooks."""
+"""Objects for dispatch: an export of Widgets with its hooks in one workspace, its binding in another, and other hooks."""
 
 import functools
 import random
@@ -20,13 +20,13 @@ from tests.dispatch.builders import binding, configuration, export, in_cluster, 
 OWNER, CONSUMER = "ws1", "ws3"
 SIZES = (10, 1_000, 10_000)
 HOOKS = 3
-# More requests than a set of hooks remembers, over fewer resources than definitions are remembered of.
+# More requests than the cache of a set of hooks holds, over fewer resources than the cache of definitions holds.
 RESOURCES, REMEMBERED = 900, 4_096
 SAME, VARIED = "the same again", "never the same twice"
 
 
 def labelled(**spec: Any) -> dict[str, Any]:
-    """Return a Widget that all three hooks want."""
+    """Return a Widget that all three hooks match."""
     made = widget(**spec)
     made["metadata"]["labels"] = {"app": "shop"}
     return made
@@ -83,7 +83,7 @@ def configured(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, An
 def exported(count: int) -> list[dict[str, Any]]:
     """Return a schema, a binding and a plural for each of some resources, the first of which are the Widgets.
 
-    All worlds have the same schemas: what is known of one is remembered by its identity, and of 1,024 at a time.
+    All worlds share the schemas, because their compiled form is cached by identity, for 1,024 schemas at most.
     """
     plurals = ["widgets", *(f"widgets{number}" for number in range(1, count))]
     versions = [{"name": name, "served": True, "subresources": {"status": {}}} for name in ("v1", "v2")]
@@ -120,14 +120,14 @@ def asked(
 
 
 class Scan:
-    """What an apiserver does: each hook in turn; its group is looked at first, which is what most of them fail by."""
+    """Checks each hook in turn, as an apiserver does; most hooks fail the check of the group, which comes first."""
 
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
     def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
         """Return the hooks that are about a request, as `app.dispatch.hook_index.HookIndex.find` does."""
-        yield from ()  # Nobody else waits here, so there are no pauses.
+        yield from ()  # No other task waits in the benchmark, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
             RelevantHook(hook, invocation)
@@ -149,7 +149,7 @@ class Scanned:
 
 
 class World:
-    """A number of hooks, three of which are about what is asked."""
+    """A number of hooks, three of which match the requests."""
 
     def __init__(
         self, count: int, *, resources: Sequence[str] = ("widgets", "widgets/status"), kinds: int = 1, broad: int = 0
@@ -174,7 +174,7 @@ class World:
         self._changes = 0
 
     def change(self) -> None:
-        """Write one configuration anew: something that no hook depends on."""
+        """Update one configuration without changing a hook."""
         self._changes += 1
         first = self.configurations[0]
         metadata = {**first["metadata"], "labels": {"changed": str(self._changes)}}
@@ -182,7 +182,7 @@ class World:
 
 
 class Case(NamedTuple):
-    """Worlds by their sizes, and what is asked in them."""
+    """Worlds of several sizes, with the requests for each."""
 
     title: str
     worlds: list[World]
@@ -190,7 +190,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Return what is measured in Python and in Go alike."""
+    """Return the cases that are measured both in Python and in Go."""
     varied = [
         asked(f"widgets{number or ''}", operation, subresource, f"w-{number}", namespaced=namespaced)
         for namespaced in (True, False)

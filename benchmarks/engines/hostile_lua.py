@@ -1,4 +1,4 @@
-"""What slow scripts do to other requests: latencies on the event loop, alone and while every hostile script runs."""
+"""The effect of slow scripts on other requests: latencies on the event loop, alone and while hostile scripts run."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ ALONE_SECONDS = 3
 
 
 class Found(NamedTuple):
-    """Seconds that a request took, sorted, and how the hostile scripts ended."""
+    """Sorted latencies of requests in seconds, and the outcomes of the hostile scripts."""
 
     scripts: int
     alone: list[float]
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 def programs() -> list[Program]:
-    """Return the hostile scripts that can be read: the others are refused before they run."""
+    """Return the hostile scripts that the parser accepts; it refuses the others before they run."""
     found = []
     for path in sorted(FOLDER.glob("*.lua")):
         try:
@@ -80,11 +80,11 @@ class Turns(NamedTuple):
     calls: int
     latencies: list[float]
     memory: tuple[float, float, float]
-    """Before, at most meanwhile, and afterwards."""
+    """Before, the maximum meanwhile, and afterwards."""
 
 
 async def turns(calls: int, seconds: float = 6) -> Turns:
-    """Measure a script of some milliseconds while calls of one that never ends run into their deadlines."""
+    """Measure a script of some milliseconds while calls of an endless script exceed their deadlines."""
     runner, document = Runner(), {"x": 1}
     quick = _program("quick", "function F(a) for i = 1, 60000 do end return a.x end")
     slow = _program(
@@ -124,7 +124,7 @@ def _memory() -> float:
 
 
 async def beside(seconds: float) -> Found:
-    """Measure with that deadline for a script."""
+    """Measure with a deadline of ``seconds`` for each script."""
     scripts, ended = programs(), dict[str, int]()
     runner = Runner(Limits(seconds=seconds))
     end = time.perf_counter() + ALONE_SECONDS

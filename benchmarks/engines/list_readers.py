@@ -1,6 +1,6 @@
 """Reading all Deployments of an apiserver: `python -m benchmarks.engines.list_readers typed|whole|narrow KUBECONFIG`.
 
-Each is a process of its own, so that memory is its own; prints a line of JSON as cmd/informer does.
+Each reader runs in its own process, so that its memory can be measured; it prints a line of JSON as cmd/informer does.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ def _measured(count: int, before: int, started: float, processed: float) -> dict
 
 
 async def _typed(kubeconfig: Path) -> dict[str, float]:
-    """Read the list as kubernetes-asyncio's users do: pages of 500, its typed models; it has no informer."""
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - the other readers do without it
+    """Read the list as users of kubernetes-asyncio do: pages of 500, typed models; it has no informer."""
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - the other readers do not need it
 
     configuration = client.Configuration()
     await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
@@ -52,7 +52,7 @@ async def _typed(kubeconfig: Path) -> dict[str, float]:
 
 async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
     """Read the list as the server does at its start."""
-    from app.kube.connection import Connection  # noqa: PLC0415 - it weighs what kubernetes-asyncio does
+    from app.kube.connection import Connection  # noqa: PLC0415 - it imports kubernetes-asyncio, whose memory counts
     from app.lifetime import running  # noqa: PLC0415
     from app.store import Store  # noqa: PLC0415
     from app.store import store as store_module  # noqa: PLC0415

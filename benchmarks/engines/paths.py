@@ -1,7 +1,7 @@
-"""The two paths of a review in turns, in one process and without a network: `python -m benchmarks.engines.paths`.
+"""The direct path and the ASGI path of a review in turns, in one process without a network: `python -m benchmarks.engines.paths`.
 
-A protocol is given the bytes of an UPDATE review and a transport that keeps nothing, so TLS, sockets and the load generator
-are not in these figures. Prints µs of CPU for each request, and the ratio by turn, which says something on a busy machine too.
+A protocol gets the bytes of an UPDATE review and a transport that discards its writes, so the figures exclude TLS, sockets and the
+load generator. Prints µs of CPU for each request, and the ratio by turn, which is meaningful on a busy machine, too.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
 
 REQUESTS = 100
-"""For each turn."""
+"""Number of requests in a turn."""
 
 
 class Transport(asyncio.Transport):
-    """Takes everything and counts the writes."""
+    """Discards and counts the writes."""
 
     writes = 0
 
@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=50)
     given = parser.parse_args()
-    # One log line for each review, written as always, and kept by nobody.
+    # The server writes a log line for each review as usual; /dev/null discards it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(measure(given.turns))

@@ -1,4 +1,4 @@
-"""What it costs to check an overrider, or an edit of its subject, with thousands of node pools; and who waits meanwhile.
+"""Cost of checking an overrider, or an edit of its subject, with thousands of node pools, and its longest slice.
 
 python -m benchmarks.engines.scale_checks POOLS
 """
@@ -44,7 +44,7 @@ def each_pool(pools: int) -> dict[str, Any]:
 
 
 async def timed(app: Any, path: str, body: bytes, pools: int) -> dict[str, float]:
-    """Return the CPU of a check, and the longest slice: CPU between two turns of the event loop."""
+    """Return the CPU time of a check, and its longest slice: CPU time between two turns of the event loop."""
     slices: list[float] = []
     done = False
 

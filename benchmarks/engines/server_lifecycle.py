@@ -1,4 +1,4 @@
-"""What a server does that is told to stop, or whose certificate changes: asked, not read in its manual."""
+"""The behaviour of a server at SIGTERM and after a change of its certificate, found by requests."""
 
 import contextlib
 import hashlib
@@ -23,11 +23,11 @@ class Found(NamedTuple):
     """Answers of one server."""
 
     finishes: bool
-    """A request whose body was half sent when SIGTERM came was answered."""
+    """Whether the server answers a request whose body was half sent at SIGTERM."""
     renewed: bool
-    """A new connection is shown the new certificate, some seconds after its files changed (and SIGHUP, where that is its way)."""
+    """Whether a new connection gets the new certificate some seconds after its files change (and SIGHUP, if the server needs it)."""
     kept: bool
-    """A connection of before is still answered then."""
+    """Whether the server then still answers an earlier connection."""
 
 
 @contextlib.contextmanager
@@ -90,7 +90,7 @@ def reloads_certificate(
         if hang_up:
             os.kill(running.process.pid, signal.SIGHUP)
         renewed = _renewed(running.port, trusted, wanted)
-        time.sleep(1)  # a worker that is replaced has time to go
+        time.sleep(1)  # time for a replaced worker to end
         try:
             before.sendall(request)
         except OSError:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 _MARK = "@@worst@@"
 _DEPTH = 100
-# Nearly as deep as Python's recursion goes, so that nothing but a decoder gets through.
+# Nearly as deep as Python's recursion limit, so that only a decoder handles it.
 _DEEPEST = 900
 _DIGITS = 4000
 Path = tuple[str | int, ...]
@@ -113,7 +113,7 @@ GROWTHS = (*_GROWTHS, COPIES, NUMBERED)
 
 
 def _grown(value: Any, growth: str, size: int) -> str | None:
-    """Return what takes the place of a value, None where that growth needs another one."""
+    """Return the replacement of a value, None if the growth needs a value of another type."""
     if growth == COPIES:
         return _copies(value, size) if isinstance(value, dict | list) and value else None
     if growth == NUMBERED:
@@ -137,7 +137,7 @@ class Around(NamedTuple):
     def body(self, growth: str, size: int) -> bytes | None:
         """Return a review of at most ``size`` bytes, None if the value cannot grow like that.
 
-        A review that has more without any growth has a few bytes more.
+        A review that is longer without any growth stays a few bytes longer.
         """
         grown = _grown(self.value, growth, max(1, size - len(self.before) - len(self.after) - _MARGIN))
         return None if grown is None else self.before + grown.encode() + self.after
@@ -145,7 +145,7 @@ class Around(NamedTuple):
 
 def around(base: Base, path: Path) -> Around:
     """Return a place in a review."""
-    marked = json.loads(json.dumps(base.review))  # nothing in two places
+    marked = json.loads(json.dumps(base.review))  # decoded, so that no value is shared
     parent: Any = marked
     for step in path[:-1]:
         parent = parent[step]

@@ -1,4 +1,4 @@
-"""Servers that stand beside each other on one core, and are asked in turns."""
+"""Servers that share one core and are measured in turns."""
 
 import contextlib
 import functools
@@ -17,9 +17,9 @@ from benchmarks.harness.section import Context
 from benchmarks.servers import NAMES
 
 FIRST_SECONDS = 1.0
-"""How long each server is asked before anything counts: imports, caches, heaps."""
+"""Seconds of requests to each server before the first measurement: imports, caches, heaps."""
 WARMUP_SECONDS = 0.3
-"""How long it is asked before each turn: caches of the core, which another server had before."""
+"""Seconds of requests before each turn: the caches of the core hold data of another server."""
 
 
 class Server(NamedTuple):
@@ -27,16 +27,16 @@ class Server(NamedTuple):
 
     command: tuple[str | Path, ...]
     options: tuple[str, ...] = ()
-    """Flags of the load generator, where it is not asked as the others are."""
+    """Additional flags of the load generator for this server."""
 
 
 def ours(kind: str, *options: str) -> Server:
-    """Return a server of ``benchmarks/servers``: ours, with options, or one that is written in Python beside it."""
+    """Return a server of ``benchmarks/servers``: ours with options, or one of the other Python servers."""
     return Server((sys.executable, "-m", "benchmarks.servers", kind, *options))
 
 
 def go(context: Context, program: str, *options: str, path: str = "") -> Server:
-    """Return a Go peer, whose log takes each line and keeps none, as ours does."""
+    """Return a Go peer that writes its log lines to /dev/null, as ours does."""
     asked = (f"--path={path}", "--expect=any") if path else ()
     return Server((context.binaries / program, "--log=/dev/null", *options), asked)
 
@@ -46,14 +46,14 @@ def kopf(context: Context) -> Server:
 
 
 class ServerGroup(NamedTuple):
-    """Servers that run, idle as long as another is asked."""
+    """Running servers; all but one are idle at any time."""
 
     servers: Mapping[str, Server]
     running: Mapping[str, Running]
     generator: Generator
 
     def turns(self, load: Load, *, rounds: int, seconds: float) -> list[Round]:
-        """Ask each of them in each round."""
+        """Measure each server in each round."""
         ask = functools.partial(self._ask, load)
         for name in self.servers:
             ask(name, FIRST_SECONDS, 0.0)
@@ -82,6 +82,6 @@ def run_servers(
 
 
 def certificate(context: Context) -> Path:
-    """Make the certificate that all servers of a part have; return its authority's."""
+    """Make the certificate for all servers of a part; return the certificate of its authority."""
     files = ensure_certificates(context.scratch, names=NAMES, now=datetime.now(UTC))
     return files.authority_certificate

@@ -1,9 +1,8 @@
-"""Show that every peer makes of a review what our server makes of it: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
+"""Check that every peer changes a review as our server does: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
 
-Each server is started and asked with both reviews; its patch is applied to the object with python-json-patch. Left out
-of the comparison: our two annotations, which remember what was overridden, and members with nothing in them (`{}`,
-null) that a peer adds because a typed object writes them (controller-runtime's `status`, `resources`). A peer must
-also have written one line for each review.
+The command starts each server, sends both reviews and applies its patch to the object with python-json-patch. The
+comparison ignores our two annotations for an undo. It also ignores empty members (`{}`, null) that a peer adds because a typed
+object writes them (controller-runtime's `status`, `resources`). A peer must also write one log line for each review.
 """
 
 import argparse
@@ -30,7 +29,7 @@ NAME = deployment()["metadata"]["name"]
 
 
 def commands(binaries, kopf):
-    """Each server's command line, and whether it takes --log."""
+    """Return the command line of each server, and whether it accepts --log."""
     python = [sys.executable, "-m", "benchmarks.servers"]
     found = {
         "fleethook": ([*python, "fleethook"], False),
@@ -46,7 +45,7 @@ def commands(binaries, kopf):
 
 
 def asked(port, operation, directory):
-    """Return the object as the server wants it."""
+    """Send a review; return the object after the server's patch, and the number of operations."""
     body = review(operation)
     request = urllib.request.Request(
         f"https://localhost:{port}/mutate-apps-v1-deployment?timeout=10s", body, {"Content-Type": "application/json"}
@@ -63,7 +62,7 @@ def asked(port, operation, directory):
 
 
 def differences(ours, theirs, path=""):
-    """Yield what differs, with a mark where it is nothing but an empty member more."""
+    """Yield the paths that differ, and whether the difference is only an additional empty member."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in sorted({*ours, *theirs}):
             here = f"{path}/{name}"
@@ -81,7 +80,7 @@ def differences(ours, theirs, path=""):
 
 
 def lines(log):
-    """Return how many lines are about the object, once there are enough: a server writes after it has answered."""
+    """Return the number of log lines about the object; waits for them, because a server logs after its answer."""
     until = time.monotonic() + 5
     while (count := sum(NAME in line for line in log.read_text().splitlines())) < len(OPERATIONS):
         if time.monotonic() > until:
@@ -93,9 +92,9 @@ def lines(log):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--bin", type=Path, required=True, help="where `go build -o DIR ./cmd/...` has put the programs"
+        "--bin", type=Path, required=True, help="directory of the programs, built by `go build -o DIR ./cmd/...`"
     )
-    parser.add_argument("--kopf", help="a Python that has benchmarks/requirements.txt")
+    parser.add_argument("--kopf", help="interpreter with the packages of benchmarks/requirements.txt")
     given = parser.parse_args()
     expected, wrong = {}, 0
     with tempfile.TemporaryDirectory() as name:

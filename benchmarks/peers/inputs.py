@@ -1,4 +1,4 @@
-"""Write what the Go programs measure with, from the same sources as the Python benchmarks: `inputs.py DIR`.
+"""Write the inputs of the Go programs, from the same sources as the Python benchmarks: `inputs.py DIR`.
 
 UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, lua.json, dispatch.json and patch.json for the
 programs of these names.
@@ -19,11 +19,11 @@ from benchmarks.engines.lua_scripts import SCRIPTS
 
 
 def lua_inputs():
-    """The scripts and arguments of the Lua benchmark, and what our machine makes of them."""
+    """Return the scripts and arguments of the Lua benchmark, with the results of our machine."""
     machine, made = Machine(), []
     for script in SCRIPTS:
         program = Program(script.function, script.function, read(script.source).runnable)
-        documents = json.loads(json.dumps(script.arguments))  # nothing in two places
+        documents = json.loads(json.dumps(script.arguments))  # decoded, so that no value is shared
         expected = machine.call(program, script.function, documents, results=1, limits=Limits())[0]
         made.append({
             "name": script.title, "function": script.function, "script": script.source, "arguments": script.arguments,
@@ -33,7 +33,7 @@ def lua_inputs():
 
 
 def dispatch_inputs():
-    """The worlds of the dispatch benchmark and what is asked in them; hooks of the chain have paths for URLs."""
+    """Return the worlds of the dispatch benchmark with their reviews; the hooks of the chain have paths instead of URLs."""
     matching = [
         {
             "name": case.title,
