@@ -1,4 +1,4 @@
-"""The controller for CRD tarballs as a process beside a real apiserver, and the access it has."""
+"""The controller for CRD tarballs as a process with a real apiserver, and its RBAC rules."""
 
 import contextlib
 import signal
@@ -29,7 +29,7 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]
-"""What the controller needs; the chart's role is the same."""
+"""The rights of the controller; the chart's role has the same."""
 
 
 BODY = build(small())
@@ -51,11 +51,11 @@ class ControllerProcess(NamedTuple):
                 return error.code, error.read().decode()
 
     def entry(self, origin: Origin) -> Path:
-        """Where its cache has an origin's tarball."""
+        """Return the directory of an origin's tarball in the cache of the process."""
         return self.log.parent / "data" / "cache" / Source(origin.url).key
 
     def count(self, sample: str) -> float:
-        """A sample of its metrics, 0 where it has none."""
+        """Return a sample of its metrics, 0 if there is none."""
         lines = self.get("/metrics")[1].splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{sample} ")), 0.0)
 
@@ -91,7 +91,7 @@ def prepare(plane: ControlPlane) -> Path:
 
 @contextlib.contextmanager
 def run_crds_controller(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[ControllerProcess]:
-    """Start the controller and wait until it says that it runs; end it by its pid."""
+    """Start the controller, wait until it prints its port, and end it by its pid afterwards."""
     log = directory / "controller.log"
     command = [sys.executable, "-m", "app", "crds", "--data-dir", str(directory / "data"), "controller"]
     command += ["--kubeconfig", str(kubeconfig), "--port", "0", "--lease-duration", "2", *arguments]
@@ -100,7 +100,7 @@ def run_crds_controller(kubeconfig: Path, directory: Path, *arguments: str) -> I
 
 
 class KarmadaInstance:
-    """A ``Karmada`` object of a test."""
+    """A ``Karmada`` object for a test."""
 
     def __init__(
         self, admin: Api, namespace: str, tarball: dict[str, Any] | None, *, name: str = "demo", **spec: Any
@@ -137,7 +137,7 @@ class KarmadaInstance:
         return self.is_("Ready", "True", "Completed")
 
     def remove(self) -> None:
-        """Take it away, whoever holds it."""
+        """Delete it, with its finalizers."""
         if not self.gone():
             self.admin.merge(self.path, {"metadata": {"finalizers": None}})
             self.admin.call("DELETE", self.path)
@@ -153,7 +153,7 @@ class KarmadaInstance:
 
 
 class KarmadaFactory:
-    """Makes instances in a namespace, and takes them away at the end: the next process would look after them, too."""
+    """Creates instances in a namespace and deletes them at the end, so that the next process does not reconcile them."""
 
     def __init__(self, admin: Api, namespace: str) -> None:
         self._admin, self._namespace = admin, namespace

@@ -1,4 +1,4 @@
-"""A fleethook server that answers a real apiserver, and the access it has."""
+"""A fleethook server that answers a real apiserver, and its RBAC rules."""
 
 import base64
 import contextlib
@@ -74,11 +74,11 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]
-"""What a server needs that registers itself."""
+"""The rights of a server that registers itself."""
 
 
 def service_account(plane: ControlPlane) -> Path:
-    """Make our service account with its role and return its kubeconfig."""
+    """Create our service account with its role and return its kubeconfig."""
     admin = plane.api()
     ignore_existing = {"metadata": {"name": NAMESPACE}, "apiVersion": "v1", "kind": "Namespace"}
     admin.apply(f"/api/v1/namespaces/{NAMESPACE}", ignore_existing)
@@ -111,7 +111,7 @@ def run_registered_server(
     with serving(directory, *given, manifests=None, **environment) as server:
         admin = plane.api()
         wait_for(lambda: ready(server), what="the server is ready")
-        wait_for(lambda: trusted(admin, server), what="the apiserver has been told to trust the server")
+        wait_for(lambda: trusted(admin, server), what="the apiserver trusts the server")
         try:
             yield server
         finally:
@@ -160,7 +160,7 @@ class Fleet:
         self.servers.remove(server)
 
     def leader(self) -> Server:
-        """The replica that leads, as soon as one does."""
+        """Return the replica that leads, as soon as one does."""
 
         def leading() -> Server | None:
             for server in self.servers:
@@ -168,7 +168,7 @@ class Fleet:
                     return server
             return None
 
-        found = wait_for(leading, what="somebody leads")
+        found = wait_for(leading, what="a replica leads")
         assert found is not None
         return found
 
@@ -183,20 +183,20 @@ def fleet(
 ) -> Iterator[Fleet]:
     """Replicas that have registered themselves, with one of them leading."""
     with balancer() as front, contextlib.ExitStack() as stack:
-        # Afterwards, when none is left that would lead next and register once more.
+        # Runs last, when no replica is left that could lead and register again.
         stack.callback(unregister, plane.api())
         made = Fleet(plane, directory, namespace, front, stack, **environment)
         for _ in range(replicas):
             made.start()
         made.leader()
-        wait_for(made.registered, what="the apiserver has been told to trust the fleet")
+        wait_for(made.registered, what="the apiserver trusts the fleet")
         yield made
 
 
 def unregister(admin: Api) -> None:
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
-    # Where Karmada's definitions are installed.
+    # Exists only if Karmada's definitions are installed.
     admin.call("DELETE", "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/fleethook")
 
 

@@ -1,4 +1,4 @@
-"""A fleethook that registers itself, and that a test can take down and start again."""
+"""A server that registers itself, and that a test can stop and start again."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ CONFIGURATION = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
 
 
 class Installation:
-    """A server that registers itself at an address of its own, and that can be down."""
+    """A server that registers itself at a fixed address, and that can be down."""
 
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         self._admin = plane.api()
@@ -42,19 +42,19 @@ class Installation:
 
 
 def checks(server: Server, *, query: str = "") -> tuple[int, dict[str, str]]:
-    """The status of ``/readyz``, and the details of the checks that have any."""
+    """Return the status of ``/readyz``, and the details of its checks."""
     status, body = server.request("GET", f"/readyz{query}")
     return status, {check["name"]: check["detail"] for check in json.loads(body)["checks"] if check["detail"]}
 
 
 def expressions(admin: Api) -> set[str]:
-    """What the condition on overriders says, one text for each webhook for workloads."""
+    """Return the expressions of the condition on overriders in the webhooks for workloads."""
     found = map(bound_condition_of, admin[CONFIGURATION]["webhooks"])
     return {condition["expression"] for condition in found if condition}
 
 
 def announcements(admin: Api) -> tuple[Announcement, ...]:
-    """The overriders that the configuration announces, oldest first."""
+    """Return the overriders that the configuration announces, oldest first."""
     return read_announcements(admin[CONFIGURATION]["metadata"].get("annotations", {}).get(ANNOUNCED_ANNOTATION))
 
 

@@ -1,4 +1,4 @@
-"""A client of the apiserver that keeps its connections: for tests with thousands of requests."""
+"""A client of the apiserver with keep-alive connections, for tests with thousands of requests."""
 
 import contextlib
 import http.client
@@ -10,7 +10,7 @@ from tests.e2e.cluster import Api, decode
 
 
 class KeepAliveApi(Api):
-    """As `Api`, with one connection a thread instead of one a call."""
+    """Like `Api`, with one connection for each thread instead of each call."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api._address, api._context, api._token)
@@ -38,7 +38,7 @@ class KeepAliveApi(Api):
 
 @contextlib.contextmanager
 def keep_alive(api: Api) -> Iterator[KeepAliveApi]:
-    """A client with an administrator's or whoever's access ``api`` has, closed afterwards."""
+    """Provide a client with the access of ``api``, and close its connections afterwards."""
     made = KeepAliveApi(api)
     try:
         yield made

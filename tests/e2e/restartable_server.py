@@ -1,4 +1,4 @@
-"""A fleethook that can be ended and started again at the same address, with its registration left in place."""
+"""A server that can end and start again at the same address, while its registration stays."""
 
 import contextlib
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ class RestartableServer:
         server = self._running.enter_context(serving(self._directory, *given, manifests=None, **self._environment))
         admin = self._plane.api()
         wait_for(lambda: ready(server), what="the server is ready")
-        wait_for(lambda: trusted(admin, server), what="the apiserver has been told to trust the server")
+        wait_for(lambda: trusted(admin, server), what="the apiserver trusts the server")
         self.server = server
 
     def kill(self) -> None:
-        """End it as a crash does: the registration stays, and nobody answers."""
+        """Kill it as in a crash: the registration stays, and no server answers."""
         if self.server is not None:
             self.server.process.kill()
             self.server.process.wait(timeout=30)
@@ -43,7 +43,7 @@ class RestartableServer:
 
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
-        """Meanwhile nobody answers."""
+        """Kill the server, and start it again after the context."""
         self.kill()
         try:
             yield
@@ -55,7 +55,7 @@ class RestartableServer:
 def run_restartable_server(
     plane: ControlPlane, directory: Path, *, proxy: Proxy | None = None, **environment: str
 ) -> Iterator[RestartableServer]:
-    """A running instance; with ``proxy``, it reaches the apiserver by way of that, while the apiserver calls it directly."""
+    """Run a server; with ``proxy``, it reaches the apiserver through it, while the apiserver calls the server directly."""
     kubeconfig = service_account(plane)
     if proxy is not None:
         server = f"https://127.0.0.1:{proxy.port}"
