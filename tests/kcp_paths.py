@@ -1,4 +1,4 @@
-"""An apiserver with the paths of a kcp: objects of all logical clusters below /clusters/*, over HTTP on loopback."""
+"""An apiserver with the paths of kcp: objects of all logical clusters below /clusters/*, over HTTP on loopback."""
 
 import contextlib
 import json
@@ -19,11 +19,11 @@ class KcpRequest(NamedTuple):
 
 
 class Kcp:
-    """Its objects, and the requests that it received.
+    """The objects of a kcp, and the requests that it received.
 
     Attributes:
         objects: The items of a list, by the path of the list without its cluster.
-        single: Objects by their whole paths.
+        single: Objects by their complete paths.
         refuses: Users whose lists over all clusters are refused, as kcp's RBAC has no opinion on those.
     """
 
@@ -36,7 +36,7 @@ class Kcp:
         self.stopping = threading.Event()
 
     def kubeconfig(self, directory: Path) -> Path:
-        """Write a file as kcp does: contexts root and shard-base, the first one current."""
+        """Write a kubeconfig as kcp does, with the contexts root and shard-base; root is current."""
         path = directory / "admin.kubeconfig"
         url = f"http://127.0.0.1:{self.port}"
         clusters = [

@@ -1,4 +1,4 @@
-"""Settings that are more than a value of a type."""
+"""Settings with rules beyond their type."""
 
 from typing import Any
 

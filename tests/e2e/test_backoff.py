@@ -1,4 +1,4 @@
-"""Conflicts that never end: few writes for each."""
+"""Endless conflicts with another webhook: few writes for each."""
 
 import copy
 import time
@@ -48,7 +48,7 @@ def demo(plane: ControlPlane, _server: None, tmp_path_factory: pytest.TempPathFa
 
 
 def create(demo: Scenario, *names: str) -> None:
-    """Create subjects with a workload and an overrider each that the rival does not let through."""
+    """Create subjects, each with a workload and an overrider that the foreign webhook reverts."""
     path = V1Alpha1().path(demo.namespace)
 
     def one(name: str) -> None:
@@ -63,12 +63,12 @@ def create(demo: Scenario, *names: str) -> None:
 
 
 def test_a_conflict_that_never_ends_is_tried_again_ever_more_rarely(plane: ControlPlane, demo: Scenario) -> None:
-    """That nothing happens can only be seen by waiting: for a slow machine the limit is no tighter."""
+    """The absence of writes shows only by waiting; a slow machine makes fewer writes, so the limit still holds."""
     audit, started = Audit(plane), time.monotonic()
     create(demo, "demo")
     workload = demo.workloads()[BEIJING]["metadata"]["name"]
     wait_for(lambda: audit.counts(demo.namespace)[workload] >= 1, what="fleethook tries")
-    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status says that it did not work")
+    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status reports the failure")
     time.sleep(max(0.0, started + WATCHED_SECONDS - time.monotonic()))
     writes = audit.counts(demo.namespace)[workload]
     print(f"\none conflict: {writes} writes in {WATCHED_SECONDS} s")  # noqa: T201 - quoted in reports
@@ -78,13 +78,13 @@ def test_a_conflict_that_never_ends_is_tried_again_ever_more_rarely(plane: Contr
 
 def test_an_edit_ends_the_pause(plane: ControlPlane, demo: Scenario) -> None:
     create(demo, "demo")
-    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status says that it did not work")
+    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status reports the failure")
     demo.override(entry("*", items=[image("nginx", "rival:1")]))
-    wait_for(demo.rendered, what="what the rival wants is fine, too")
+    wait_for(demo.rendered, what="the overrider agrees with the foreign webhook")
 
 
 def test_an_edit_does_not_wait_for_a_hundred_conflicts(plane: ControlPlane, demo: Scenario) -> None:
-    """Counted in writes, as a slow machine takes longer for each of them."""
+    """Counts writes, because a slow machine needs more time for each."""
     audit, names = Audit(plane), [f"conflict-{number}" for number in range(CONFLICTS)]
     create(demo, *names)
 

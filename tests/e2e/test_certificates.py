@@ -1,4 +1,4 @@
-"""Certificates against a real apiserver: a Secret that replicas agree on, its rotation under load, mTLS."""
+"""Certificates against a real apiserver: a Secret shared by replicas, its rotation under load, mTLS."""
 
 import asyncio
 import base64
@@ -91,7 +91,7 @@ async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told
 async def test_the_life_of_an_authority_step_by_step(
     plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
-    """Two replicas take turns over two years of days; at each step what is served is trusted by what was published."""
+    """Two replicas take turns on each day of two years; the published authorities always trust the served certificate."""
     time = datetime(2026, 6, 1, tzinfo=UTC)
     async with Connection(config(plane, "life", plane.port)) as connection:
         replicas = [
@@ -114,7 +114,7 @@ async def test_the_life_of_an_authority_step_by_step(
 
 
 def rotating(now: datetime, *, seconds: float) -> Credentials:
-    """Credentials in the middle of a rotation, the announced authority to sign after some seconds."""
+    """Return credentials in the middle of a rotation; the announced authority signs after some seconds."""
     authority = new_authority(now=now - timedelta(days=250), lifetime=timedelta(days=365))
     serving = issue_serving(authority, names=[*NAMES, "::1"], now=now - timedelta(days=1))
     skew = timedelta(minutes=5)
@@ -138,7 +138,7 @@ def test_a_rotation_of_the_authority_under_load_fails_nothing(
 def rotates_under_load(
     plane: ControlPlane, subject: dict[str, Any], directory: Path, secret: str, *, seconds: float
 ) -> bool:
-    """Have the authority change so many seconds from now; return False if that is before there is any load."""
+    """Change the authority after some seconds; return False if that is before the load starts."""
     admin, kubeconfig = plane.api(), service_account(plane)
     before = rotating(datetime.now(UTC), seconds=seconds)
     data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
@@ -148,7 +148,7 @@ def rotates_under_load(
     )
 
     def trusting() -> ssl.SSLContext:
-        """Who trusts what the apiserver is told to trust, as it is told just now."""
+        """Return a context with the authorities that the apiserver trusts now."""
         webhooks = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]["webhooks"]
         return ssl.create_default_context(cadata=base64.b64decode(webhooks[0]["clientConfig"]["caBundle"]).decode())
 
@@ -181,7 +181,7 @@ def rotates_under_load(
                 wait_for(lambda: len(traffic.serials) == 2, what="its certificate is served")
                 answered = traffic.answered["kept"]
                 wait_for(lambda: traffic.answered["kept"] > answered + 100, what="connections go on")
-                wait_for(lambda made=created: created > made + 5, what="the apiserver calls on")
+                wait_for(lambda made=created: created > made + 5, what="the apiserver keeps calling")
             finally:
                 stop.set()
                 writer.join(timeout=NET)

@@ -1,4 +1,4 @@
-"""The chart on a real apiserver: every manifest taken, a server under its very roles, upgrades that keep the CA."""
+"""The chart on a real apiserver: every manifest is accepted, a server runs with its roles, upgrades keep the CA."""
 
 import base64
 import json
@@ -93,7 +93,7 @@ def test_an_apiserver_takes_every_manifest(
     helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values
 ) -> None:
     documents = template(helm, values, namespace=namespace)
-    # The order that Helm applies them in is its own matter.
+    # Helm decides the order of the manifests.
     text = yaml.safe_dump_all(documents)
     printed = kubectl(
         binaries, kubeconfig, "apply", "--dry-run=server", "--validate=strict", "--force-conflicts", "--server-side",
@@ -216,7 +216,7 @@ def test_a_server_under_the_charts_roles_can_do_everything_and_is_given_no_more(
         for subject in (deployments, stateful):
             edited_behind_its_back(admin, subject)
         daemon_reviewed(server)
-        # A key that fits nothing has the Secret made anew.
+        # The server replaces a Secret whose key does not match.
         admin.merge(
             f"/api/v1/namespaces/{namespace}/secrets/fleethook-certs",
             {"data": {"tls.key": base64.b64encode(b"broken").decode()}},
@@ -228,7 +228,7 @@ def test_a_server_under_the_charts_roles_can_do_everything_and_is_given_no_more(
 
 
 def edited_behind_its_back(admin: Api, subject: Subject) -> None:
-    """Edit a rendered workload while the webhook is away, so that the controller has to look at it."""
+    """Edit a rendered workload without the webhook, so that the controller has to find it."""
     if subject.admin.call("GET", subject.rule)[0] != 200:
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: set(subject.images().values()) == {"nginx:2.0"})
@@ -244,7 +244,7 @@ def edited_behind_its_back(admin: Api, subject: Subject) -> None:
 
 
 def daemon_reviewed(server: Server) -> None:
-    """The review of a workload whose YurtAppDaemon is not known yet: it is read live."""
+    """Send the review of a workload whose YurtAppDaemon is not in the store yet, which needs a live read."""
     reference = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppDaemon", "name": "new", "uid": "u"}
     metadata = {
         "name": "w", "namespace": "default", "labels": {"apps.openyurt.io/pool-name": "hangzhou"},

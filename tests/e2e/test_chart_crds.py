@@ -1,4 +1,4 @@
-"""The chart's controller for CRD tarballs: what it is told, its rights, its volume, and that it works with them."""
+"""The chart's controller for CRD tarballs: its settings, its rights, its volume, and its work with them."""
 
 import base64
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ AROUND: Values = {
 
 
 def rendered(helm: Path, values: Values, **around: Any) -> list[Any]:
-    """What is rendered of a release for the controller, and not for the server."""
+    """Return the rendered manifests of a release that belong to the controller, not to the server."""
     namespace = around.pop("namespace", "fleethook-system")
     documents = template(helm, {**around, "crdsController": {"enabled": True, **values}}, namespace=namespace)
     return [document for document in documents if document["metadata"]["labels"]["app.kubernetes.io/name"] == NAME]
@@ -82,7 +82,7 @@ def test_what_selects_the_server_does_not_select_it(helm: Path) -> None:
 
 
 def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the process would be started with by the arguments of the Deployment."""
+    """Return the settings of a process with the arguments of the Deployment."""
     seen: list[Any] = []
     monkeypatch.setattr(crds_process, "look_after", lambda *given: seen.append(given))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
@@ -141,7 +141,7 @@ KARMADAS_PATCH: Right = ("operator.karmada.io", "karmadas", "patch")
 def test_its_rights_are_those_that_it_takes(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
     documents = rendered(helm, values)
     assert {right for right, _ in rights(documents)} == wanted(but=but)
-    # Its account has them, and each once.
+    # Its account has each of them once.
     bindings = [document for document in documents if document["kind"].endswith("Binding")]
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "fleethook-system"}
     assert all(binding["subjects"] == [subject] for binding in bindings)
@@ -259,7 +259,7 @@ def test_values_that_mean_nothing_are_refused(helm: Path, values: Values, proble
 
 
 class Installed:
-    """A release on a cluster, and its controller as the Deployment has it."""
+    """A release on a cluster, and its controller with the settings of the Deployment."""
 
     def __init__(self, release: Release, plane: ControlPlane, directory: Path) -> None:
         self.release, self._plane, self._directory = release, plane, directory
@@ -318,15 +318,15 @@ def test_alone_under_the_charts_roles_it_can_do_everything_and_is_given_no_more(
         failing = make(http(down, timeoutSeconds=1), name="failing")
         wait_for(lambda: named.ready() and held.ready(), what="both are ready")
         assert [asked.headers.get("authorization") for asked in origin.asked] == ["Bearer t"]
-        # An entry is its address's, whoever's credentials brought it in.
+        # An entry belongs to its address, independent of the credentials of the download.
         named_too = make(http(origin), name="named-too")
         wait_for(lambda: named_too.is_("CRDsPrepared", "True", "Cached"))
         wait_for(lambda: any(count > 1 for _, _, count in failing.events()), what="an event is counted")
         admin.delete(named.path)
-        wait_for(named.gone, what="it is let go")
+        wait_for(named.gone, what="it is deleted")
         assert process.get("/readyz")[0] == 200
         taken = used(plane, installed.account)
-    # What somebody else changed at the same moment is read; nobody did.
+    # The controller reads after a conflicting write only; there was none.
     assert wanted() - taken <= {("operator.karmada.io", "karmadas", "get")}
     assert taken <= wanted()
     lease = admin[f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/karmada-operator"]
@@ -390,7 +390,7 @@ def test_the_claim_outlives_the_release(installed: Installed, admin: Api, namesp
     claim = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{NAME}"
     assert admin[claim]["spec"]["resources"]["requests"] == {"storage": "1Gi"}
     installed.release.helm("uninstall", "fleethook")
-    # Without a controller manager it would stay for ever, but marked as going.
+    # Without a controller manager it would stay forever, with a deletion timestamp.
     assert "deletionTimestamp" not in admin[claim]["metadata"]
-    # And the next release goes on with it.
+    # And the next release uses it again.
     installed.release.install()

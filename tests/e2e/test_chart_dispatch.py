@@ -98,7 +98,7 @@ def test_a_server_of_a_kcp_elsewhere_is_given_nothing_in_its_own_cluster(helm: P
 
 @contextlib.contextmanager
 def dispatching(admin: Api, namespace: str) -> Iterator[str]:
-    """A logical cluster with a namespace, and a webhook there that selects by both of what is asked for live."""
+    """A logical cluster with a namespace and a webhook whose selectors need both live reads."""
     cluster, path = f"ws-{namespace}", f"{WEBHOOKS}/validatingwebhookconfigurations"
     annotations = {"metadata": {"annotations": {"kcp.io/cluster": cluster}}}
     admin.merge(f"/api/v1/namespaces/{namespace}", annotations)
@@ -125,7 +125,7 @@ def asked(server: Server, cluster: str, namespace: str, token: str, *groups: str
 
 
 def everything_asked(server: Server, admin: Api, cluster: str, namespace: str) -> str:
-    """Have a server ask for all that dispatching takes; return why the webhook could not be called."""
+    """Make a server send all requests of dispatch; return the reason why it could not call the webhook."""
     caller = Caller(admin, namespace)
     caller.permit(cluster)
     token = caller.token()
@@ -156,7 +156,7 @@ def test_a_server_that_dispatches_is_given_what_it_uses_and_calls_no_private_add
 
 @contextlib.contextmanager
 def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
-    """The paths of kcp in front of an apiserver that has none of them; yields the address, and the clusters asked for."""
+    """Serve the paths of kcp in front of an ordinary apiserver; yields the address and the requested clusters."""
     clusters: list[str] = []
 
     class Front(BaseHTTPRequestHandler):
@@ -172,7 +172,7 @@ def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
                 answer = behind.getresponse()
                 self.send_response(answer.status)
                 self.end_headers()
-                # Whoever watched has left, or the apiserver has ended.
+                # The client of the watch has left, or the apiserver has ended.
                 with contextlib.suppress(OSError, http.client.HTTPException):
                     while chunk := answer.read1(65536):
                         self.wfile.write(chunk)

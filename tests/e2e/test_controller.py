@@ -51,7 +51,7 @@ def test_an_edit_touches_the_pools_whose_rendering_differs(subject: Subject) -> 
     before = subject.versions()
     subject.override(entry("beijing", items=TO_2), entry("hangzhou", items=TO_3))
     wait_for(lambda: subject.images()["hangzhou"] == "nginx:3.0")
-    # The same said otherwise, and an entry for a pool that is not there.
+    # The same overrides in another form, and an entry for a missing pool.
     subject.override(
         entry("*", "-hangzhou", "-shanghai", items=TO_2), entry("hangzhou", items=TO_3), entry("x", items=TO_3)
     )
@@ -101,7 +101,7 @@ def test_an_autoscaler_is_left_alone(subject: Subject, server: Server) -> None:
 
 
 def test_a_pool_that_cannot_be_rendered_is_said_to_be_one_and_does_not_stop_the_others(subject: Subject) -> None:
-    """The overrider was admitted while it fitted, and then the template changed under it."""
+    """The template changed after the overrider was admitted, so that it no longer applies."""
     path = f"{OPENYURT}/namespaces/{subject.namespace}/yurtappsets/demo"
 
     def template(member: bool | None) -> None:
@@ -123,7 +123,7 @@ def test_a_pool_that_cannot_be_rendered_is_said_to_be_one_and_does_not_stop_the_
 
 
 def gone_missing(admin: Api) -> Iterator[dict[str, Any]]:
-    """The registration taken away, and put back afterwards."""
+    """Delete the registration, and restore it afterwards."""
     path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
     kept = admin[path]
     admin.delete(path)

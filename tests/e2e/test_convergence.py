@@ -1,4 +1,4 @@
-"""Inputs that made fleethook write for ever: how often it writes for each of them, one at a time.
+"""Inputs that once made fleethook write forever: the number of writes for each of them, one at a time.
 
 ``FLEETHOOK_MEASURE_SECONDS`` makes each input be watched for that long and prints writes a minute; without it, it is
 watched until fleethook has handled another subject twice.
@@ -90,7 +90,7 @@ INPUTS = {
 
 
 class Written(NamedTuple):
-    """How often the workload of an input was written, and what the status says in the end."""
+    """The number of writes of an input's workload, and the final status."""
 
     writes: int
     late_writes: int
@@ -123,7 +123,7 @@ class Bench:
         """Wait until the overrider is observed, and then until another subject was handled twice."""
         name = name_of(label)
         started, former = time.monotonic(), self._writes(name, audit)
-        with contextlib.suppress(AssertionError):  # What it says in the end is asserted.
+        with contextlib.suppress(AssertionError):  # The final status is asserted.
             wait_for(lambda: self._reported(label), what=f"the status of {name} is final")
         self._demo.handle_sentinel()
         before, early = self._demo.workloads(name)[BEIJING], self._writes(name, audit)
@@ -137,12 +137,12 @@ class Bench:
         return Written(writes, writes - early, self._demo.status(name), generations, (writes - former) * 60 / elapsed)
 
     def pruned(self, label: str) -> tuple[str, ...]:
-        """Return what the status must name: not a member of a template that OpenYurt's typed client drops itself."""
+        """Return the members that the status must name, without those that OpenYurt's typed client drops itself."""
         of_v1beta1 = isinstance(self._demo.form, V1Beta1)
         return () if of_v1beta1 and label.startswith("template") else INPUTS[label].pruned
 
     def _reported(self, label: str) -> bool:
-        """Whether the status says that all is rendered, or names what the apiserver dropped."""
+        """Return whether the status reports complete rendering, or names the members that the apiserver dropped."""
         text = json.dumps(self._demo.status(name_of(label)))
         if pointers := self.pruned(label):
             return all(pointer in text for pointer in pointers)
@@ -202,7 +202,7 @@ def test_what_is_stored_in_other_words_is_rendered(cluster: ControlPlane, demo: 
 
 @contextlib.contextmanager
 def unvalidated(api: Api) -> Iterator[None]:
-    """Meanwhile overriders are not validated, as for one that was there before fleethook."""
+    """Disable the validation of overriders, as for one that is older than fleethook."""
     path = f"{WEBHOOKS}/validatingwebhookconfigurations"
     kept = api[f"{path}/fleethook"]
     api.delete(f"{path}/fleethook")
@@ -216,14 +216,14 @@ def unvalidated(api: Api) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]]:
-    """What an apiserver drops; fleethook does not admit it in an overrider."""
+    """Members that an apiserver drops; fleethook refuses them in an overrider."""
     bench, labels = Bench(demo), [label for label, one in INPUTS.items() if one.pruned]
     for label in labels:
         bench.create(label)
     audit = Audit(cluster)
     with unvalidated(cluster.api()):
         for label in labels:
-            # An apiserver learns with some delay that a webhook is gone.
+            # An apiserver learns of a removed webhook with some delay.
             wait_for(lambda label=label: bench.override(label) or True, what="the overrider is admitted")
     try:
         yield {label: bench.watch(label, audit) for label in labels}

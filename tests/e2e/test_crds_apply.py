@@ -1,4 +1,4 @@
-"""``fleethook crds apply`` and ``render`` before a real apiserver."""
+"""``fleethook crds apply`` and ``render`` with a real apiserver."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ GROUP = "work.karmada.io"
 
 
 def versioned(plural: str, *versions: str, kind: str = "") -> bytes:
-    """A CRD of which the last version is stored."""
+    """Return a CRD that stores its last version."""
     document = yaml.safe_load(crd(plural, GROUP))
     (version,) = document["spec"]["versions"]
     document["spec"]["versions"] = [
@@ -34,7 +34,7 @@ def versioned(plural: str, *versions: str, kind: str = "") -> bytes:
 
 
 class Release:
-    """Two plain groups, and one with conversion; the names of each test are its own, as CRDs take long to go away."""
+    """Two plain CRDs, and one with conversion; each test has its own names, because CRDs are deleted slowly."""
 
     def __init__(self, suffix: str = "") -> None:
         self.plurals = [
@@ -57,7 +57,7 @@ class Release:
             "crds/bases/work/clusterresourcebindings.yaml": versioned(cluster_bindings, "v1alpha1", "v1alpha2"),
             "crds/bases/work/works.yaml": crd(works, GROUP),
             f"crds/patches/webhook_in_{bindings}.yaml": patch(bindings),
-            # Whose name stands in it is looked at by nobody.
+            # No code checks the name in the patch.
             f"crds/patches/webhook_in_{cluster_bindings}.yaml": patch("somethingelse"),
         }  # fmt: skip
 
@@ -108,12 +108,12 @@ def managers(stored: dict[str, Any]) -> set[tuple[str, str]]:
     return {(one["manager"], one["operation"]) for one in found if one.get("subresource") != "status"}
 
 
-def without_defaults(stored: Any, said: Any) -> Any:
-    """What is stored, as far as it has been said."""
-    if isinstance(said, dict) and isinstance(stored, dict):
-        return {name: without_defaults(stored[name], said[name]) for name in stored if name in said}
-    if isinstance(said, list) and isinstance(stored, list) and len(said) == len(stored):
-        return [without_defaults(one, other) for one, other in zip(stored, said, strict=True)]
+def without_defaults(stored: Any, sent: Any) -> Any:
+    """Return the members of a stored document that the sent document has."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        return {name: without_defaults(stored[name], sent[name]) for name in stored if name in sent}
+    if isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        return [without_defaults(one, other) for one, other in zip(stored, sent, strict=True)]
     return stored
 
 

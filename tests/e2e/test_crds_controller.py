@@ -1,4 +1,4 @@
-"""The controller for CRD tarballs with a real apiserver: what comes of each policy, failure and ending."""
+"""The controller for CRD tarballs with a real apiserver: results of each policy, failure and deletion."""
 
 import base64
 import hashlib
@@ -72,7 +72,7 @@ def test_what_does_not_pass_waits_for_another_spec(
     instance.admin.merge(instance.path, {"metadata": {"labels": {"touched": "yes"}}})
     other = make(http(origin, sha256="0" * 64), name="other")
     wait_for(lambda: other.is_("CRDsPrepared", "False", "DownloadFailed"))
-    # Of the first one nothing more was asked meanwhile: neither time nor a label is a reason.
+    # The controller did not retry the first one meanwhile: neither time nor a label is a reason.
     assert len(origin.asked) == asked + 1
     origin.answer = tarball(BODY)
     other.change(crdTarball=http(origin, sha256="1" * 64))
@@ -170,14 +170,14 @@ def test_many_instances_of_one_tarball_ask_once(
 ) -> None:
     origin.answer = silent
     instances = [make(http(origin), name=f"i-{number}") for number in range(12)]
-    # All wait for the one answer, and say what for.
+    # All wait for the same answer, and their conditions say so.
     wait_for(lambda: sum(one.is_("CRDsPrepared", "False", "Downloading") for one in instances) == 12)
     assert instances[0].condition("Ready") == ("False", "Progressing", "karmada init job is in progressing")
     assert len(origin.asked) == 1
     origin.answer = tarball(BODY)
     origin.cut()
     wait_for(lambda: all(one.ready() for one in instances))
-    # The one that was cut, and its second attempt.
+    # The request that was cut, and its retry.
     assert len(origin.asked) == 2
 
 
@@ -206,7 +206,7 @@ def test_secrets_are_used_and_never_shown(
         "data": data,
     }
     admin.create(f"/api/v1/namespaces/{namespace}/secrets", secret)
-    # That somebody creates it is waited for.
+    # The controller waits until a user creates it.
     wait_for(instance.ready)
     kept = (process.entry(origin) / ".meta.json").read_text()
     shown = [process.log.read_text(), process.get("/metrics")[1], str(instance.stored), str(instance.events()), kept]

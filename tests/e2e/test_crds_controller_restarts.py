@@ -1,4 +1,4 @@
-"""The controller for CRD tarballs with a real apiserver: its restarts, its ends, and how it can be told to run."""
+"""The controller for CRD tarballs with a real apiserver: restarts, shutdowns, and flags."""
 
 import base64
 import hashlib
@@ -22,8 +22,8 @@ def test_a_restart_while_the_origin_is_unreachable_changes_nothing_but_the_reaso
         before = instance.conditions()["Ready"]
         assert process.stop(signal.SIGKILL) == -signal.SIGKILL
     with run_crds_controller(account, tmp_path) as process:
-        wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"), what="the cache was looked at")
-        # Not only true again: it has never been anything else.
+        wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"), what="the cache was checked")
+        # The condition was true all the time, not only again.
         assert instance.conditions()["Ready"] == before
         wait_for(lambda: ("Normal", "CRDsCacheHit", 1) in instance.events())
         assert process.stop() == 0
@@ -32,7 +32,7 @@ def test_a_restart_while_the_origin_is_unreachable_changes_nothing_but_the_reaso
         wait_for(lambda: 'fetches_total{result="cached"} 1.0' in process.get("/metrics")[1])
         assert process.stop() == 0
     assert instance.conditions()["CRDsPrepared"] == prepared
-    # It is no news that it is still there.
+    # An unchanged entry causes no event.
     assert sorted(instance.events()) == [("Normal", "CRDsCacheHit", 1), ("Normal", "CRDsDownloaded", 1)]
 
 

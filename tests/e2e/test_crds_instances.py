@@ -1,4 +1,4 @@
-"""CRDs for the instances of a cluster, by their Secrets, before a real apiserver: the command and the controller."""
+"""CRDs for the instances of a cluster, by their Secrets, with a real apiserver: the command and the controller."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ def release() -> Release:
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address at which nobody answers."""
+    """An address without a server."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"https://127.0.0.1:{taken.getsockname()[1]}"
@@ -111,7 +111,7 @@ def test_all_instances_are_tried_and_the_worst_decides(
     assert lines[f"{namespace}/asleep"] == f"skipped  {namespace}/asleep  the Karmada is suspended"
     assert len(lines) == 4
     assert established(admin, release.bindings)
-    # The tarball is the same for all, and was asked for once.
+    # All use the same tarball, which was requested once.
     assert len(origin.asked) == 1
 
 
@@ -159,7 +159,7 @@ def test_a_dry_run_changes_nothing_and_another_tarball_may_be_given(
 
 @pytest.fixture(scope="module")
 def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerProcess]:
-    # A lease that no slow machine loses: another term would find the tarball in the cache.
+    # A long lease for slow machines: a second leader would find the tarball in the cache.
     with run_crds_controller(
         account, tmp_path_factory.mktemp("applying"), "--apply", "--lease-duration", "600"
     ) as running:
@@ -183,7 +183,7 @@ def test_the_controller_applies_when_the_secrets_are_there_and_once(
     wait_for(instance.ready)
     assert client_config(admin, release) == conversion(plane, namespace)
     assert ("Normal", "CRDsApplied", 1) in instance.events()
-    # Of an instance that is done nothing is applied, until its spec changes.
+    # The controller applies nothing to a completed instance until its spec changes.
     admin.merge(f"{CRDS}/{release.names[0]}", {"metadata": {"labels": {"a": "b"}}})
     admin.merge(f"{CRDS}/{release.bindings}", {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
     admin.merge(instance.path, {"metadata": {"labels": {"touched": "yes"}}})
@@ -192,7 +192,7 @@ def test_the_controller_applies_when_the_secrets_are_there_and_once(
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["conversion"] == {"strategy": "None"}
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
     wait_for(lambda: instance.condition("CRDsApplied")[2].endswith(": 5 CRDs (1 configured, 4 unchanged)"))
-    # The controller asked the origin once, and tried only the applying again.
+    # The controller sent one request to the origin, and retried only the apply.
     assert len(origin.asked) == 1
     shown = [process.log.read_text(), process.get("/metrics")[1], str(instance.stored), str(instance.events())]
     assert not any("PRIVATE KEY" in text or "the key of the CA" in text for text in shown)

@@ -1,4 +1,4 @@
-"""Dispatching from what a real apiserver holds: followed while it changes, with its own authorizer.
+"""Dispatch with the objects of a real apiserver, which are watched, and with its authorizer.
 
 There is no kcp here, whose API server would keep clusters apart: objects say by annotation where they are, as kcp's do,
 and the types of kcp are plain custom resources.
@@ -78,7 +78,7 @@ async def asked(server: Server, cluster: str, made: dict[str, Any]) -> Any:
 
 
 async def until(server: Server, cluster: str, made: dict[str, Any], condition: Callable[[Any], bool]) -> Any:
-    """Ask until the answer is as it should be: what was changed has to be heard of first."""
+    """Send a review until the answer is correct, because the watch delivers changes with a delay."""
     async with asyncio.timeout(NET):
         while not condition(response := await asked(server, cluster, made)):
             await asyncio.sleep(0.05)
@@ -164,6 +164,6 @@ async def test_a_namespace_that_was_made_just_now_is_read(
     await asyncio.to_thread(
         admin.apply, "/api/v1/namespaces/d6-gold", {"apiVersion": "v1", "kind": "Namespace", "metadata": labels}
     )
-    # At once: not after it has been heard of.
+    # At once, without waiting for the watch.
     assert denied(await asked(server, "ws6", review(made)))
     await asyncio.to_thread(admin.delete, "/api/v1/namespaces/d6-gold")

@@ -1,4 +1,4 @@
-"""What other clients and webhooks add to workloads stays as it is and where it is: under an overrider and after it."""
+"""Additions of other clients and webhooks to workloads keep value and position, under an overrider and after it."""
 
 import contextlib
 import copy
@@ -32,7 +32,7 @@ TOLERATIONS = [
 
 
 def added(workload: JSONObject) -> JSONObject:
-    """Add what service meshes, policies and people add, where it is missing."""
+    """Add the typical additions of service meshes, policies and users, if missing."""
     made = copy.deepcopy(workload)
     made["metadata"].setdefault("annotations", {})["team.example.com/owner"] = "a"
     template = made["spec"]["template"]
@@ -93,7 +93,7 @@ def overriding(additions: tuple[tuple[str, Any], ...]) -> JSONObject:
 
 
 def without_override(spec: JSONObject) -> JSONObject:
-    """Take out what `ADDED` and the image item put in; everything else keeps its place."""
+    """Remove the additions of `ADDED` and the image item; everything else keeps its position."""
     made = copy.deepcopy(spec)
     notes = made["template"]["metadata"].get("annotations", {})
     if notes.pop("side", None) and not notes:
@@ -134,7 +134,7 @@ Make = Callable[[JSONObject], Scenario]
 def make(
     request: pytest.FixtureRequest, plane: ControlPlane, _server: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Make]:
-    """Create a subject whose workload somebody else has added to: at each write, or once."""
+    """Create a subject to whose workload a webhook or a client adds members: at each write, or once."""
     by_webhook = request.param == "webhook"
     with contextlib.ExitStack() as stack:
         demo = stack.enter_context(scenario(plane.api(), release=V1_5))
@@ -160,14 +160,14 @@ def assert_same(found: JSONObject, wanted: JSONObject) -> None:
 
 
 def override(demo: Scenario, additions: tuple[tuple[str, Any], ...]) -> JSONObject:
-    """Override, and return the spec without what that added."""
+    """Override, and return the spec without the overrides."""
     demo.override(overriding(additions))
     wait_for(demo.rendered, what="the status says that the overrider is in effect")
     return without_override(workload(demo)["spec"])
 
 
 def annotations(demo: Scenario) -> JSONObject:
-    """The annotations of a workload that are nobody's mechanics."""
+    """Return the annotations of a workload that no controller uses internally."""
     found = workload(demo)["metadata"]["annotations"]
     return {key: value for key, value in found.items() if "fleethook.io/" not in key and key != "LastOverrideTime"}
 
@@ -191,7 +191,7 @@ def test_additions_of_others_stay_beside_an_overriders(make: Make, pods: JSONObj
     assert annotations(demo) == kept
 
 
-@pytest.mark.parametrize("make", ["client"], indirect=True)  # The webhook sets the time itself, at each write.
+@pytest.mark.parametrize("make", ["client"], indirect=True)  # The webhook sets the time itself at each write.
 def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> None:
     demo = make(FULL)
     override(demo, ADDED)
@@ -205,7 +205,7 @@ def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> 
     assert workload(demo)["spec"]["template"]["metadata"]["annotations"] == {RESTARTED: "2026-02-02T00:00:00Z"}
 
 
-# Values of lists and maps that are written whole although others add to them.
+# Complete values for lists and maps to which other writers add.
 WHOLE = (
     (f"{NGINX}/env", [{"name": "SIDE", "value": "yes"}]),
     (f"{NGINX}/ports", [{"name": "side", "containerPort": 81}]),
@@ -223,7 +223,7 @@ def test_a_whole_value_takes_nothing_from_others_or_is_refused(make: Make, path:
     try:
         found = override(demo, ((path, value),))
     except RefusedError as refused:
-        # The message must say what to write: an element, or a key.
+        # The message must name the correct path: an element, or a key.
         assert f"{path}/" in json.dumps(refused.body)  # noqa: PT017 - either outcome is right
         return
     assert_same(found, before)

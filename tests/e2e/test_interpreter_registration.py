@@ -1,4 +1,4 @@
-"""Karmada is told which kinds to send, with Karmada's own definitions on a real apiserver."""
+"""Registration of the kinds that Karmada sends, with Karmada's own definitions on a real apiserver."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ def test_the_chart_grants_what_registering_uses(
             wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
             (webhook,) = admin[OWN]["webhooks"]
             assert webhook["clientConfig"]["url"].endswith("/interpret")
-            # A patch that creates takes both rights, and is audited as a patch.
+            # A patch that creates an object needs both rights, and is audited as a patch.
             created = ("config.karmada.io", "resourceinterpreterwebhookconfigurations", "create")
             wanted = {right for right in granted(helm, release) if right[0] == created[0]} - {created}
 
@@ -106,7 +106,7 @@ def sent(admin: Api, group: str) -> dict[str, list[str]]:
 def test_the_command_prints_what_it_would_write_and_writes_it(
     plane: ControlPlane, admin: Api, karmada: None, put: Any, tmp_path: Path
 ) -> None:
-    """Before the server of this module starts, which would write its own address again."""
+    """Runs before the server of this module, which would write its own address again."""
     put(CUSTOMIZATIONS, customization("Table", "retention"))
     kubeconfig = str(service_account(plane))
     authority = tmp_path / "ca.crt"
@@ -144,10 +144,10 @@ def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Ser
     both = {"Game": ["Retain", "InterpretHealth"], "Match": ["InterpretHealth"]}
     wait_for(lambda: sent(admin, "games.example.com") == both, what="the edit is registered")
 
-    # Karmada asks the first configuration by name only.
+    # Karmada calls only the first configuration by name.
     put(CONFIGURATIONS, foreign("Game", "Retain"))
     other = {"Game": ["InterpretHealth"], "Match": ["InterpretHealth"]}
-    wait_for(lambda: sent(admin, "games.example.com") == other, what="somebody else's hook is left alone")
+    wait_for(lambda: sent(admin, "games.example.com") == other, what="the foreign hook is left alone")
     admin.merge(OWN, {"webhooks": []})
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
 

@@ -52,7 +52,7 @@ def test_the_proposals_example_on_a_cluster(server: Server, admin: Api) -> None:
         admin.create(CONFIGURATIONS, {**configuration, "webhooks": [{**configuration["webhooks"][0], "name": "foo"}]})
 
     admin.create(CONFIGURATIONS, configuration)
-    wait_for(lambda: asked(server)["response"]["successful"], what="the hook is asked")
+    wait_for(lambda: asked(server)["response"]["successful"], what="the hook is called")
     answer = asked(server)
     assert answer["explanation"][1:] == [
         {"layer": "webhook", "hook": "example/foo.example.com", "outcome": "answered", "detail": ""}
@@ -61,7 +61,7 @@ def test_the_proposals_example_on_a_cluster(server: Server, admin: Api) -> None:
     assert patch == [{"op": "replace", "path": "/spec/size", "value": 5}]
 
     admin.delete(f"{CONFIGURATIONS}/example")
-    wait_for(lambda: not asked(server)["response"]["successful"], what="it is not asked any more")
+    wait_for(lambda: not asked(server)["response"]["successful"], what="it is no longer called")
 
 
 def test_the_examples_objects_are_what_their_definitions_want(server: Server, admin: Api) -> None:
@@ -80,7 +80,7 @@ CUSTOMIZATIONS = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizat
 
 
 def retained(server: Server) -> Any:
-    """What Retain makes of a ConfigMap's own kind, of which nobody but a customization knows anything."""
+    """Return the patch of Retain for a kind that only a customization in a ConfigMap interprets."""
     kind = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}
     request = {
         "uid": "u",
@@ -116,11 +116,11 @@ def test_a_config_map_changes_retention_live(server: Server, admin: Api) -> None
     wait_for(lambda: retained(server) == [{"op": "add", "path": "/spec/seat", "value": 8}], what="the new one does")
 
     admin.delete(f"{CONFIG_MAPS}/karmada-config")
-    wait_for(lambda: "not found" in str(retained(server)), what="nobody answers any more")
+    wait_for(lambda: "not found" in str(retained(server)), what="no interpreter answers any more")
 
 
 def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server, admin: Api) -> None:
-    """Written while the definition was not known to the webhook, as by somebody who has Karmada without us."""
+    """The customization is written while no webhook checks it, as in a Karmada without fleethook."""
     install_karmada_crds(admin)
     target = {"apiVersion": "games.example.com/v1", "kind": "Game"}
 
@@ -146,7 +146,7 @@ def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server,
                 admin.call("PUT", f"{CUSTOMIZATIONS}/game", _updated(admin, customization("function Retain(")))[0]
                 == 200
             ),
-            what="nobody refuses it",
+            what="no webhook refuses it",
         )
         wait_for(
             lambda: any(

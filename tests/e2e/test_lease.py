@@ -1,4 +1,4 @@
-"""Leader election on a real apiserver: one at a time, whatever ends."""
+"""Leader election on a real apiserver: at most one leader, after any kind of end."""
 
 import asyncio
 import contextlib
@@ -13,14 +13,14 @@ from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.proxy import run_proxy
 from tests.e2e.test_source_faults import config, until
 
-# A lease that is lost is taken over soon.
+# Short, so that another candidate takes over soon.
 FAST = LeaseTiming(lease_duration=3.0, renew_deadline=1.5, retry_period=0.1)
-# A lease that is never lost, so that only a leader that hands it over is succeeded.
+# Long, so that only a released lease is taken over.
 KEPT = LeaseTiming(lease_duration=3600.0, renew_deadline=1800.0, retry_period=0.1)
 
 
 class Term:
-    """Who leads, and whether ever two did."""
+    """The current leaders, and whether there were ever two."""
 
     def __init__(self) -> None:
         self.leading: list[str] = []
@@ -65,7 +65,7 @@ async def test_one_of_many_leads_and_hands_over_when_it_stops(
             name: await stack.enter_async_context(candidate(kubeconfig, lease, name, term)) for name in ("a", "b", "c")
         }
         for left in (2, 1, 0):
-            await until(lambda: term.leading, what="somebody leads")
+            await until(lambda: term.leading, what="a candidate leads")
             (leader,) = term.leading
             assert admin[lease.path]["spec"]["holderIdentity"] == leader
             tasks[leader].cancel()

@@ -1,4 +1,4 @@
-"""A kind that cannot be listed costs the requests that need it, at once, and no others; a kind that comes is followed."""
+"""If a kind cannot be listed, only requests that need it are refused, at once; a kind is watched once it is defined."""
 
 import asyncio
 import contextlib
@@ -90,7 +90,10 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: subject.status().get("summary") == "1/1")
     with unlistable_sets(admin, namespace), installation.started() as server:
-        wait_for(lambda: checks(server, query="?partial=true")[0] == 200, what="it is ready for what it can answer")
+        wait_for(
+            lambda: checks(server, query="?partial=true")[0] == 200,
+            what="it is ready for the requests that it can answer",
+        )
         status, details = checks(server)
         assert status == 503
         assert "conversion webhook for apps.openyurt.io" in details["yurtappsets.apps.openyurt.io"]
@@ -100,9 +103,11 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         made = daemon.create_workload()
         assert images(made) == {"nginx": "nginx:2.0"}
         daemon.override(entry("*", items=TO_3))
-        wait_for(lambda: images(admin[path_of(made)]) == {"nginx": "nginx:3.0"}, what="the leader renders what it can")
+        wait_for(
+            lambda: images(admin[path_of(made)]) == {"nginx": "nginx:3.0"}, what="the leader renders the other kind"
+        )
         path = subject.paths["hangzhou"]
-        # An apiserver that asked again and again would end with its own timeout instead of our words.
+        # An apiserver that retried would report its own timeout instead of our message.
         reason = "failed to call webhook: yurtappsets.apps.openyurt.io cannot be read: 500: conversion webhook"
         with pytest.raises(RefusedError, match=reason):
             admin.replace(path, edited(subject, "nginx:7.0"))
@@ -144,7 +149,7 @@ def test_what_openyurt_does_besides_is_told_while_it_does(
     path = f"{WEBHOOKS}/mutatingwebhookconfigurations/yurt-manager-mutating-webhook-configuration"
     made = render_configuration()
     for webhook in made["webhooks"]:
-        # Nobody answers here, and no other test's Deployment is to wait for that.
+        # No server answers here; the webhook must not delay Deployments of other tests.
         webhook.update(objectSelector={"matchLabels": {"never": "matches"}})
         webhook["clientConfig"]["service"]["namespace"] = "kube-system"
     with installation.up() as server:

@@ -1,4 +1,4 @@
-"""OpenYurt's controller for tests and kube-controller-manager by themselves: what they do without fleethook."""
+"""OpenYurt's controller of these tests and kube-controller-manager by themselves, without fleethook."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def test_each_pod_template_makes_one_replica_set_in_each_pool(make: Make) -> Non
     settle(demo)
     demo.edit_container()
     settle(demo)
-    # The third template is the first one again, revision label included.
+    # The third template equals the first one, including the revision label.
     assert demo.counts() == dict.fromkeys(POOLS, (3, 2))
     arguments = [one["spec"]["containers"][0].get("args") for one in demo.rollouts.templates("demo", BEIJING)]
     assert arguments == [None, ["--verbose"], None]

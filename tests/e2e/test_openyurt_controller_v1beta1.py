@@ -1,4 +1,4 @@
-"""OpenYurt's controller for v1beta1 and kube-controller-manager by themselves: what they do without fleethook."""
+"""OpenYurt's controller for v1beta1 and kube-controller-manager by themselves, without fleethook."""
 
 from collections.abc import Iterator
 
@@ -77,7 +77,7 @@ def test_pools_come_and_go_with_the_labels_of_node_pools(openyurt_plane: Control
         settle(demo)
         assert not demo.workloads()
         api.merge(f"{FORM.node_pools_path}/{name}", {"metadata": {"labels": {"in": demo.namespace}}})
-        wait_for(lambda: set(demo.workloads()) == {name}, what="the pool has come")
+        wait_for(lambda: set(demo.workloads()) == {name}, what="the pool has a workload")
         assert demo.workloads()[name]["metadata"]["labels"][POOL_LABEL] == name
         api.merge(f"{FORM.node_pools_path}/{name}", {"metadata": {"labels": {"in": None}}})
         wait_for(lambda: not demo.workloads(), what="the pool is gone")

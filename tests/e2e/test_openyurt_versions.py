@@ -1,7 +1,7 @@
 """The versions of the API that releases of OpenYurt serve, and overriders that name either version of their subject.
 
-OpenYurt's definitions are those of 1.7, with the versions that each release serves and stores. Its conversion webhook is
-not there: the view of v1alpha1 has only what both versions have, which is less than OpenYurt shows.
+OpenYurt's definitions are those of 1.7, with the versions that each release serves and stores. Its conversion webhook
+does not run: the view of v1alpha1 has only the members of both versions, which is less than OpenYurt shows.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ RELEASES = {
 
 @pytest.fixture(scope="module", params=RELEASES)
 def form(request: pytest.FixtureRequest, openyurt_plane: ControlPlane) -> Iterator[V1Beta1]:
-    """The form of a release whose definitions are installed meanwhile."""
+    """The form of a release whose definitions are installed during the test."""
     api, made = openyurt_plane.api(), V1Beta1()
     versions = RELEASES[request.param]
     made.node_pools_path = f"/apis/{GROUP}/{versions[-1]}/nodepools"
@@ -74,7 +74,7 @@ def test_an_overrider_may_name_either_version_of_its_subject(demo: Scenario, ver
 
 
 def test_the_other_version_may_be_named_later(demo: Scenario) -> None:
-    """A subject of either version is the same one: the edit is no change of the subject and renders nothing anew."""
+    """Both versions name the same subject, so the edit changes no subject and renders nothing again."""
     override = entry(BEIJING, items=[image("nginx", "nginx:2.0")])
     demo.override(override, version=f"{GROUP}/v1alpha1")
     demo.create()

@@ -28,7 +28,7 @@ def subject(server: Server, admin: Api, namespace: str) -> Subject:
 
 
 def release(subject: Subject, name: str) -> str:
-    """Take the owner reference of a pool's workload away, as OpenYurt 1.6 does, and create another one."""
+    """Remove the owner reference of a pool's workload, as OpenYurt 1.6 does, and create another workload."""
     path = subject.paths[name]
     subject.admin.merge(path, {"metadata": {"ownerReferences": None}})
     made = workload_of(subject.stored, name)

@@ -1,4 +1,4 @@
-"""What `make test` does before the tests: the control plane is built if Go is installed, and that is said once."""
+"""Preparation of `make test`: it builds the control plane if Go is installed, with one notice."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.controlplane import build, prepare
 from tests.waiting import NET
 
-# Stands for Go, which takes minutes: an empty program where one was to be built.
+# Replaces Go, which takes minutes: it writes an empty program.
 GO = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 printf '#!/bin/sh\\n' > "$2" && chmod +x "$2"
@@ -17,7 +17,7 @@ printf '#!/bin/sh\\n' > "$2" && chmod +x "$2"
 
 
 def prepared(directory: Path, *, path: Path) -> str:
-    """What is said, with nothing on the PATH but what is in ``path``."""
+    """Return the output of prepare.py with only the programs of ``path`` on the PATH."""
     ran = subprocess.run(
         [sys.executable, prepare.__file__],
         capture_output=True,

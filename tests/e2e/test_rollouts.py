@@ -1,7 +1,7 @@
 """ReplicaSets per change, with OpenYurt's controllers, a real Deployment controller, late watches and outages.
 
-Each scenario is counted twice: the pod templates that were stored one after another, which no machine's speed hides, and
-the ReplicaSets that the Deployment controller made of them. Both must be what the changes themselves require.
+Each scenario has two counts: the stored pod templates, which do not depend on the machine's speed, and
+the ReplicaSets that the Deployment controller created for them. Both must equal the minimum that the changes require.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def version(request: pytest.FixtureRequest) -> Version:
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
-    """The control plane, with the NodePools that the version wants to be there."""
+    """The control plane, with the NodePools that the version needs."""
     found: ControlPlane = request.getfixturevalue(version.plane)
     if version.form.node_pools_path:
         apply_node_pools(found.api(), version.form, **{name: {} for name in POOLS})
@@ -90,7 +90,7 @@ def make(cluster: ControlPlane, instance: RestartableServer, version: Version) -
 
 @pytest.fixture
 def demo(make: Make) -> Scenario:
-    """A subject of three pools of which two are overridden, created with its overrider there."""
+    """A subject of three pools, created after an overrider of two of them."""
     made = make()
     made.override(TO_2)
     made.create(args=["--first"])
@@ -100,7 +100,7 @@ def demo(make: Make) -> Scenario:
 
 
 def await_images(demo: Scenario, claim: str, *overridden: str, seconds: float = 30) -> None:
-    """Wait until the overridden pools are the template with that image, and the others are the template."""
+    """Wait until the overridden pools equal the template with an image, and the others equal the template."""
     chosen = overridden or OVERRIDDEN
     specs = {pool: demo.expected(pool, *([with_image(claim)] if pool in chosen else [])) for pool in POOLS}
     demo.wait_for_specs(specs, seconds=seconds)
@@ -111,7 +111,7 @@ def await_template(demo: Scenario, seconds: float = 30) -> None:
 
 
 def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo") -> None:
-    """Assert how many pod templates and ReplicaSets each pool has had, and print it for the report."""
+    """Assert the number of pod templates and ReplicaSets of each pool, and print it for reports."""
     wanted = {pool: (number, number) for pool, number in zip(POOLS, (overridden, overridden, others), strict=True)}
     found = demo.counts(subject)
     print(f"\ntemplates and ReplicaSets by pool: minimum {wanted}, found {found}")  # noqa: T201 - quoted in reports
@@ -160,7 +160,7 @@ def test_edits_of_labels_roll_out_nothing(demo: Scenario) -> None:
 
 @pytest.fixture(params=DELAYS, ids=lambda delay: f"{delay}ms")
 def late(request: pytest.FixtureRequest, proxy: Proxy, demo: Scenario) -> Iterator[int]:
-    """Everything that fleethook reads from the apiserver comes later; what the apiserver asks fleethook does not."""
+    """Delay the responses of the apiserver to fleethook, but not its reviews."""
     proxy.delay = request.param / 1000
     yield request.param
     proxy.delay = 0.0
@@ -187,7 +187,7 @@ def test_what_the_template_drops_is_gone_and_stays_gone(demo: Scenario, late: in
 
 
 def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, late: int) -> None:
-    """The owner acts after both, so that one rollout is enough; two are right if fleethook sees the overrider first."""
+    """OpenYurt acts after both edits, so one rollout is enough; two are correct if fleethook sees the overrider first."""
     with demo.controller.held():
         demo.edit_container(image="nginx:1.1", args=["--second"])
         demo.override(TO_3)
@@ -200,7 +200,7 @@ def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, l
 
 
 def refused(demo: Scenario, name: str = "demo") -> bool:
-    """Whether the owner was refused a write of a subject's workload; a conflict with another writer is no refusal."""
+    """Return whether the apiserver refused a write of OpenYurt; a conflict with another writer does not count."""
     return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
 
 
@@ -218,7 +218,7 @@ def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(
 
 
 def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: RestartableServer) -> None:
-    """An overrider cannot be written then; one that was deleted is deleted, and its workloads are restored afterwards."""
+    """Meanwhile writes of overriders fail. A deletion succeeds, and the workloads are restored afterwards."""
     with instance.away():
         demo.stop_overriding()
     await_template(demo, seconds=60)

@@ -1,4 +1,4 @@
-"""What only YurtAppSets of v1beta1 have: tweaks, pools that come and go, whole specs; ReplicaSets counted as elsewhere.
+"""ReplicaSets per change for features of YurtAppSets v1beta1 only: tweaks, node pool selectors, replaced specs.
 
 OpenYurt's definitions are those of 1.7, and its controller is the fake that tests/conformance/openyurt is held against.
 """
@@ -71,10 +71,10 @@ def demo(make: Make) -> Scenario:
 
 
 def await_specs(demo: Scenario, claim: str | None, *pools: str, kept: JSONObject | None = None) -> None:
-    """Wait until each workload is what OpenYurt writes, in the overridden pool with that image, and nothing is left to do.
+    """Wait until each workload equals OpenYurt's, with the image in the overridden pool, and all controllers are idle.
 
     Args:
-        kept: Annotations of the overridden pool's pods that somebody else has set.
+        kept: Annotations of the overridden pool's pods that another client has set.
     """
 
     def change(workload: JSONObject) -> None:
@@ -94,7 +94,7 @@ def images(demo: Scenario) -> dict[str, str]:
 
 
 def expect(demo: Scenario, *counts: int) -> None:
-    """Assert the number of pod templates and of ReplicaSets of each of the pools."""
+    """Assert the number of pod templates and of ReplicaSets of each pool."""
     assert demo.counts() == {pool: (count, count) for pool, count in zip(POOLS, counts, strict=True)}
 
 
@@ -171,7 +171,7 @@ def test_pools_that_come_and_go_with_labels_roll_out_nothing_else(openyurt_plane
             lambda summary=summary: demo.status()["summary"] == summary, what=f"the summary is {summary}", seconds=60
         )
         demo.settle("demo")
-    # The workload of the pool that came is another one the second time, and each had one template, the overridden one.
+    # The pool's second workload is a new one. Each of them had one template, the overridden one.
     assert demo.counts()[there] == (1, 1)
     assert demo.rollouts.replica_sets("demo")[came] == 1
     templates = demo.rollouts.templates("demo", came)
@@ -186,7 +186,7 @@ def test_a_restart_stays_until_openyurt_writes_the_spec_again(demo: Scenario) ->
     await_specs(demo, "nginx:3.0", kept=time)
     expect(demo, 3, 1, 1)
     demo.edit_container(args=["--second"])
-    # Without fleethook it is gone then, too: the template's spec replaces that of the workload.
+    # Without fleethook it disappears then, too: the template's spec replaces that of the workload.
     await_specs(demo, "nginx:3.0")
     expect(demo, 4, 2, 2)
 

@@ -1,4 +1,4 @@
-"""A kind whose versions come and go on a real apiserver, as when OpenYurt is upgraded and downgraded."""
+"""A kind whose served versions change on a real apiserver, as in an upgrade and a downgrade of OpenYurt."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class CountingConnection:
 
 
 class Definition:
-    """The CustomResourceDefinition of YurtAppSets, which a test gives other versions."""
+    """The CustomResourceDefinition of YurtAppSets, whose versions a test changes."""
 
     def __init__(self, admin: Api, namespace: str) -> None:
         self._admin, self._namespace = admin, namespace
@@ -76,7 +76,7 @@ class Definition:
         wait_for(lambda: self._admin.call("DELETE", path)[0] in (200, 404), what=f"{path} is deleted")
 
     def restore(self) -> None:
-        # What is stored in v1beta1 could not be read any more.
+        # The apiserver could no longer read objects stored in v1beta1.
         self.withdraw_beta()
         alpha = YURT_APP_SETS._replace(version=ALPHA)
         for name in self._made:

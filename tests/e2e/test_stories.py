@@ -25,7 +25,7 @@ def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> Path:
-    """The examples, applied as the README says; returns the kubeconfig."""
+    """Apply the examples as the README describes; return the kubeconfig."""
     kubeconfig = plane.kubeconfig(
         "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
     )
@@ -180,8 +180,8 @@ def test_a_lost_ca_bundle_is_set_again_and_nothing_else(stories: Path, admin: Ap
 
 
 def test_what_is_not_ours_is_not_sent_here(stories: Path, admin: Api, server: Server, namespace: str) -> None:
-    """No pool label, no owner, being deleted: written even if nobody answers."""
-    server.process.send_signal(19)  # SIGSTOP: nobody answers
+    """Without pool label, without owner, or being deleted: writes succeed even if no server answers."""
+    server.process.send_signal(19)  # SIGSTOP: no server answers
     try:
         plain = {
             "apiVersion": "apps/v1",

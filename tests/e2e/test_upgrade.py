@@ -25,7 +25,7 @@ Upgrade = Callable[[Scenario], None]
 
 
 class FormOf14(V1Alpha1):
-    """As in the other tests, with a status that OpenYurt's own definition takes."""
+    """Like `V1Alpha1`, with a status that OpenYurt's own definition accepts."""
 
     def status(self, subject: JSONObject, workloads: list[JSONObject]) -> JSONObject:
         replicas = sum(one.get("status", {}).get("replicas", 0) for one in workloads)
@@ -74,7 +74,7 @@ def upgrade(api: Api, tmp_path: Path) -> Iterator[Upgrade]:
                 api, sets_conversion=conversion, yurtappsets=("v1alpha1", "v1beta1"), nodepools=NODE_POOLS
             )
             demo.form = form_of_1_6()
-            # Nothing of the former version is read once nobody converts it.
+            # No client reads the former version once no webhook converts it.
             stack.callback(clear, api, demo.namespace, demo.form)
             demo.controller = stack.enter_context(
                 run_yurt_app_set_controller(api, demo.namespace, release=V1_5, form=demo.form)
@@ -106,7 +106,7 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
     old = {pool: demo.workload_path(pool) for pool in POOLS}
     before = {pool: demo.api[path] for pool, path in old.items()}
     upgrade(demo)
-    # The new workloads have their overrides from the beginning.
+    # The new workloads have their overrides from their creation on.
     wait_for(lambda: set(demo.workloads()) == set(POOLS) and condition(demo)[1] == "OrphanedWorkloads")
     assert not {demo.workload_path(pool) for pool in POOLS} & set(old.values())
     demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0")) for pool in POOLS})

@@ -40,7 +40,7 @@ def recipes() -> list[dict[str, Any]]:
 
 
 def registered_at(server: Server) -> list[dict[str, Any]]:
-    """Return what the page says to install, with the address of the server; the example of a tenant is left out."""
+    """Return the manifests of the page to install, with the address of the server, without the tenant's example."""
     ca_bundle = base64.b64encode(server.authority.read_bytes()).decode()
     found = [copy.deepcopy(one) for one in recipes() if "annotations" not in one["metadata"]]
     for document in found:

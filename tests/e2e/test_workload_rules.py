@@ -1,4 +1,4 @@
-"""The generated facts about workloads, and what follows from them, against a running kube-apiserver and its Go code."""
+"""The generated rules about workloads and their consequences, against a running kube-apiserver and its Go code."""
 
 import http.client
 import json
@@ -36,7 +36,7 @@ GATED = {
     ("core.v1.PodSpec", "schedulingGroup"), ("core.v1.VolumeProjection", "clusterTrustBundle"),
     ("core.v1.VolumeProjection", "podCertificate"),
 }  # fmt: skip
-# Of its own metadata an object has these from kube-apiserver, whatever a request says.
+# kube-apiserver sets these members of metadata, independent of the request.
 OF_THE_SERVER = {
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -165,7 +165,7 @@ def missing(wanted: Any, stored: Any, pointer: str = "") -> Iterator[str]:
 
 
 def assert_stored(server: Server, workload: dict[str, Any]) -> Any:
-    """Create a workload and return what is stored, which contains the normalized one."""
+    """Create a workload and return the stored one, which contains the normalized one."""
     status, stored = server.create(workload)
     assert status == 201, stored["message"]
     assert list(missing(normalize_workload(workload, workload["kind"]).document, stored)) == []

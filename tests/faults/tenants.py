@@ -1,4 +1,4 @@
-"""Tenants of one server: a provider's webhooks, an attacker and a victim, each in a process of its own."""
+"""Tenants of one server: a provider's webhooks, an attacker and a victim, each in its own process."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ PROVIDER, ATTACKER, VICTIM = "ws1", "ws2", "ws3"
 
 
 Objects = Callable[[dict[str, str]], Iterable[dict[str, Any]]]
-"""Returns objects; it is given the clientConfig of the attacker's webhook."""
+"""Returns objects for a clientConfig of the attacker's webhook."""
 
 
 class TenantReport(NamedTuple):
-    """The answers that a tenant got."""
+    """The answers to a tenant."""
 
     milliseconds: list[float]
     verdicts: dict[str, int]
@@ -45,11 +45,11 @@ class TenantServer(NamedTuple):
     manifests: Path
 
     def write(self, *documents: dict[str, Any]) -> None:
-        """Write objects in the place of the attacker's, in one step."""
+        """Replace the attacker's objects in one step."""
         write(self.manifests / "attacker.yaml", documents)
 
     def memory(self) -> float:
-        """Return the most memory that the server had so far, in MiB."""
+        """Return the peak memory of the server so far, in MiB."""
         status = Path(f"/proc/{self.server.process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
@@ -62,7 +62,7 @@ class TenantServer(NamedTuple):
         return json.dumps(plan) + "\n"
 
     def victim(self, *, count: int = 300, parallel: int = 1) -> TenantReport:
-        """Have the victim ask about widgets of which every other one is forbidden."""
+        """Send the victim's reviews of Widgets; every other Widget is forbidden."""
         requests = (request("allowed"), request("denied", forbidden=True))
         command = [sys.executable, "-m", "tests.faults.tenant_client"]
         plan = self.plan(VICTIM, *requests, count=count, parallel=parallel)
@@ -73,16 +73,16 @@ class TenantServer(NamedTuple):
     def attack(
         self, *requests: dict[str, Any], parallel: int, ended: int = 0, route: str = "validate"
     ) -> Iterator[list[TenantReport]]:
-        """Have the attacker send requests, over and over on so many connections, while the context holds.
+        """Make the attacker repeat requests on ``parallel`` connections until the context ends.
 
         Args:
             requests: The bodies to send.
-            parallel: Connections; the context begins once a request is under way on each.
-            ended: Requests that have to be answered before it begins.
+            parallel: Number of connections; the context begins once a request is in progress on each.
+            ended: Number of requests that must be answered before it begins.
             route: The route to ask.
 
         Returns:
-            A list that holds what the attacker met, once the context has ended.
+            A list that gets the attacker's report at the end of the context.
         """
         met: list[TenantReport] = []
         process = subprocess.Popen(
@@ -139,7 +139,7 @@ def run_tenant_server(
 ) -> Iterator[TenantServer]:  # fmt: skip
     """Run a server for three workspaces.
 
-    ws1 offers Widgets with a webhook. ws2 has ``hanging`` ones for its Gadgets, and what ``attackers_objects`` returns.
+    ws1 offers Widgets with a webhook. ws2 has ``hanging`` webhooks for its Gadgets, and the objects of ``attackers_objects``.
     """
     with _run_webhook(directory / "provider") as config, _run_webhook(directory / "attacker") as attackers:
         manifests = directory / "manifests"

@@ -19,7 +19,7 @@ DISPATCH = REQUEST.replace(b"/mutate-apps-v1-deployment", b"/dispatch/mutate").r
 
 
 class Trusting(NamedTuple):
-    """A server, and the authority of the clients that it trusts."""
+    """A server, and the authority of its trusted clients."""
 
     server: Server
     authority: Authority
@@ -45,12 +45,12 @@ def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusting]:
         yield Trusting(server, authority)
 
 
-def test_a_certificate_with_an_empty_subject_and_a_san_may_ask(trusting: Trusting) -> None:
+def test_a_certificate_with_an_empty_subject_and_a_san_is_accepted(trusting: Trusting) -> None:
     with trusting.connect("workload.example.org") as connection:
         assert read_status(connection) == b"200"
 
 
-def test_no_certificate_may_not_ask(trusting: Trusting) -> None:
+def test_a_client_without_certificate_is_refused(trusting: Trusting) -> None:
     with trusting.connect() as connection:
         assert read_status(connection) == b"403"
 

@@ -1,4 +1,4 @@
-"""A webhook that does its worst to a dispatch: the status and text of an apiserver, and nothing of it for the next."""
+"""Faulty webhooks in dispatch: status and text equal an apiserver's, and the next request is not affected."""
 
 import base64
 import gzip
@@ -30,7 +30,7 @@ async def front() -> AsyncIterator[Front]:
 
 
 def respond_with(change: Callable[[dict[str, Any]], None] = lambda _: None, **response: Any) -> Responder:
-    """Answer to the uid that asked; ``change`` spoils the answer."""
+    """Answer with the uid of the request; ``change`` breaks the answer."""
 
     async def answer(asked: HookRequest, writer: Any) -> None:
         asked_for = json.loads(asked.body)
@@ -74,7 +74,7 @@ def another_kind(made: dict[str, Any]) -> None:
     made["kind"] = "AdmissionAnswer"
 
 
-# What goes wrong, the reason as an expression, seconds for the request, phases in which it is a fault.
+# The fault, a regular expression for the reason, seconds for the request, phases in which it is a fault.
 CALLING: list[Any] = [
     pytest.param(hangs, r'failed to call webhook: Post "https://.*\?timeout=1s": context deadline exceeded', SHORT, PHASES, id="hangs"),
     pytest.param(resets, r'failed to call webhook: Post "https://.*": ', LONG, PHASES, id="resets"),
@@ -110,7 +110,7 @@ def store(hook: RawHook, phase: Phase, **members: Any) -> Store:
 
 
 async def check_next_call(front: Front, hook: RawHook, phase: Phase) -> None:
-    """The next request is answered as if nothing had been."""
+    """Check that the next request gets its normal answer."""
     hook.answer = (
         respond_with_patch({"op": "add", "path": "/spec/fine", "value": True})
         if phase == "mutating"
@@ -123,7 +123,7 @@ async def check_next_call(front: Front, hook: RawHook, phase: Phase) -> None:
 
 
 @pytest.mark.parametrize(("phase", "answer", "reason", "seconds"), IN_PHASES)
-async def test_a_call_that_fails_refuses_the_request(
+async def test_a_failed_call_refuses_the_request(
     front: Front, hook: RawHook, phase: Phase, answer: Any, reason: str, seconds: float
 ) -> None:
     hook.answer = answer
@@ -137,7 +137,7 @@ async def test_a_call_that_fails_refuses_the_request(
 
 
 @pytest.mark.parametrize(("phase", "answer", "reason", "seconds"), IN_PHASES)
-async def test_a_call_that_fails_is_passed_over_where_that_is_wanted(
+async def test_a_failed_call_is_ignored_with_failure_policy_ignore(
     front: Front, hook: RawHook, phase: Phase, answer: Any, reason: str, seconds: float
 ) -> None:
     hook.answer = answer
@@ -152,7 +152,7 @@ async def test_a_call_that_fails_is_passed_over_where_that_is_wanted(
     await check_next_call(front, hook, phase)
 
 
-# These are the object's trouble and not the call's: a policy does not cover them.
+# These are errors of the patch, not of the call, so failurePolicy does not apply.
 PATCHES: list[Any] = [
     pytest.param(({"op": "remove", "path": "/spec/missing"},), "Unable to remove nonexistent key: missing", id="does not apply"),
     pytest.param(({"op": "bogus", "path": "/spec"},), "Unexpected kind: bogus", id="unknown operation"),
@@ -163,7 +163,7 @@ PATCHES: list[Any] = [
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize(("operations", "text"), PATCHES)
-async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_policy(
+async def test_a_patch_that_does_not_apply_refuses_the_request_under_any_policy(
     front: Front, hook: RawHook, operations: Any, text: str, policy: str
 ) -> None:
     hook.answer = respond_with_patch(*operations)
@@ -185,7 +185,7 @@ async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_poli
         ("self-signed", "self-signed|unknown authority"),
     ],
 )
-async def test_a_certificate_that_is_wrong_is_told_by_how(
+async def test_the_error_names_the_fault_of_a_certificate(
     front: Front, tmp_path: Path, certificate: Any, text: str
 ) -> None:
     async with run_raw_hook(tmp_path, certificate) as hook:
@@ -198,7 +198,7 @@ async def test_a_certificate_that_is_wrong_is_told_by_how(
     assert re.search(text, message), message
 
 
-async def test_what_a_refused_request_has_in_it_is_in_no_text(front: Front, hook: RawHook) -> None:
+async def test_no_text_contains_data_of_a_refused_request(front: Front, hook: RawHook) -> None:
     hook.answer = respond_with_patch({"op": "remove", "path": "/data/missing"})
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["*"]}]
     secret = {
@@ -210,7 +210,7 @@ async def test_what_a_refused_request_has_in_it_is_in_no_text(front: Front, hook
     assert "aHVudGVyMg" not in str(found.response)
 
 
-async def test_private_addresses_are_refused_for_logical_clusters_where_that_is_set(hook: RawHook) -> None:
+async def test_private_addresses_are_refused_for_logical_clusters_if_configured(hook: RawHook) -> None:
     async with HookClient(allow_private=False) as client:
         found = await Front(client).dispatch(store(hook, "validating"), review(), cluster="ws1")
     assert found.response.code == 500

@@ -14,19 +14,19 @@ from tests.waiting import NET, wait_for
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that cuts clients soon. What it is sent in these tests need not arrive in time."""
+    """A server with short timeouts, with which clients of these tests may also fail to be in time."""
     with serving(tmp_path_factory.mktemp("hostile"), **limits(0.4)) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that gives clients more time than any machine needs."""
+    """A server with timeouts that are long enough for any machine."""
     with serving(tmp_path_factory.mktemp("patient"), **limits(NET)) as started:
         yield started
 
 
-def test_a_client_that_says_nothing_is_cut(server: Server) -> None:
+def test_a_silent_client_is_cut(server: Server) -> None:
     assert read_to_end(server.raw()).startswith(b"HTTP/1.1 408 ")
 
 
@@ -44,13 +44,13 @@ def test_a_client_that_stops_in_its_headers_is_cut(server: Server) -> None:
     assert read_to_end(connection).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_client_that_drips_its_headers_is_cut_all_the_same(server: Server) -> None:
+def test_a_client_that_drips_its_headers_is_cut(server: Server) -> None:
     connection = server.raw()
     connection.settimeout(0.1)
     connection.sendall(HEAD)
 
     def drip() -> bytes | None:
-        """Send a header; return what comes back, None if nothing does."""
+        """Send a header; return the answer, None if there is none."""
         try:
             connection.sendall(b"X: y\r\n")
             return connection.recv(100)
@@ -70,12 +70,12 @@ def test_a_client_that_stops_in_its_body_is_cut(server: Server) -> None:
 
 
 def after_a_request(server: Server, *, at_once: bytes = b"", later: bytes = b"") -> bytes:
-    """What the server sends to a client that sends more after a request, from a client that was fast enough.
+    """Send a request and more bytes; return the answer of the server, once the client was fast enough.
 
     Args:
-        server: where.
-        at_once: what is sent together with the request.
-        later: what is sent when the request has been answered.
+        server: the server.
+        at_once: bytes that follow the request immediately.
+        later: bytes to send after the answer.
     """
     body = REVIEW.read_bytes()
 
@@ -130,7 +130,7 @@ def test_a_body_over_the_limit_is_413_even_when_chunked(patient: Server) -> None
     connection.close()
 
 
-def test_what_is_no_http_is_400(patient: Server) -> None:
+def test_bytes_that_are_no_http_are_400(patient: Server) -> None:
     connection = patient.raw()
     connection.sendall(b"\x00\x01\x02 nonsense\r\n\r\n")
     assert read_to_end(connection).startswith(b"HTTP/1.1 400 ")

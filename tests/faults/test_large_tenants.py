@@ -67,7 +67,7 @@ def test_a_patch_of_120000_operations_is_refused_and_costs_the_other_consumer_no
         before = stage.memory()
         with stage.attack(gadget, parallel=4, ended=8, route="mutate") as met:
             check_victim(stage, stage.victim(), "patches of 120,000 operations")
-        # Each answer has 6 MB. Only those of the four requests that are under way may be in memory, which takes 64 MiB.
+        # Each answer has 6 MB. Only the answers to the four requests in progress may be in memory, which takes 64 MiB.
         assert stage.memory() <= before + 128
     assert not only(met).wrong
 
@@ -104,7 +104,7 @@ def test_writing_10000_configurations_costs_the_other_consumer_nothing(tmp_path:
     ):
         for text in ("y", "z"):
             stage.write(*configurations(text))
-            # Until the attacker's own webhooks are those that were written last.
+            # Until the server uses the attacker's last configurations.
             while True:
                 check_victim(stage, stage.victim(), "while 10,000 configurations are written")
                 if is_asked(stage, 7, f"{text}7"):

@@ -1,4 +1,4 @@
-"""Where a webhook may be: not elsewhere by a redirect, not with another's certificate, not at a private address."""
+"""Locations of a webhook: no redirects, no foreign certificates, no private addresses."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ async def test_a_redirect_is_not_followed(client: HookClient, hook: RawHook, tmp
         ("http://h/p?q", "http://h"),
     ],
 )
-async def test_of_where_a_redirect_leads_only_the_host_is_told(
+async def test_the_error_names_only_the_host_of_a_redirect(
     client: HookClient, hook: RawHook, location: str, where: str
 ) -> None:
     hook.answer = respond(http(b"", status="302 Elsewhere", location=location))
@@ -55,7 +55,7 @@ async def test_of_where_a_redirect_leads_only_the_host_is_told(
         ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
     ],
 )
-async def test_a_certificate_that_is_wrong_is_told_by_how(
+async def test_the_error_names_the_fault_of_a_certificate(
     client: HookClient, tmp_path: Path, certificate: Any, text: str
 ) -> None:
     async with run_raw_hook(tmp_path, certificate) as hook:
@@ -64,7 +64,7 @@ async def test_a_certificate_that_is_wrong_is_told_by_how(
         assert hook.asked == []
 
 
-async def test_another_authority_and_the_systems_are_not_trusted(
+async def test_another_authority_and_those_of_the_system_are_not_trusted(
     client: HookClient, hook: RawHook, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -92,7 +92,7 @@ async def test_another_authority_and_the_systems_are_not_trusted(
         ("①②⑦.⓪.⓪.①", "127.0.0.1"),
     ],
 )
-async def test_a_private_address_is_refused_however_it_is_written(hook: RawHook, host: str, address: str) -> None:
+async def test_a_private_address_is_refused_in_any_notation(hook: RawHook, host: str, address: str) -> None:
     async with HookClient(allow_private=False) as client:
         error = await catch_call_error(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
         assert isinstance(error, NotCalledError)
@@ -109,7 +109,7 @@ async def test_a_name_of_a_private_address_is_refused_after_it_is_resolved(hook:
         error = await catch_call_error(client, endpoint(hook, url=f"https://hook.example.com:{hook.port}/hook"))
     assert isinstance(error, NotCalledError)
     assert ": hook.example.com is a private address (" in str(error)
-    assert resolver.names == ["hook.example.com"], "asked once: what was judged is what is dialled"
+    assert resolver.names == ["hook.example.com"], "resolved once: the checked address is the dialled one"
     assert hook.connections == 0
 
 
@@ -117,7 +117,7 @@ async def test_a_name_that_becomes_private_between_two_calls_is_refused(hook: Ra
     resolver = Resolver("127.0.0.1")
     where = endpoint(hook, url=f"https://localhost:{hook.port}/hook", service=True)
     async with HookClient(allow_private=False, resolver=resolver) as client:
-        # The same name on behalf of others, whose answer must not be what is gone by here.
+        # The same name in a call for the cluster, whose resolved address must not be reused here.
         assert await client.post(where, b"{}", seconds=LONG) == b"{}"
         error = await catch_call_error(client, where._replace(service=False))
         assert ": localhost is a private address (127.0.0.1)" in str(error)

@@ -1,4 +1,4 @@
-"""Webhooks that do their worst: each call fails by name and in time, and nothing of it is left for the next one."""
+"""Faulty webhooks: each call fails in time with a specific error, and does not affect the next one."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ MIB = 1024 * 1024
 
 @contextlib.asynccontextmanager
 async def ticking() -> AsyncIterator[Callable[[], int]]:
-    """Count turns of the event loop that a task gets meanwhile."""
+    """Count the turns that another task gets from the event loop meanwhile."""
     ticks = 0
 
     async def tick() -> None:
@@ -58,7 +58,7 @@ def stops_after(data: bytes) -> Responder:
 
 
 def repeats(first: bytes, again: bytes, *, pause: float = 0) -> Responder:
-    """Write ``first``, and ``again`` until the client is gone."""
+    """Write ``first``, then repeat ``again`` until the client closes."""
 
     async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
         await respond(first)(asked, writer)
@@ -80,14 +80,14 @@ HANGING = {
     "stops in the body": stops_after(HEAD + b"{"),
     "drips headers": repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", pause=0.02),
     "drips the body": repeats(HEAD, b" ", pause=0.02),
-    # So slowly that no deadline of this test allows as many as the limit of interim responses.
+    # So slowly that the deadline comes before the limit of interim responses.
     "drips interim responses": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.5),
     "sends empty lines for ever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
 }
 
 
 @pytest.mark.parametrize("answer", HANGING.values(), ids=HANGING)
-async def test_an_answer_that_does_not_end_is_left_at_the_deadline(
+async def test_a_call_without_a_complete_answer_ends_at_the_deadline(
     client: HookClient, hook: RawHook, answer: Responder
 ) -> None:
     hook.answer = answer
@@ -104,7 +104,7 @@ async def test_an_answer_that_does_not_end_is_left_at_the_deadline(
     await check_next_call(client, hook)
 
 
-async def test_a_handshake_that_stalls_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
+async def test_a_stalled_handshake_ends_at_the_deadline(client: HookClient, hook: RawHook) -> None:
     hook.greeting = "silence"
 
     async def call(seconds: float) -> tuple[CallError, int, int]:
@@ -119,7 +119,7 @@ async def test_a_handshake_that_stalls_is_left_at_the_deadline(client: HookClien
     await check_next_call(client, hook)
 
 
-async def test_a_connection_nobody_accepts_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
+async def test_a_connection_without_accept_ends_at_the_deadline(client: HookClient, hook: RawHook) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf:
         where = endpoint(hook, url=f"https://127.0.0.1:{deaf.getsockname()[1]}/hook")
         assert (await catch_call_error(client, where, seconds=SHORT)).timed_out
@@ -127,7 +127,7 @@ async def test_a_connection_nobody_accepts_is_left_at_the_deadline(client: HookC
     await check_next_call(client, hook)
 
 
-async def test_a_name_that_is_never_resolved_is_left_at_the_deadline() -> None:
+async def test_an_unanswered_lookup_ends_at_the_deadline() -> None:
     async with HookClient(allow_private=True, resolver=Resolver(None)) as client:
         error = await catch_call_error(client, Endpoint("https://hook.example.com/p"), seconds=SHORT)
     assert error.timed_out
@@ -143,7 +143,7 @@ async def reset_in_the_body(asked: HookRequest, writer: asyncio.StreamWriter) ->
     await reset(asked, writer)
 
 
-async def more_headers_than_anybody_reads(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+async def send_too_many_headers(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
     await repeats(b"HTTP/1.1 200 OK\r\n", b"".join(b"A%d: b\r\n" % number for number in range(100)))(asked, writer)
 
 
@@ -162,7 +162,7 @@ BROKEN = {
     "has an endless length": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n{}"), MALFORMED),
     "has a large header": (respond(http(a="x" * 20_000)), "its response headers are too large"),
     "has an endless header": (repeats(b"HTTP/1.1 200 OK\r\nA: ", b"x" * 4_096), "its response headers are too large"),
-    "has endless headers": (more_headers_than_anybody_reads, MALFORMED),
+    "has endless headers": (send_too_many_headers, MALFORMED),
     "has interim responses without end": (
         repeats(b"", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" * 100), MALFORMED + "more than 100 interim responses"
     ),
@@ -177,7 +177,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("answer", "text"), BROKEN.values(), ids=BROKEN)
-async def test_an_answer_that_is_broken_fails_by_name(
+async def test_a_broken_answer_has_a_specific_error(
     client: HookClient, hook: RawHook, answer: Responder, text: str
 ) -> None:
     hook.answer = answer
@@ -189,14 +189,14 @@ async def test_an_answer_that_is_broken_fails_by_name(
     await check_next_call(client, hook)
 
 
-async def test_a_connection_that_is_reset_before_tls_fails_by_name(client: HookClient, hook: RawHook) -> None:
+async def test_a_reset_before_tls_has_a_specific_error(client: HookClient, hook: RawHook) -> None:
     hook.greeting = "reset"
     error = await catch_call_error(client, endpoint(hook))
     assert "connection reset by peer" in str(error)
     await check_next_call(client, hook)
 
 
-async def test_what_is_no_tls_fails_by_name(client: HookClient, hook: RawHook) -> None:
+async def test_a_server_without_tls_has_a_specific_error(client: HookClient, hook: RawHook) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -214,7 +214,7 @@ async def test_interim_responses_are_skipped(client: HookClient, hook: RawHook) 
         assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"{}"
 
 
-async def test_garbage_in_an_answer_that_succeeds_is_for_the_caller_to_judge(client: HookClient, hook: RawHook) -> None:
+async def test_the_caller_checks_the_body_of_a_successful_answer(client: HookClient, hook: RawHook) -> None:
     hook.answer = respond(http(b"\0<html>\xff"))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"\0<html>\xff"
 
@@ -225,7 +225,7 @@ def bomb(megabytes: int, window: int) -> bytes:
 
 
 def peak() -> int:
-    """The most memory that this process ever had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -263,14 +263,14 @@ async def test_a_body_that_is_cut_is_not_read_to_its_end(client: HookClient, hoo
             while not writer.is_closing():
                 await respond(b"10000\r\n" + b" " * 65536 + b"\r\n")(asked, writer)
                 written += 65536
-                await asyncio.sleep(0)  # Else asyncio's TLS writer is never told that its connection is lost.
+                await asyncio.sleep(0)  # Otherwise asyncio's TLS writer never learns that its connection is lost.
         finally:
             gone.set()
 
     hook.answer = pour
     assert TOO_MUCH in str(await catch_call_error(client, endpoint(hook)))
     await asyncio.wait_for(gone.wait(), LONG)
-    assert written < RESPONSE_LIMIT + 32 * MIB, "what lies in buffers on the way"
+    assert written < RESPONSE_LIMIT + 32 * MIB, "the contents of socket buffers"
     await check_next_call(client, hook)
 
 
@@ -284,8 +284,8 @@ async def test_an_answer_of_just_the_limit_is_one(hook: RawHook) -> None:
             assert "its response is larger than 1,000 bytes" in str(await catch_call_error(client, endpoint(hook)))
 
 
-async def arrives(client: HookClient, *, noticed: bool) -> None:
-    """Wait until something has come on the one idle connection; the event loop gets a turn only if it is to notice."""
+async def wait_for_arrival(client: HookClient, *, noticed: bool) -> None:
+    """Wait until bytes arrive on the only idle connection; with ``noticed``, the event loop reads them."""
     (pool,) = client._pools._pools.values()
     ((protocol, _),) = next(iter(pool.session.connector._conns.values()))
     connection = protocol.transport.get_extra_info("socket")
@@ -300,30 +300,32 @@ async def test_a_connection_closed_while_idle_is_not_used_again(
 ) -> None:
     await check_next_call(client, hook)
     hook.writers[0].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-    await arrives(client, noticed=noticed)
+    await wait_for_arrival(client, noticed=noticed)
     await check_next_call(client, hook)
     assert (hook.connections, len(hook.asked)) == (2, 2)
 
 
 @pytest.mark.parametrize("noticed", [True, False])
-async def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one(
+async def test_an_unrequested_answer_is_not_used_for_the_next_call(
     client: HookClient, hook: RawHook, noticed: bool
 ) -> None:
     await check_next_call(client, hook)
     hook.writers[0].write(http(b'"forged"'))
-    await arrives(client, noticed=noticed)
+    await wait_for_arrival(client, noticed=noticed)
     await check_next_call(client, hook)
     assert hook.connections == 2
 
 
-async def test_a_second_answer_to_one_question_is_not_taken_for_the_next_one(client: HookClient, hook: RawHook) -> None:
+async def test_a_second_answer_to_one_request_is_not_used_for_the_next_call(client: HookClient, hook: RawHook) -> None:
     hook.answer = respond(http(b'"first"') + http(b'"forged"'))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'"first"'
     await check_next_call(client, hook)
     assert hook.connections == 2
 
 
-async def test_a_large_request_that_is_answered_early_leaves_nothing_behind(client: HookClient, hook: RawHook) -> None:
+async def test_an_early_answer_to_a_large_request_does_not_affect_the_next_call(
+    client: HookClient, hook: RawHook
+) -> None:
     body = b" " * (4 * MIB)
     early = asyncio.Event()
 
