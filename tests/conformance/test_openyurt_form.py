@@ -51,7 +51,7 @@ def comparable(workload: dict[str, Any], revision: str) -> Any:
     return without_zeros(made)
 
 
-def test_the_cases_are_there() -> None:
+def test_all_cases_are_loaded() -> None:
     assert len(MODELLED) > 500
     assert len({case["id"] for case in CASES}) == len(CASES)
 

@@ -39,7 +39,7 @@ def restricted(entries: list[dict[str, Any]], served: list[dict[str, Any]]) -> l
     return left
 
 
-def test_the_table_is_what_an_apiserver_discovers(admin: Api) -> None:
+def test_the_table_equals_the_discovery_of_an_apiserver(admin: Api) -> None:
     running = table(discover(admin.__getitem__, without=of_custom_resources(admin)))
     assert {"pods", "deployments", "events", "customresourcedefinitions"} <= {entry["resource"] for entry in running}
     # The order of the dictionaries counts, too: it is the order of registration.

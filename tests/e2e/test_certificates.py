@@ -73,7 +73,7 @@ async def test_a_secret_that_a_chart_made_empty_is_filled_and_keeps_its_labels(
     assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == metadata["labels"]
 
 
-async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told(
+async def test_an_unusable_secret_is_replaced_and_its_key_is_not_logged(
     plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Connection(config(plane, "broken", plane.port)) as connection:

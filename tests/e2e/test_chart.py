@@ -84,12 +84,12 @@ MATRIX: dict[str, Values] = {
 }
 
 
-def test_lint_is_content(helm: Path) -> None:
+def test_helm_lint_passes(helm: Path) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in run(helm, "lint", "--strict", CHART)
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_an_apiserver_takes_every_manifest(
+def test_an_apiserver_accepts_every_manifest(
     helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values
 ) -> None:
     documents = template(helm, values, namespace=namespace)
@@ -102,7 +102,7 @@ def test_an_apiserver_takes_every_manifest(
     assert len(printed.splitlines()) == len(documents)
 
 
-def test_an_engine_that_is_switched_off_leaves_nothing_behind(helm: Path) -> None:
+def test_a_disabled_engine_has_no_manifests(helm: Path) -> None:
     documents = template(helm, MATRIX["no engine"])
     assert not kinds(documents) & {
         "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "CustomResourceDefinition",
@@ -149,12 +149,12 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"dispatch": {"admissionConfigSecret": "hooks"}}}, "set engines.dispatch.enabled=true"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(helm: Path, values: Values, problem: str) -> None:
+def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         template(helm, values)
 
 
-def test_the_secret_that_says_as_whom_webhooks_are_called_is_mounted_and_named(helm: Path) -> None:
+def test_the_secret_with_credentials_for_webhooks_is_mounted_and_named(helm: Path) -> None:
     pod = pod_of(template(helm, MATRIX["webhooks that ask who calls"]))
     (container,) = pod["containers"]
     file = Path(environment_of(container)["FLEETHOOK_ADMISSION_CONTROL_CONFIG_FILE"])
@@ -193,7 +193,7 @@ def test_no_right_is_given_twice(helm: Path, values: Values) -> None:
     assert sorted(given) == sorted(set(given))
 
 
-def test_a_server_under_the_charts_roles_can_do_everything_and_is_given_no_more(
+def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
     helm: Path, plane: ControlPlane, admin: Api, release: Release, namespace: str, tmp_path: Path
 ) -> None:
     work = f"{namespace}-work"
@@ -259,7 +259,7 @@ def daemon_reviewed(server: Server) -> None:
     assert server.request("POST", MUTATE, json.dumps(review).encode())[0] == 200
 
 
-def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_what_is_not_its_own(
+def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_foreign_objects(
     admin: Api, release: Release, namespace: str, tmp_path: Path
 ) -> None:
     with release.server(tmp_path) as server:

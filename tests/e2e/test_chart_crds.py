@@ -59,13 +59,13 @@ def container_of(documents: list[Any]) -> Any:
     return found
 
 
-def test_nothing_is_there_by_default(helm: Path) -> None:
+def test_no_controller_is_rendered_by_default(helm: Path) -> None:
     off = template(helm, {**AROUND, "crdsController": {**EVERYTHING, "enabled": False}})
     assert off == template(helm, AROUND)
     assert NAME not in str(off)
 
 
-def test_what_selects_the_server_does_not_select_it(helm: Path) -> None:
+def test_selectors_of_the_server_do_not_match_the_controller(helm: Path) -> None:
     documents = template(helm, {**AROUND, "crdsController": {"enabled": True}})
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in documents if d["kind"] == "Deployment"]
     selectors = [
@@ -100,7 +100,7 @@ def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
     return options, place.namespace
 
 
-def test_the_command_takes_what_it_is_told(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_accepts_the_arguments_of_the_deployment(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(helm, {}, monkeypatch) == (Options(beside=True, reach=Reach(private=False)), "fleethook-system")
     alone = {"besideOperator": False, "noPrivate": False}
     assert told(helm, alone, monkeypatch) == (Options(), "karmada-system")
@@ -138,7 +138,7 @@ KARMADAS_PATCH: Right = ("operator.karmada.io", "karmadas", "patch")
         ({"apply": ["a", "b"], "readSecrets": ["a"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
     ],
 )
-def test_its_rights_are_those_that_it_takes(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
+def test_its_rights_are_those_that_it_uses(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
     documents = rendered(helm, values)
     assert {right for right, _ in rights(documents)} == wanted(but=but)
     # Its account has each of them once.
@@ -151,7 +151,7 @@ def test_its_rights_are_those_that_it_takes(helm: Path, values: Values, but: tup
     assert len(given) == len({str(one) for one in given})
 
 
-def test_secrets_are_read_where_the_values_say(helm: Path) -> None:
+def test_secrets_are_read_in_the_configured_namespaces(helm: Path) -> None:
     def where(values: Values) -> set[tuple[str, Any]]:
         return {
             (document["kind"], document["metadata"].get("namespace"))
@@ -216,7 +216,7 @@ def test_pods_are_replaced_as_their_volume_lets_them(
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_an_apiserver_takes_every_manifest(
+def test_an_apiserver_accepts_every_manifest(
     helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values
 ) -> None:
     documents = rendered(helm, values, namespace=namespace, **AROUND)
@@ -253,7 +253,7 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"replicas": 2, "persistence": {"existingClaim": "mine"}}, "ReadWriteMany"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(helm: Path, values: Values, problem: str) -> None:
+def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         rendered(helm, values)
 
@@ -295,7 +295,7 @@ def installed(
     run(helm, "uninstall", "fleethook", "--namespace", namespace, "--kubeconfig", kubeconfig)
 
 
-def test_alone_under_the_charts_roles_it_can_do_everything_and_is_given_no_more(
+def test_alone_under_the_charts_roles_it_uses_every_right_and_needs_no_more(
     installed: Installed,
     plane: ControlPlane,
     admin: Api,
@@ -333,7 +333,7 @@ def test_alone_under_the_charts_roles_it_can_do_everything_and_is_given_no_more(
     assert lease["spec"]["holderIdentity"] == "", "it is given back at the end"
 
 
-def test_what_the_values_do_not_allow_is_said_in_the_status(
+def test_actions_that_the_values_forbid_are_reported_in_the_status(
     installed: Installed,
     plane: ControlPlane,
     admin: Api,

@@ -44,7 +44,9 @@ from tests.waiting import wait_for
         (DISPATCH_ELSEWHERE, ("true", "true")),
     ],
 )
-def test_private_webhooks_and_what_kcp_does_are_asked_for(helm: Path, values: Values, told: tuple[str, str]) -> None:
+def test_private_webhooks_and_the_behaviour_of_kcp_are_opt_in(
+    helm: Path, values: Values, told: tuple[str, str]
+) -> None:
     environment = environment_of(pod_of(template(helm, values))["containers"][0])
     names = ("FLEETHOOK_PRIVATE_WEBHOOKS", "FLEETHOOK_DISPATCH_AS_KCP")
     assert tuple(environment.get(name) for name in names) == told
@@ -77,7 +79,7 @@ def test_the_role_of_the_readme_is_that_of_the_chart(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "existing"])
-def test_a_server_of_a_kcp_elsewhere_is_given_nothing_in_its_own_cluster(helm: Path, mode: str) -> None:
+def test_a_server_for_a_kcp_elsewhere_has_no_rights_in_its_own_cluster(helm: Path, mode: str) -> None:
     engines = {
         "overrider": {"enabled": True}, "interpret": {"enabled": True},
         "dispatch": {"enabled": True, "kubeconfigSecret": "kcp"},
@@ -140,7 +142,7 @@ def everything_asked(server: Server, admin: Api, cluster: str, namespace: str) -
     return message
 
 
-def test_a_server_that_dispatches_is_given_what_it_uses_and_calls_no_private_address(
+def test_a_dispatching_server_has_only_the_rights_that_it_uses_and_calls_no_private_address(
     helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, kcp_kinds: None, namespace: str, tmp_path: Path
 ) -> None:
     release = Release(helm, plane, kubeconfig, namespace)

@@ -187,7 +187,7 @@ def check(label: str, written: Written) -> None:
 
 
 @pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if not one.pruned])
-def test_what_is_stored_in_other_words_is_rendered(cluster: ControlPlane, demo: Scenario, label: str) -> None:
+def test_a_value_stored_in_another_form_counts_as_rendered(cluster: ControlPlane, demo: Scenario, label: str) -> None:
     bench = Bench(demo)
     bench.create(label)
     audit = Audit(cluster)
@@ -233,9 +233,7 @@ def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]
 
 
 @pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if one.pruned])
-def test_what_the_apiserver_drops_is_named_in_the_status(
-    pruned: dict[str, Written], demo: Scenario, label: str
-) -> None:
+def test_pruned_members_are_named_in_the_status(pruned: dict[str, Written], demo: Scenario, label: str) -> None:
     check(label, pruned[label])
     pointers = Bench(demo).pruned(label)
     for pointer in pointers:

@@ -157,7 +157,7 @@ def test_karmadas_own_operator_leaves_the_conversion_alone(
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_what_is_rendered_is_what_the_server_then_has(run: Any, admin: Api, release: Release, form: str) -> None:
+def test_the_rendered_crds_equal_the_applied_ones(run: Any, admin: Api, release: Release, form: str) -> None:
     run("apply", release.members())
     printed = run("render", release.members(), "--output", form).stdout
     found = [one.object for one in read_documents(printed, source="rendered")]
@@ -168,7 +168,7 @@ def test_what_is_rendered_is_what_the_server_then_has(run: Any, admin: Api, rele
         assert without_defaults(stored["metadata"], one["metadata"]) == one["metadata"]
 
 
-def test_a_server_takes_what_is_rendered(run: Any, admin: Api, release: Release) -> None:
+def test_a_server_accepts_the_rendered_crds(run: Any, admin: Api, release: Release) -> None:
     for one in yaml.safe_load_all(run("render", release.members()).stdout):
         admin.create(CRDS, one, dryRun="All", fieldValidation="Strict")
 
@@ -189,7 +189,7 @@ def test_a_dry_run_tells_and_changes_nothing(run: Any, admin: Api, release: Rele
     assert [admin[f"{CRDS}/{name}"] for name in release.names] == before
 
 
-def test_names_that_another_crd_has_are_told(run: Any, release: Release) -> None:
+def test_names_of_another_crd_are_reported(run: Any, release: Release) -> None:
     files = {name: body for name, body in release.members().items() if body is None}
     works, bindings = release.plurals[4], release.plurals[3]
     run("apply", {**files, "crds/bases/work/works.yaml": crd(works, GROUP)})
@@ -201,7 +201,7 @@ def test_names_that_another_crd_has_are_told(run: Any, release: Release) -> None
     assert shown.stdout == f"created    {release.bindings}\n"
 
 
-def test_what_the_server_refuses_is_told_in_its_words_with_what_was_done(run: Any, release: Release) -> None:
+def test_a_refusal_is_reported_with_the_servers_message_and_the_finished_steps(run: Any, release: Release) -> None:
     files, path = release.members(), "crds/bases/work/resourcebindings.yaml"
     wrong = (files[path] or b"").replace(b"scope: Namespaced", b"scope: Galactic")
     shown = run("apply", {**files, path: wrong}, code=21)
@@ -213,7 +213,7 @@ def test_what_the_server_refuses_is_told_in_its_words_with_what_was_done(run: An
     assert again == dict(zip(release.names, ["unchanged"] * 2 + ["configured"] + ["created"] * 2, strict=True))
 
 
-def test_a_patch_that_the_server_refuses_is_told(run: Any, release: Release) -> None:
+def test_a_patch_that_the_server_refuses_is_reported(run: Any, release: Release) -> None:
     files, path = release.members(), f"crds/patches/webhook_in_{release.plurals[3]}.yaml"
     shown = run("apply", {**files, path: patch(release.plurals[3]).replace(b"https://", b"http://")}, code=21)
     assert f"fleethook: failed to patch karmada crds, err: {release.bindings}: 422 Invalid: " in shown.stderr

@@ -22,7 +22,7 @@ def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-def test_an_instance_gets_its_tarball_and_is_said_to_have_it(
+def test_an_instance_gets_its_tarball_and_the_condition_says_so(
     process: ControllerProcess, make: KarmadaFactory, origin: Origin
 ) -> None:
     bytes_before = process.count("fleethook_crds_downloaded_bytes_total")
@@ -45,7 +45,7 @@ def test_an_instance_gets_its_tarball_and_is_said_to_have_it(
     assert process.get("/readyz")[0] == 200
 
 
-def test_what_passes_is_tried_again_and_counted_in_one_event(
+def test_a_transient_failure_is_retried_and_counted_in_one_event(
     process: ControllerProcess, make: KarmadaFactory, origin: Origin
 ) -> None:
     down = {"timeoutSeconds": 1}
@@ -61,7 +61,7 @@ def test_what_passes_is_tried_again_and_counted_in_one_event(
     wait_for(instance.ready, what="it is ready after the origin is back")
 
 
-def test_what_does_not_pass_waits_for_another_spec(
+def test_a_permanent_failure_waits_for_another_spec(
     process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
 ) -> None:
     origin.answer = says(b"gone", status="404 Not Found")
@@ -83,7 +83,7 @@ def test_what_does_not_pass_waits_for_another_spec(
     wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"))
 
 
-def test_archives_that_are_none_are_told_apart(
+def test_invalid_archives_have_distinct_reasons(
     process: ControllerProcess, make: KarmadaFactory, origin: Origin
 ) -> None:
     origin.answer = tarball(BODY[:-1])
@@ -103,7 +103,7 @@ def test_archives_that_are_none_are_told_apart(
     }  # fmt: skip
 
 
-def test_a_spec_that_cannot_be_is_said_once_and_not_tried(
+def test_an_invalid_spec_is_reported_once_and_not_tried(
     process: ControllerProcess, make: KarmadaFactory, origin: Origin
 ) -> None:
     instance = make({"httpSource": {"url": "crds.tar.gz"}})
@@ -116,7 +116,7 @@ def test_a_spec_that_cannot_be_is_said_once_and_not_tried(
     assert ("Warning", "ValidationError", 1) in instance.events()
 
 
-def test_what_is_suspended_is_left_alone_to_its_end(
+def test_a_suspended_instance_is_left_alone_until_its_deletion(
     process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
 ) -> None:
     instance = make(http(origin), suspend=True)
@@ -135,7 +135,7 @@ def test_what_is_suspended_is_left_alone_to_its_end(
     wait_for(instance.gone)
 
 
-def test_an_instance_that_goes_takes_neither_cache_nor_anything_of_others_with_it(
+def test_a_deleted_instance_leaves_the_cache_and_other_instances_alone(
     process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin, tmp_path: Path
 ) -> None:
     instance = make(http(origin))

@@ -42,7 +42,7 @@ def test_a_stored_version_is_not_dropped(run: Any, admin: Api, release: Release)
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["versions"] == before["spec"]["versions"]
 
 
-def test_a_crd_that_the_release_does_not_have_is_told_and_stays(run: Any, admin: Api, release: Release) -> None:
+def test_a_crd_missing_in_the_release_is_reported_and_stays(run: Any, admin: Api, release: Release) -> None:
     run("apply", release.members())
     gone = "crds/bases/work/works.yaml"
     less = {name: body for name, body in release.members().items() if name != gone}

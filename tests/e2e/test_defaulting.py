@@ -270,11 +270,11 @@ def test_nothing_is_written_again(sampled: Cases) -> None:
     sampled.check(lambda found: found.generations if found.generations[0] != found.generations[1] else None)
 
 
-def test_the_status_says_that_all_is_rendered(sampled: Cases) -> None:
+def test_the_status_reports_complete_rendering(sampled: Cases) -> None:
     sampled.check(lambda found: found.rendered)
 
 
-def test_what_overriders_add_is_there(sampled: Cases) -> None:
+def test_additions_of_overriders_are_stored(sampled: Cases) -> None:
     """Compare with the stored form, including defaults."""
     workloads, missing = sampled.workloads(), {}
     for name, case in sampled.cases.items():
@@ -284,7 +284,7 @@ def test_what_overriders_add_is_there(sampled: Cases) -> None:
     assert not missing, "\n".join(f"{name}: {text}" for name, text in missing.items())
 
 
-def test_without_overriders_workloads_are_what_the_owner_writes(demo: Scenario, sampled: Cases) -> None:
+def test_without_overriders_workloads_equal_those_of_openyurt(demo: Scenario, sampled: Cases) -> None:
     """Runs last, because it deletes the overriders."""
     sampled.delete_overriders()
     wanted = {name: expected(demo, case) for name, case in sampled.cases.items()}

@@ -72,7 +72,7 @@ def _response(server: Server, token: str, route: str) -> Any:
     return answer["response"] if status == 200 else None
 
 
-def test_a_right_that_is_taken_away_ends(server: Server, admin: Api, namespace: str) -> None:
+def test_a_revoked_right_ends(server: Server, admin: Api, namespace: str) -> None:
     caller = Caller(admin, namespace)
     caller.permit(CLUSTER)
     token = caller.token()

@@ -217,7 +217,7 @@ WHOLE = (
 
 
 @pytest.mark.parametrize(("path", "value"), WHOLE, ids=[path for path, _ in WHOLE])
-def test_a_whole_value_takes_nothing_from_others_or_is_refused(make: Make, path: str, value: Any) -> None:
+def test_a_complete_value_keeps_foreign_members_or_is_refused(make: Make, path: str, value: Any) -> None:
     demo = make(BARE)
     before = workload(demo)["spec"]
     try:
@@ -231,7 +231,7 @@ def test_a_whole_value_takes_nothing_from_others_or_is_refused(make: Make, path:
     assert_same(workload(demo)["spec"], before)
 
 
-def test_a_container_of_somebody_else_with_the_same_name_is_an_error(make: Make) -> None:
+def test_a_foreign_container_with_the_same_name_is_an_error(make: Make) -> None:
     demo = make(BARE)
     before = workload(demo)["spec"]
     demo.override(entry("*", patches=[patch("add", f"{PODS}/containers/-", {"name": "mesh", "image": "ours:1"})]))

@@ -16,7 +16,7 @@ from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import NET, wait_for
 
 
-def test_what_happened_while_nobody_controlled_is_found_at_the_start(
+def test_changes_without_a_controller_are_found_at_the_start(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     """A new overrider, an edited workload and a deleted overrider, with neither webhook nor leader."""
@@ -157,7 +157,7 @@ def named(document: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**document, "metadata": {"name": document["metadata"]["name"], "namespace": namespace}}
 
 
-def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
+def test_a_replica_without_watch_events_reports_it_and_keeps_answering(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     environment = {"FLEETHOOK_STALE_AFTER": "10", "FLEETHOOK_DISPATCH_OPEN": "loopback"}

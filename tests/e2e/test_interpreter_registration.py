@@ -32,7 +32,7 @@ def karmada(admin: Api, crds: None) -> None:
     install_karmada_crds(admin)
 
 
-def test_the_chart_grants_what_registering_uses(
+def test_the_chart_grants_the_rights_that_registration_uses(
     helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, karmada: None, namespace: str, tmp_path: Path
 ) -> None:
     release = Release(helm, plane, kubeconfig, namespace)
@@ -103,7 +103,7 @@ def sent(admin: Api, group: str) -> dict[str, list[str]]:
     }
 
 
-def test_the_command_prints_what_it_would_write_and_writes_it(
+def test_the_command_prints_the_configuration_and_writes_the_same(
     plane: ControlPlane, admin: Api, karmada: None, put: Any, tmp_path: Path
 ) -> None:
     """Runs before the server of this module, which would write its own address again."""
@@ -129,7 +129,7 @@ def test_the_command_prints_what_it_would_write_and_writes_it(
         admin.call("DELETE", OWN)
 
 
-def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Server, admin: Api, put: Any) -> None:
+def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, admin: Api, put: Any) -> None:
     wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
     assert "InterpretReplica" in sent(admin, "apps")["Deployment"]
     assert "ConfigMap" not in sent(admin, "")
@@ -152,7 +152,7 @@ def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Ser
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
 
 
-def test_what_is_registered_is_answered(server: Server, admin: Api, put: Any) -> None:
+def test_registered_kinds_are_answered(server: Server, admin: Api, put: Any) -> None:
     put(CUSTOMIZATIONS, customization("Game", "healthInterpretation"))
     wait_for(lambda: sent(admin, "games.example.com"), what="the customization is registered")
     game = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}

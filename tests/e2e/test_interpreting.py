@@ -64,7 +64,7 @@ def test_the_proposals_example_on_a_cluster(server: Server, admin: Api) -> None:
     wait_for(lambda: not asked(server)["response"]["successful"], what="it is no longer called")
 
 
-def test_the_examples_objects_are_what_their_definitions_want(server: Server, admin: Api) -> None:
+def test_the_examples_objects_match_their_definitions(server: Server, admin: Api) -> None:
     for name, path in (
         ("foo", "foo.example.com/v1alpha1/namespaces/default/foos"),
         ("bar", "bar.example.com/v1alpha1/bars"),
@@ -119,7 +119,7 @@ def test_a_config_map_changes_retention_live(server: Server, admin: Api) -> None
     wait_for(lambda: "not found" in str(retained(server)), what="no interpreter answers any more")
 
 
-def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server, admin: Api) -> None:
+def test_an_invalid_customization_is_reported_by_an_event(server: Server, admin: Api) -> None:
     """The customization is written while no webhook checks it, as in a Karmada without fleethook."""
     install_karmada_crds(admin)
     target = {"apiVersion": "games.example.com/v1", "kind": "Game"}

@@ -102,7 +102,7 @@ async def test_a_leader_whose_lease_is_taken_stops_at_once(plane: ControlPlane, 
     assert admin[lease.path]["spec"]["holderIdentity"] == "robber"
 
 
-async def test_what_fails_in_the_leaders_work_is_not_swallowed(plane: ControlPlane, lease: LeaseName) -> None:
+async def test_a_failure_of_the_leaders_work_is_raised(plane: ControlPlane, lease: LeaseName) -> None:
     async def fail() -> None:
         raise ValueError("defect")
 

@@ -142,7 +142,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
             await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
 
 
-def test_what_openyurt_does_besides_is_told_while_it_does(
+def test_openyurts_own_overriding_is_reported_while_it_is_active(
     installation: Installation, admin: Api, namespace: str
 ) -> None:
     del namespace
@@ -185,7 +185,7 @@ def test_on_a_fresh_cluster_overriders_are_followed_as_soon_as_they_are_defined(
         wait_for(lambda: subject.status().get("summary") == "1/1", what="the overrider is followed")
 
 
-def test_a_definition_that_drops_members_is_told(fresh: ControlPlane, tmp_path: Path) -> None:
+def test_a_definition_that_prunes_members_is_reported(fresh: ControlPlane, tmp_path: Path) -> None:
     admin = fresh.api()
     directory = tmp_path / "server"
     directory.mkdir()

@@ -65,7 +65,7 @@ def test_replicas_are_compared_in_1_4(make: Make) -> None:
     assert demo.controller.writes[-1][:3] == ("update", "demo", BEIJING)
 
 
-def test_a_workload_that_is_drifted_and_written_again_is_as_new(make: Make) -> None:
+def test_a_drifted_workload_is_restored_at_the_next_write(make: Make) -> None:
     demo = make(V1_5)
     spec = {"template": {"spec": {"containers": [container(args=["--mine"])]}}}
     demo.api.merge(demo.workload_path(BEIJING), {"spec": spec})

@@ -31,7 +31,7 @@ def settle(one: Scenario) -> None:
     )
 
 
-def test_the_workloads_are_as_the_form_says(demo: Scenario) -> None:
+def test_the_workloads_equal_those_of_the_form(demo: Scenario) -> None:
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
     assert demo.counts() == dict.fromkeys(POOLS, (1, 1))
     demo.edit_container(args=["--second"])

@@ -36,7 +36,7 @@ def release(subject: Subject, name: str) -> str:
     return path
 
 
-def test_released_workloads_are_named_and_keep_their_overrides_when_the_overrider_goes(subject: Subject) -> None:
+def test_released_workloads_are_named_and_keep_their_overrides_after_a_deletion(subject: Subject) -> None:
     released = [release(subject, name) for name in ("beijing", "hangzhou")]
     names = [path.rpartition("/")[2] for path in released]
     wait_for(lambda: subject.condition("Rendered")[:2] == ("False", "OrphanedWorkloads"))

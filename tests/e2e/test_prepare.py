@@ -39,7 +39,7 @@ def programs(tmp_path: Path) -> Path:
     return made
 
 
-def test_with_go_it_is_built_once_and_that_is_said_once(tmp_path: Path, programs: Path) -> None:
+def test_with_go_it_is_built_once_with_one_notice(tmp_path: Path, programs: Path) -> None:
     (programs / "go").write_text(GO)
     (programs / "go").chmod(0o755)
 
@@ -54,7 +54,7 @@ def test_with_go_it_is_built_once_and_that_is_said_once(tmp_path: Path, programs
     assert again == ""
 
 
-def test_without_go_it_says_what_is_skipped_and_what_to_do(tmp_path: Path, programs: Path) -> None:
+def test_without_go_it_names_the_skipped_tests_and_the_remedy(tmp_path: Path, programs: Path) -> None:
     said = prepared(tmp_path, path=programs)
 
     assert "takes Go; or set KUBEBUILDER_ASSETS" in said

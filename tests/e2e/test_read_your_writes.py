@@ -151,7 +151,7 @@ async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: 
     assert [step["value"] for step in patch if step["path"] == "/spec/replicas"] == [7]
 
 
-async def test_an_update_of_metadata_that_nobody_triggered_is_answered_from_the_store_until_the_watch_arrives(
+async def test_an_untriggered_update_of_metadata_is_answered_from_the_store_until_the_watch_arrives(
     cluster: Cluster,
 ) -> None:
     await cluster.write("yurtappoverriders", rule("nginx:3.0"))
@@ -207,7 +207,7 @@ async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> 
     assert await cluster.image("UPDATE", seen=seen) == "nginx:1.0"
 
 
-async def test_what_is_behind_and_cannot_be_read_is_no_answer(cluster: Cluster) -> None:
+async def test_a_review_fails_if_the_store_is_behind_and_live_reads_fail(cluster: Cluster) -> None:
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     cluster.watch.readable = False
     answer = await cluster.review("UPDATE", seen=seen)

@@ -139,7 +139,7 @@ def test_an_edit_of_the_overrider_rolls_out_its_pools_once(demo: Scenario) -> No
     expect(demo, overridden=2, others=1)
 
 
-def test_a_deleted_overrider_leaves_what_the_owner_writes(demo: Scenario) -> None:
+def test_a_deleted_overrider_leaves_the_workloads_of_openyurt(demo: Scenario) -> None:
     demo.stop_overriding()
     await_template(demo)
     demo.settle()
@@ -173,7 +173,7 @@ def test_a_template_edit_rolls_out_each_pool_once(demo: Scenario, late: int) -> 
     expect(demo, overridden=2, others=2)
 
 
-def test_what_the_template_drops_is_gone_and_stays_gone(demo: Scenario, late: int) -> None:
+def test_members_that_the_template_drops_disappear_for_good(demo: Scenario, late: int) -> None:
     demo.edit_container()
     await_images(demo, "nginx:2.0")
     demo.settle("demo")
@@ -204,7 +204,7 @@ def refused(demo: Scenario, name: str = "demo") -> bool:
     return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
 
 
-def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(
+def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
     demo: Scenario, instance: RestartableServer
 ) -> None:
     demo.create(name="plain")
@@ -217,7 +217,7 @@ def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(
     expect(demo, overridden=2, others=2)
 
 
-def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: RestartableServer) -> None:
+def test_edits_and_deletions_of_an_overrider_during_an_outage(demo: Scenario, instance: RestartableServer) -> None:
     """Meanwhile writes of overriders fail. A deletion succeeds, and the workloads are restored afterwards."""
     with instance.away():
         demo.stop_overriding()
@@ -226,9 +226,7 @@ def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Restar
     expect(demo, overridden=2, others=1)
 
 
-def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(
-    make: Make, instance: RestartableServer
-) -> None:
+def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.override(TO_2)
     with instance.away():

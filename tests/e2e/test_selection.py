@@ -41,7 +41,7 @@ def add_pool(subject: Subject, name: str) -> Any:
     return subject.admin.create(path_of(workload_of(subject.stored, name)), workload_of(subject.stored, name))
 
 
-def test_while_it_is_down_only_what_an_overrider_concerns_is_refused(
+def test_while_it_is_down_only_workloads_of_overriders_are_refused(
     installation: Installation, admin: Api, plain: Subject, namespace: str
 ) -> None:
     with installation.up():
@@ -170,7 +170,7 @@ def test_without_a_controller_everything_of_a_subject_is_sent(
     assert refused(plain, "nginx:8.0")
 
 
-def test_a_condition_that_somebody_removes_or_edits_comes_back(installation: Installation, admin: Api) -> None:
+def test_a_removed_or_edited_condition_is_restored(installation: Installation, admin: Api) -> None:
     with installation.up():
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
         wanted = expressions(admin)

@@ -166,7 +166,7 @@ async def test_connections_that_are_cut_lose_nothing_and_need_no_new_list(
         assert informer.relists == 1
 
 
-async def test_an_apiserver_that_is_killed_and_comes_back(
+async def test_a_killed_and_restarted_apiserver_is_followed_again(
     plane: ControlPlane, direct: Path, admin: Api, namespace: str
 ) -> None:
     store = Store()
@@ -232,7 +232,7 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
             await until(lambda: "not served" in {p.name: p for p in source.parts()}[late.name].detail)
 
 
-async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: ControlPlane) -> None:
+async def test_a_server_that_never_answered_is_reported_as_unreachable(plane: ControlPlane) -> None:
     async with run_proxy(plane.port) as proxy:
         kubeconfig = config(plane, "nobody", proxy.port)
         await proxy.refuse()
@@ -245,7 +245,7 @@ async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: Con
                 assert str(proxy.port) in part.detail
 
 
-async def test_forbidden_is_said_with_the_servers_words(plane: ControlPlane) -> None:
+async def test_forbidden_is_reported_with_the_servers_message(plane: ControlPlane) -> None:
     nobody = plane.authority.issue("nobody")
     kubeconfig = plane.kubeconfig(
         "nobody", {"client-certificate": str(nobody.certificate), "client-key": str(nobody.key)}

@@ -146,7 +146,7 @@ def test_short_names_and_columns_of_the_crds(stories: Path, binaries: Path) -> N
         assert "yurtappset-demo" in printed
 
 
-def test_what_is_registered_is_what_the_code_says(stories: Path, admin: Api) -> None:
+def test_the_registration_equals_the_generated_one(stories: Path, admin: Api) -> None:
     mutating = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]
     (deployments,) = [hook for hook in mutating["webhooks"] if hook["name"].startswith("deployments.")]
     settings = {
@@ -179,7 +179,7 @@ def test_a_lost_ca_bundle_is_set_again_and_nothing_else(stories: Path, admin: Ap
     admin.replace(path, {**after, "webhooks": before["webhooks"]})
 
 
-def test_what_is_not_ours_is_not_sent_here(stories: Path, admin: Api, server: Server, namespace: str) -> None:
+def test_foreign_workloads_are_not_sent_to_fleethook(stories: Path, admin: Api, server: Server, namespace: str) -> None:
     """Without pool label, without owner, or being deleted: writes succeed even if no server answers."""
     server.process.send_signal(19)  # SIGSTOP: no server answers
     try:

@@ -134,7 +134,7 @@ def test_cut_chunks_are_retried(into: Path, end: bytes) -> None:
     assert into.read_bytes() == BODY
 
 
-def test_a_body_that_ends_with_its_connection_is_taken_as_it_comes(into: Path) -> None:
+def test_a_body_without_length_ends_with_its_connection(into: Path) -> None:
     with serving(says(BODY[:9000], content_length=None)) as origin:
         # The download cannot detect the cut; unpacking does.
         assert fetched(origin, into).size == 9000
