@@ -17,7 +17,7 @@ from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError
 from app.crds.fetch import fetch
 from app.crds.source import Policy, Source
-from benchmarks.engines.measure import Measured, cpu_us, pinned, text
+from benchmarks.engines.measure import Measured, cpu_us, pin_to_core, text
 from benchmarks.engines.tarballs import EXTRACTALL, MIB, UNPACK, WAYS, Way
 from benchmarks.harness.processes import output
 from benchmarks.harness.rounds import spread
@@ -41,10 +41,10 @@ BOMB = "A decompression bomb, 1 GiB of zeros in {size:.1f} MiB, is refused after
 
 def run(context: Context) -> Section:
     """Run the measurements one after the other; within a table the variants take turns."""
-    with pinned(context.server_core):
-        unpacking, size = _unpacking(context)
-        cache = _cache(context)
-    memory, bomb = _memory(context), _bomb(context)
+    with pin_to_core(context.server_core):
+        unpacking, size = _measure_unpacking(context)
+        cache = _measure_cache(context)
+    memory, bomb = _measure_memory(context), _measure_bomb(context)
     parts = (
         ABOUT.format(size=size), _table(unpacking, EXTRACTALL, "of extractall"),
         CACHE, _table(cache, "a hit", ""), *_memory_text(memory), BOMB.format(**bomb),
@@ -64,7 +64,7 @@ def _turns(ways: dict[str, Callable[[], float]], count: int) -> Measured:
     return measured
 
 
-def _unpacking(context: Context) -> tuple[Measured, int]:
+def _measure_unpacking(context: Context) -> tuple[Measured, int]:
     tarball = context.scratch / "crds.tar.gz"
     tarball.write_bytes(release())
     ways = {name: functools.partial(_milliseconds, way, tarball, context.scratch) for name, way in WAYS.items()}
@@ -82,7 +82,7 @@ def _milliseconds(way: Way, tarball: Path, root: Path) -> float:
     return spent * 1e3
 
 
-def _cache(context: Context) -> Measured:
+def _measure_cache(context: Context) -> Measured:
     cache, source = Cache(context.scratch / "cache"), Source(URL)
     place = cache.path(source.key)
     place.mkdir(parents=True)
@@ -95,7 +95,7 @@ def _cache(context: Context) -> Measured:
     return _turns({name: functools.partial(cpu_us, way) for name, way in ways.items()}, context.rounds)
 
 
-def _memory(context: Context) -> dict[str, float]:
+def _measure_memory(context: Context) -> dict[str, float]:
     imports = "from pathlib import Path; from app.crds.archive.archive import unpack; from benchmarks.engines.tarballs import LARGE"
     found = {"": _peak(imports, context.server_core)}
     chance = random.Random(1)
@@ -123,7 +123,7 @@ def _memory_text(memory: dict[str, float]) -> tuple[str, str]:
     return MEMORY.format(base=base), table(("tarball", "MiB"), rows)
 
 
-def _bomb(context: Context) -> dict[str, Any]:
+def _measure_bomb(context: Context) -> dict[str, Any]:
     path, packer = context.scratch / "bomb.tar.gz", zlib.compressobj(9, wbits=31)
     path.write_bytes(b"".join([*(packer.compress(bytes(MIB)) for _ in range(1024)), packer.flush()]))
     started = time.perf_counter()

@@ -15,7 +15,7 @@ from benchmarks.engines.dispatch_chain import BARE, DISPATCH, PHASES, WHOLE, cha
 from benchmarks.engines.dispatch_hooks import AUTHORITY
 from benchmarks.engines.dispatch_matching import CHANGED, LOOK_UP, MATCH, SCAN, Matching
 from benchmarks.engines.dispatch_worlds import HOOKS, SIZES
-from benchmarks.engines.measure import Measured, cpu_us, go, pinned, ratio, text
+from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, ratio, text
 from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
@@ -40,8 +40,8 @@ get an object that is decoded within the measurement. *The whole app* decodes a 
 
 def run(context: Context) -> Section:
     """Measure matching, then the chain."""
-    matching = _matching(context)
-    chain = _chain(context)
+    matching = _measure_matching(context)
+    chain = _measure_chain(context)
     of_go = {
         title: {
             count: ratio(matching.found[title, GO, count], matching.found[title, MATCH, count])._asdict()
@@ -69,12 +69,12 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 # Matching.
 
 
-def _matching(context: Context) -> Matching:
+def _measure_matching(context: Context) -> Matching:
     matching = Matching(REQUESTS)
     _run(matching.warm())
     arguments = ("--inputs", str(context.inputs / "dispatch.json"), "--rounds", "1", "--turn", "150ms")
     for _ in range(context.rounds):
-        with pinned(context.server_core):
+        with pin_to_core(context.server_core):
             _run(matching.round())
         lines = go(context, "dispatch", *arguments)
         decoding = {line["name"]: line["cpu_ns_per_op"] for line in lines if line["part"] == "decode"}
@@ -119,7 +119,7 @@ def _changes(matching: Matching) -> str:
 # The chain.
 
 
-def _chain(context: Context) -> Chain:
+def _measure_chain(context: Context) -> Chain:
     directory = context.scratch / "hooks"
     directory.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.engines.dispatch_hooks", directory]
@@ -136,7 +136,7 @@ async def _rounds(context: Context, base: str, authority: Path, ca_bundle: str) 
         "--inputs", str(context.inputs / "dispatch.json"), "--hooks", base, "--ca", str(authority),
         "--rounds", "1", "--turn", "250ms",
     )  # fmt: skip
-    with pinned(context.server_core):
+    with pin_to_core(context.server_core):
         async with chains(base, ca_bundle) as turns:
             for _ in range(context.rounds):
                 for (phase, size, way), turn in turns.items():

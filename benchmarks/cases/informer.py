@@ -48,12 +48,12 @@ def run(context: Context) -> Section:
     """Fill an apiserver, let the readers take turns, then inject faults."""
     try:
         with plane(context.scratch / "plane") as running:
-            return _measured(context, running)
+            return _measure(context, running)
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
 
 
-def _measured(context: Context, running: ControlPlane) -> Section:
+def _measure(context: Context, running: ControlPlane) -> Section:
     config = kubeconfig(running, running.port)
     asyncio.run(fill(config, OBJECTS))
     found: dict[str, Measured] = {}

@@ -11,7 +11,7 @@ from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 from benchmarks.engines import hostile_lua, lua_runtimes
 from benchmarks.engines.lua_scripts import SCRIPTS, Script
-from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
+from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
@@ -39,7 +39,7 @@ def run(context: Context) -> Section:
     measured = {title: Measured() for title in found}
     arguments = ("--inputs", str(context.inputs / "lua.json"), "--rounds", "1", "--turn", "300ms")
     for _ in range(context.rounds):
-        with pinned(context.server_core):
+        with pin_to_core(context.server_core):
             for title, ways in found.items():
                 for name, way in ways.items():
                     measured[title].add(name, cpu_us(way))

@@ -10,8 +10,8 @@ import jsonpatch
 
 from app.model.merge_keys import WORKLOAD
 from app.patch import apply, compile_patch, diff, identical, strategic_merge
-from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
-from benchmarks.engines.patch_documents import OPERATIONS, STRATEGIC, received
+from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
+from benchmarks.engines.patch_documents import OPERATIONS, STRATEGIC, build_document
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
@@ -31,12 +31,12 @@ patch made. python-json-patch has no strategic merge, so its `apply` is in that 
 
 def run(context: Context) -> Section:
     """Measure our functions and the peers' in turns."""
-    before = received()
+    before = build_document()
     made = diff(before, apply(before, OPERATIONS))
     ways, measured = _ways(before), Measured()
     arguments = ("--inputs", str(context.inputs / "patch.json"), "--rounds", "1", "--turn", "200ms")
     for _ in range(context.rounds):
-        with pinned(context.server_core):
+        with pin_to_core(context.server_core):
             for name, way in ways.items():
                 measured.add(name, cpu_us(way, 0.15))
         for line in go(context, "patch", *arguments):

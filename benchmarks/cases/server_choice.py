@@ -72,7 +72,7 @@ def run(context: Context) -> Section:
     generator = (sys.executable, "-m", "benchmarks.engines.h2_load")
     with run_servers(context, _servers(context, MODULES_2), command=generator) as servers:
         second = servers.turns(Load(body), rounds=context.rounds, seconds=seconds)
-    asked = {name: _asked(context, name, body.read_bytes()) for name in (OURS, HYPERCORN, GRANIAN)}
+    asked = {name: _check_lifecycle(context, name, body.read_bytes()) for name in (OURS, HYPERCORN, GRANIAN)}
     figures = {
         "keep-alive": kept, "new connections": fresh, "HTTP/2": second,
         "operations": {name: found._asdict() for name, found in asked.items()},
@@ -98,7 +98,7 @@ def _command(context: Context, module: str) -> tuple[str | Path, ...]:
 
 
 @contextmanager
-def _served(context: Context, name: str, directory: Path) -> Iterator[Running]:
+def _run_server(context: Context, name: str, directory: Path) -> Iterator[Running]:
     command = _product(directory) if name == OURS else [*_command(context, MODULES[name]), "--cert-dir", directory]
     with serving(command, cores=[context.server_core]) as running:
         yield running
@@ -114,15 +114,15 @@ def _product(directory: Path) -> list[str | Path]:
     ]  # fmt: skip
 
 
-def _asked(context: Context, name: str, body: bytes) -> server_lifecycle.Found:
+def _check_lifecycle(context: Context, name: str, body: bytes) -> server_lifecycle.Found:
     directory = context.scratch / "operations"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     files = ensure_certificates(directory, names=NAMES, now=datetime.now(UTC))
     authority = KeyPair(files.authority_certificate.read_bytes(), (directory / "ca.key").read_bytes())
-    with _served(context, name, directory) as running:
+    with _run_server(context, name, directory) as running:
         finishes = server_lifecycle.finishes_request(running, files.authority_certificate, body)
-    with _served(context, name, directory) as running:
+    with _run_server(context, name, directory) as running:
         renewed, kept = server_lifecycle.reloads_certificate(
             running, directory, authority, body, hang_up=name == GRANIAN
         )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines.measure import Measured, pinned, text
+from benchmarks.engines.measure import Measured, pin_to_core, text
 from benchmarks.engines.stages import (
     ANSWERING,
     CONNECTION,
@@ -61,7 +61,7 @@ def run(context: Context) -> Section:
     stages = _stages(rounds, alone)
     profile = shares(_profile(context, body, "raw", context.scratch / "profile.txt").read_text())
     PLOTS.mkdir(exist_ok=True)
-    flames = _titled(_profile(context, body, "flamegraph", PLOTS / "update.svg"))
+    flames = _set_title(_profile(context, body, "flamegraph", PLOTS / "update.svg"))
     total = spread(made[WHOLE]["cpu_us"] for made in rounds)
     summed = sum(spread(values).median for values in stages.values())
     off = abs(summed / total.median - 1) * 100
@@ -76,7 +76,7 @@ def run(context: Context) -> Section:
     )
 
 
-def _titled(flames: Path) -> Path:
+def _set_title(flames: Path) -> Path:
     """Give a graph a title; py-spy puts its command line there, with paths of the machine."""
     text = re.sub(r'(<text id="title"[^>]*>)[^<]*', r"\1fleethook, UPDATE reviews", flames.read_text(), count=1)
     flames.write_text(text)
@@ -96,7 +96,7 @@ def _rounds(context: Context, body: Path) -> tuple[list[Round], dict[str, float]
 def _alone(context: Context, size: int) -> dict[str, list[float]]:
     request, authority = size + HEADERS, certificate(context)
     found: dict[str, list[float]] = {TLS: [], READ: [], WRITE: []}
-    with pinned(context.server_core):
+    with pin_to_core(context.server_core):
         for _ in range(context.rounds * TURNS):
             found[TLS].append(tls_us(serving_context(context.scratch), authority, request, ANSWER))
             reading, writing = sockets_us(request + RECORD, ANSWER + RECORD)
@@ -116,7 +116,7 @@ def _stages(rounds: list[Round], alone: dict[str, list[float]]) -> Measured:
 
 
 @contextmanager
-def _asked(context: Context, body: Path, seconds: float) -> Any:
+def _run_loaded_server(context: Context, body: Path, seconds: float) -> Any:
     """Provide the pid of our server while it gets requests."""
     authority = certificate(context)
     generator = Generator((context.binaries / "load",), [context.load_core], authority)
@@ -130,7 +130,7 @@ def _asked(context: Context, body: Path, seconds: float) -> Any:
 def _profile(context: Context, body: Path, form: str, into: Path) -> Path:
     """Write a profile of our server while it gets requests."""
     spy = context.python.parent / "py-spy"
-    with _asked(context, body, PROFILE_SECONDS + 3) as pid:
+    with _run_loaded_server(context, body, PROFILE_SECONDS + 3) as pid:
         command = [spy, "record", "--native", "--rate", str(RATE), "--duration", str(PROFILE_SECONDS), "--format", form]
         done = subprocess.run(
             [*command, "--output", into, "--pid", str(pid)], capture_output=True, text=True, check=False

@@ -11,7 +11,7 @@ import uvloop
 
 from app.api.endpoint import MAX_ON_LOOP
 from app.settings import Settings
-from benchmarks.engines.measure import pinned
+from benchmarks.engines.measure import pin_to_core
 from benchmarks.engines.worst_app import EXTENSIONS, application
 from benchmarks.engines.worst_bases import bases
 from benchmarks.engines.worst_documents import GROWTHS, Base
@@ -44,7 +44,7 @@ def run(context: Context) -> Section:
     """Search for the worst document of each route."""
     extent = SMALL if context.small else WHOLE._replace(rounds=min(context.rounds, MAX_ROUNDS))
     command = (sys.executable, "-m", "benchmarks.engines.dispatch_hooks", context.scratch)
-    with serving(command, cores=[context.load_core]) as hooks, pinned(context.server_core):
+    with serving(command, cores=[context.load_core]) as hooks, pin_to_core(context.server_core):
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         with contextlib.closing(runner):
             found = runner.run(_search(context, hooks.port, extent))

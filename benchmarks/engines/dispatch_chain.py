@@ -19,7 +19,14 @@ from app.model.admission import AdmissionReview
 from app.outbound.client import HookClient
 from app.outbound.trust import create_context
 from app.settings import Settings
-from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, asked, configured, exported, wanted
+from benchmarks.engines.dispatch_worlds import (
+    CONSUMER,
+    HOOKS,
+    build_configurations,
+    build_exports,
+    build_hooks,
+    build_review,
+)
 from benchmarks.reviews import deployment
 from tests.asgi_client import call
 
@@ -30,7 +37,7 @@ BARE, DISPATCH, WHOLE = "bare aiohttp", "Dispatcher.dispatch", "the whole app"
 def reviews() -> dict[str, dict[str, Any]]:
     """Return the dispatched reviews by size."""
     spec = {name: value for name, value in deployment()["spec"].items() if name != "replicas"}
-    return {"small": asked(), "large": asked(**spec)}
+    return {"small": build_review(), "large": build_review(**spec)}
 
 
 class Spans(HookClient):
@@ -113,11 +120,11 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
 
 
 def _fill(app: Fleethook, base: str, ca_bundle: str) -> None:
-    for document in exported(1):
+    for document in build_exports(1):
         app.store.put(document)
     for phase in PHASES.values():
         urls = [{"url": f"{base}/{phase}/{number}", "caBundle": ca_bundle} for number in range(HOOKS)]
-        for document in configured(wanted(["widgets"], urls), phase):
+        for document in build_configurations(build_hooks(["widgets"], urls), phase):
             app.store.put(document)
 
 

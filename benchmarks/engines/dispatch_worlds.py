@@ -25,14 +25,14 @@ RESOURCES, REMEMBERED = 900, 4_096
 SAME, VARIED = "the same again", "never the same twice"
 
 
-def labelled(**spec: Any) -> dict[str, Any]:
+def build_widget(**spec: Any) -> dict[str, Any]:
     """Return a Widget that all three hooks match."""
     made = widget(**spec)
     made["metadata"]["labels"] = {"app": "shop"}
     return made
 
 
-def wanted(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+def build_hooks(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     """Return three hooks.
 
     By an exact rule; by another version and the namespace's labels; by the object's labels and a condition.
@@ -56,7 +56,7 @@ def wanted(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[
     ]  # fmt: skip
 
 
-def _unwanted(number: int, pick: random.Random, *, broad: bool) -> dict[str, Any]:
+def _build_other_hook(number: int, pick: random.Random, *, broad: bool) -> dict[str, Any]:
     """Return a hook about something else; a broad one is about every resource, but in another operation."""
     rule = {
         "apiGroups": [f"group-{number % 397}.example.com"],
@@ -71,7 +71,7 @@ def _unwanted(number: int, pick: random.Random, *, broad: bool) -> dict[str, Any
     return webhook(f"hook-{number}.example.com", "https://hooks.example.com/", rules=[rule], **members)
 
 
-def configured(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
+def build_configurations(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
     """Return the hooks in configurations of ten."""
     return [
         configuration(OWNER, phase, *hooks[first : first + 10], name=f"config-{first:06}")
@@ -80,7 +80,7 @@ def configured(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, An
 
 
 @functools.cache
-def exported(count: int) -> list[dict[str, Any]]:
+def build_exports(count: int) -> list[dict[str, Any]]:
     """Return a schema, a binding and a plural for each of some resources, the first of which are the Widgets.
 
     All worlds share the schemas, because their compiled form is cached by identity, for 1,024 schemas at most.
@@ -100,7 +100,7 @@ def exported(count: int) -> list[dict[str, Any]]:
     return made
 
 
-def asked(
+def build_review(
     plural: str = "widgets",
     operation: str = "CREATE",
     subresource: str = "",
@@ -110,7 +110,7 @@ def asked(
     **spec: Any,
 ) -> dict[str, Any]:
     """Return a review of an object of that plural."""
-    document = {**labelled(replicas=3, **spec), "kind": plural.title()}
+    document = {**build_widget(replicas=3, **spec), "kind": plural.title()}
     document["metadata"]["name"] = name
     if not namespaced:
         del document["metadata"]["namespace"]
@@ -155,15 +155,15 @@ class World:
         self, count: int, *, resources: Sequence[str] = ("widgets", "widgets/status"), kinds: int = 1, broad: int = 0
     ) -> None:
         pick = random.Random(count)
-        others = [_unwanted(number, pick, broad=number < broad) for number in range(count - HOOKS)]
-        three = wanted(list(resources), [{"url": "https://hooks.example.com/"}] * HOOKS)
+        others = [_build_other_hook(number, pick, broad=number < broad) for number in range(count - HOOKS)]
+        three = build_hooks(list(resources), [{"url": "https://hooks.example.com/"}] * HOOKS)
         middle = len(others) // 2
         self.count = count
-        self.configurations = configured(
+        self.configurations = build_configurations(
             [three[0], *others[:middle], three[1], *others[middle:], three[2]], phase="mutating"
         )
         self.store = Store(INDEXES)
-        for document in (*exported(kinds), *self.configurations):
+        for document in (*build_exports(kinds), *self.configurations):
             self.store.put(document)
         dependencies = Dependencies(
             call_webhook=None, convert=ObjectConverter(self.store, HookClient(allow_private=True))
@@ -192,7 +192,7 @@ class Case(NamedTuple):
 def cases() -> list[Case]:
     """Return the cases that are measured both in Python and in Go."""
     varied = [
-        asked(f"widgets{number or ''}", operation, subresource, f"w-{number}", namespaced=namespaced)
+        build_review(f"widgets{number or ''}", operation, subresource, f"w-{number}", namespaced=namespaced)
         for namespaced in (True, False)
         for operation, subresource in (("CREATE", ""), ("UPDATE", ""), ("UPDATE", "status"))
         for number in range(RESOURCES)
@@ -200,7 +200,7 @@ def cases() -> list[Case]:
     assert len(varied) > REMEMBERED
     every: dict[str, Any] = {"resources": (EVERY, "*/status"), "kinds": RESOURCES}
     return [
-        Case(SAME, [World(count) for count in SIZES], [asked()]),
+        Case(SAME, [World(count) for count in SIZES], [build_review()]),
         Case(VARIED, [World(count, **every) for count in SIZES], varied),
         Case(
             f"{VARIED}, 1 % of the hooks about every resource",

@@ -164,10 +164,10 @@ def measure_fault(
     """Edit ten overriders, inject a fault once a fifth of the workloads is touched, and wait for the rest."""
     admin, numbers = plane.api(), range(2, 12)
     leader = replicas.leader()
-    before = touched(leader)
+    before = count_touched(leader)
     for number in numbers:
         admin.apply(f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders/rule-{number}", rule(number, tag))
-    wait_for(lambda: touched(leader) - before >= 2 * POOLS, seconds=60)
+    wait_for(lambda: count_touched(leader) - before >= 2 * POOLS, seconds=60)
     fault()
     started = time.perf_counter()
     wait_for(lambda: all(status(admin, one).get("summary") == f"{POOLS}/{POOLS}" for one in numbers), seconds=300)
@@ -176,7 +176,7 @@ def measure_fault(
     return {"title": title, "workloads": len(numbers) * POOLS, "seconds": seconds, "wrong": wrong}
 
 
-def touched(server: Server) -> float:
+def count_touched(server: Server) -> float:
     text = server.request("GET", "/metrics")[1].decode()
     return next(
         float(line.split()[1]) for line in text.splitlines() if line.startswith("fleethook_controller_touched_total ")

@@ -90,14 +90,14 @@ async def turns(calls: int, seconds: float = 6) -> Turns:
     slow = _program(
         "slow", "function F(a) local t = {} while true do t[#t + 1] = {} if #t > 200000 then t = {} end end end"
     )
-    await _answered(runner, quick, document)
+    await _run_script(runner, quick, document)
     before, most = _memory(), 0.0
-    tasks = [asyncio.create_task(_answered(runner, slow, document)) for _ in range(calls)]
+    tasks = [asyncio.create_task(_run_script(runner, slow, document)) for _ in range(calls)]
     latencies: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         started = time.perf_counter()
-        await _answered(runner, quick, document)
+        await _run_script(runner, quick, document)
         latencies.append((time.perf_counter() - started) * 1e3)
         most = max(most, _memory())
         await asyncio.sleep(0.02)
@@ -110,7 +110,7 @@ def _program(name: str, source: str) -> Program:
     return Program(name, name, read(source).runnable)
 
 
-async def _answered(runner: Runner, program: Program, document: Any) -> None:
+async def _run_script(runner: Runner, program: Program, document: Any) -> None:
     with contextlib.suppress(LuaError):
         returned = runner.run(Call(program, "F", [document]))
         if not isinstance(returned, list):

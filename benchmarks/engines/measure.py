@@ -13,7 +13,7 @@ from benchmarks.harness.section import Context
 
 
 @contextlib.contextmanager
-def pinned(core: int) -> Iterator[None]:
+def pin_to_core(core: int) -> Iterator[None]:
     """Keep this process on one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})

@@ -14,7 +14,7 @@ OPERATIONS: list[dict[str, Any]] = [
 STRATEGIC = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "x:2"}]}}}}
 
 
-def received() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """Return the Deployment as an apiserver sends it, with managed fields of the usual size."""
     # Decoded from text, so that no value is shared.
     document: dict[str, Any] = json.loads(json.dumps(deployment()))

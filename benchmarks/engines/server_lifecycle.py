@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 @contextlib.contextmanager
-def _connected(port: int, authority: Path) -> Iterator[ssl.SSLSocket]:
+def _connect(port: int, authority: Path) -> Iterator[ssl.SSLSocket]:
     context = ssl.create_default_context(cafile=str(authority))
     context.set_alpn_protocols(["http/1.1"])
     with (
@@ -46,7 +46,7 @@ def _request(body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _answered(connection: ssl.SSLSocket) -> bool:
+def _is_answered(connection: ssl.SSLSocket) -> bool:
     got = b""
     try:
         while (data := connection.recv(65536)) and b'"patch"' not in (got := got + data):
@@ -59,9 +59,9 @@ def _answered(connection: ssl.SSLSocket) -> bool:
 def finishes_request(running: Running, authority: Path, body: bytes) -> bool:
     """Return whether a request that has begun is answered after SIGTERM; the server ends."""
     request = _request(body)
-    with _connected(running.port, authority) as connection:
+    with _connect(running.port, authority) as connection:
         connection.sendall(request)
-        if not _answered(connection):
+        if not _is_answered(connection):
             return False
         connection.sendall(request[: len(request) // 2])
         time.sleep(0.2)
@@ -71,7 +71,7 @@ def finishes_request(running: Running, authority: Path, body: bytes) -> bool:
             connection.sendall(request[len(request) // 2 :])
         except OSError:
             return False
-        return _answered(connection)
+        return _is_answered(connection)
 
 
 def reloads_certificate(
@@ -80,28 +80,28 @@ def reloads_certificate(
     """Return whether a new certificate is served without a restart, and whether an older connection is answered then."""
     trusted = directory / "ca.crt"
     request = _request(body)
-    with _connected(running.port, trusted) as before:
+    with _connect(running.port, trusted) as before:
         before.sendall(request)
-        assert _answered(before)
+        assert _is_answered(before)
         pair = issue_serving(authority, names=NAMES, now=datetime.now(UTC))
         for name, text in (("tls.key", pair.key_pem), ("tls.crt", pair.certificate_pem)):
             (directory / name).write_bytes(text)
         wanted = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pair.certificate_pem.decode())).digest()
         if hang_up:
             os.kill(running.process.pid, signal.SIGHUP)
-        renewed = _renewed(running.port, trusted, wanted)
+        renewed = _serves_certificate(running.port, trusted, wanted)
         time.sleep(1)  # time for a replaced worker to end
         try:
             before.sendall(request)
         except OSError:
             return renewed, False
-        return renewed, _answered(before)
+        return renewed, _is_answered(before)
 
 
-def _renewed(port: int, authority: Path, wanted: bytes) -> bool:
+def _serves_certificate(port: int, authority: Path, wanted: bytes) -> bool:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        with contextlib.suppress(OSError), _connected(port, authority) as connection:
+        with contextlib.suppress(OSError), _connect(port, authority) as connection:
             shown = connection.getpeercert(binary_form=True)
             if shown and hashlib.sha256(shown).digest() == wanted:
                 return True

@@ -107,19 +107,19 @@ def sockets_us(request: int, answer: int) -> tuple[float, float]:
             reading, writing = 0, 0
             for _ in range(_COUNT):
                 client.sendall(bytes(request))
-                reading += _timed(lambda: _received(server, request))
-                writing += _timed(lambda: server.sendall(bytes(answer)))
-                _received(client, answer)
+                reading += _time_ns(lambda: _receive(server, request))
+                writing += _time_ns(lambda: server.sendall(bytes(answer)))
+                _receive(client, answer)
     clock = clock_ns()
     return (reading / _COUNT - clock) / 1e3, (writing / _COUNT - clock) / 1e3
 
 
-def _timed(call: Callable[[], object]) -> int:
+def _time_ns(call: Callable[[], object]) -> int:
     started = time.thread_time_ns()
     call()
     return time.thread_time_ns() - started
 
 
-def _received(connection: socket.socket, count: int) -> None:
+def _receive(connection: socket.socket, count: int) -> None:
     while count:
         count -= len(connection.recv(256 * 1024))

@@ -130,7 +130,7 @@ class Search:
             candidates = await self._searched(bases, searched)
             candidates = await self._again(_distinct(candidates, extent.finalists), searched)
             found += await self._again(_distinct(candidates, extent.kept), measured, rounds=extent.rounds)
-        return _sorted(found)
+        return _sort_worst_first(found)
 
     async def _searched(self, bases: Sequence[Base], size: int) -> list[Held]:
         found = list[Held]()
@@ -162,13 +162,13 @@ class Search:
         return [Held(hostile, len(text), last.status, spread(beyond), spread(decodes), last.size)]
 
 
-def _sorted(found: Iterable[Held]) -> list[Held]:
+def _sort_worst_first(found: Iterable[Held]) -> list[Held]:
     return sorted(found, key=lambda held: held.ms.median, reverse=True)
 
 
 def _distinct(found: Iterable[Held], count: int) -> list[Held]:
     """Return the worst, of those with the same value at the same path only one."""
     kept: dict[tuple[str, str], Held] = {}
-    for held in _sorted(found):
+    for held in _sort_worst_first(found):
         kept.setdefault((held.hostile.pointer, held.hostile.growth), held)
     return list(kept.values())[:count]

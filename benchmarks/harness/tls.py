@@ -30,14 +30,14 @@ def handshake(directory: Path, core: int) -> dict[str, float]:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
-        return _measured(
+        return _measure(
             CertificateFiles(*(directory / name for name in ("tls.crt", "tls.key", "ca.crt")), created=False)
         )
     finally:
         os.sched_setaffinity(0, before)
 
 
-def _measured(files: CertificateFiles) -> dict[str, float]:
+def _measure(files: CertificateFiles) -> dict[str, float]:
     key = load_pem_private_key(files.key.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     peer = x25519.X25519PrivateKey.generate().public_key()

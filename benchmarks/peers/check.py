@@ -44,7 +44,7 @@ def commands(binaries, kopf):
     return found
 
 
-def asked(port, operation, directory):
+def send_review(port, operation, directory):
     """Send a review; return the object after the server's patch, and the number of operations."""
     body = review(operation)
     request = urllib.request.Request(
@@ -79,7 +79,7 @@ def differences(ours, theirs, path=""):
         yield path, False
 
 
-def lines(log):
+def count_log_lines(log):
     """Return the number of log lines about the object; waits for them, because a server logs after its answer."""
     until = time.monotonic() + 5
     while (count := sum(NAME in line for line in log.read_text().splitlines())) < len(OPERATIONS):
@@ -105,7 +105,7 @@ def main() -> None:
             more = ["--log", str(log)] if logs else []
             with serving([*command, "--cert-dir", str(directory), *more], cores=os.sched_getaffinity(0)) as server:
                 for operation in OPERATIONS:
-                    made, count = asked(server.port, operation, directory)
+                    made, count = send_review(server.port, operation, directory)
                     if title == "fleethook":
                         expected[operation] = copy.deepcopy(made)
                         for annotation in OURS:
@@ -117,7 +117,7 @@ def main() -> None:
                     other = [path for path, is_empty in found if not is_empty]
                     wrong += len(other)
                     print(f"{title}, {operation}: {count} operations, {'DIFFERS in ' + str(other) if other else 'the same'}{'; empty: ' + ', '.join(empty) if empty else ''}")  # fmt: skip
-                if logs and (written := lines(log)) != len(OPERATIONS):
+                if logs and (written := count_log_lines(log)) != len(OPERATIONS):
                     wrong += 1
                     print(f"{title}: {written} lines for {len(OPERATIONS)} reviews")
     sys.exit(wrong > 0)

@@ -40,10 +40,10 @@ def compile_expression(expression: str) -> None:
 
 def configuration(kind: str, case: dict[str, Any], webhooks: list[dict[str, Any]]) -> dict[str, Any]:
     metadata = case.get("metadata", {"name": "config"})
-    return {"kind": kind, "metadata": metadata, "webhooks": [expanded(webhook) for webhook in webhooks]}
+    return {"kind": kind, "metadata": metadata, "webhooks": [expand(webhook) for webhook in webhooks]}
 
 
-def expanded(webhook: dict[str, Any]) -> dict[str, Any]:
+def expand(webhook: dict[str, Any]) -> dict[str, Any]:
     conditions = webhook.get("matchConditions")
     if not isinstance(conditions, dict):
         return webhook

@@ -60,7 +60,7 @@ def question(case: dict[str, Any]) -> Question:
     )
 
 
-async def answered(case: dict[str, Any]) -> Answer:
+async def ask(case: dict[str, Any]) -> Answer:
     return (await Chain([NativeLayer()]).answer(question(case))).answer
 
 
@@ -73,10 +73,10 @@ async def test_native(case: dict[str, Any]) -> None:
     if "error" in expected:
         text = WORDS.get(expected["error"], expected["error"])
         with pytest.raises(InterpretError) as caught:
-            await answered(case)
+            await ask(case)
         assert text in str(caught.value)
         return
-    answer = await answered(case)
+    answer = await ask(case)
     if "object" in expected:
         assert answer.object == expected["object"]
     elif "healthy" in expected:
@@ -111,7 +111,7 @@ def without_zeros(status: Any) -> Any:
 
 
 async def check_difference(case: dict[str, Any]) -> None:
-    answer = await answered(case)
+    answer = await ask(case)
     if case["id"] == "reflect-hpa":
         assert answer.status == {"currentReplicas": 2, "desiredReplicas": 3}
     elif case["id"] == "agg-pvc-no-items":

@@ -251,7 +251,7 @@ def test_volume_probes(case: dict[str, Any]) -> None:
 # -------------------------------------------------------------------------------------------------------- validating
 
 
-def named(given: dict[str, Any]) -> dict[str, Any]:
+def add_name(given: dict[str, Any]) -> dict[str, Any]:
     metadata = {"name": given.get("name", "x"), "namespace": given.get("namespace", "default")}
     return {"apiVersion": API, "kind": "YurtAppOverrider", "metadata": metadata, "subject": given.get("subject")}
 
@@ -265,13 +265,13 @@ def test_another_type_is_refused(suite: str) -> None:
 
 def test_vc_3_one_overrider_a_subject() -> None:
     case = CASES["validating"]["create"][1]
-    answer = validate_overrider(request(named(case["obj"])), store=store_of(*map(named, case["store_has"])))
+    answer = validate_overrider(request(add_name(case["obj"])), store=store_of(*map(add_name, case["store_has"])))
     # The subject of the case has no kind, which is refused, too; all findings are reported at once.
     assert not answer.allowed
     bound = {"kind": "YurtAppSet", "name": "app-set"}
-    others = [named({**other, "subject": bound}) for other in case["store_has"]]
+    others = [add_name({**other, "subject": bound}) for other in case["store_has"]]
     answer = validate_overrider(
-        request({**named(case["obj"]), "subject": bound, "entries": []}), store=store_of(*others)
+        request({**add_name(case["obj"]), "subject": bound, "entries": []}), store=store_of(*others)
     )
     assert case["expect_error"] in answer.message
     assert "test-not-exist already exists" in answer.message
@@ -279,7 +279,7 @@ def test_vc_3_one_overrider_a_subject() -> None:
 
 def test_vu_3_metadata_cannot_change() -> None:
     case = CASES["validating"]["update"][1]
-    answer = validate_overrider(request(named(case["new"]), "UPDATE", named(case["old"])), store=store_of())
+    answer = validate_overrider(request(add_name(case["new"]), "UPDATE", add_name(case["old"])), store=store_of())
     assert case["full"] in answer.message
 
 

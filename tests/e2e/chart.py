@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established, free_port
-from tests.e2e.fleet import WEBHOOKS, ready
+from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
+from tests.e2e.fleet import WEBHOOKS, is_ready
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
@@ -58,7 +58,7 @@ def define(admin: Api, group: str, version: str, kind: str, *, scope: str) -> No
         "spec": {"group": group, "scope": scope, "versions": [served], "names": names},
     }  # fmt: skip
     admin.apply(f"{CRDS}/{plural}.{group}", definition)
-    wait_for(lambda: established(admin, f"{plural}.{group}"))
+    wait_for(lambda: is_established(admin, f"{plural}.{group}"))
 
 
 def environment_of(container: Any) -> dict[str, str]:
@@ -120,7 +120,7 @@ class Release:
         kubeconfig = kubeconfig or self._plane.kubeconfig(f"sa-{self.namespace}", {"token": self.token()})
         given = ["--kubeconfig", str(kubeconfig), "--port", str(self.port)]
         with serving(directory, *given, manifests=None, **environment) as server:
-            wait_for(lambda: ready(server), what="the server is ready")
+            wait_for(lambda: is_ready(server), what="the server is ready")
             yield server
 
     def secret(self) -> Any:
@@ -148,14 +148,14 @@ def rights(documents: list[Any]) -> list[tuple[Right, tuple[str, ...]]]:
     ]
 
 
-def used(plane: ControlPlane, account: str) -> set[Right]:
+def read_used_rights(plane: ControlPlane, account: str) -> set[Right]:
     """Return the rights that an account has used; fails if the apiserver refused a request."""
     requests = list(plane.audited(account))
     assert [one for one in requests if one[3] in (401, 403)] == []
     return {(group, resource, verb) for group, resource, verb, _ in requests}
 
 
-def granted(helm: Path, release: Release) -> set[Right]:
+def read_granted_rights(helm: Path, release: Release) -> set[Right]:
     return {right for right, _ in rights(template(helm, release.values, namespace=release.namespace))}
 
 

@@ -366,6 +366,6 @@ def control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlane]:
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def established(admin: Api, name: str) -> bool:
+def is_established(admin: Api, name: str) -> bool:
     conditions = (admin[f"{CRDS}/{name}"].get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

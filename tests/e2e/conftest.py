@@ -14,7 +14,7 @@ import yaml
 from app.model.crd import RESOURCES, custom_resource_definition
 from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
-from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, is_established
 from tests.e2e.controlplane import build
 from tests.e2e.crds_controller import BODY, KarmadaFactory, prepare
 from tests.e2e.fleet import unregister
@@ -99,7 +99,7 @@ def install_crds(admin: Api) -> None:
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
     for resource in RESOURCES:
         name = custom_resource_definition(resource)["metadata"]["name"]
-        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from app.crds.source import Source
 from app.model.crd import FOREIGN_RESOURCES, custom_resource_definition
 from tests.crds.origin import Origin
 from tests.crds.tarballs import build, small
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import RBAC
 from tests.serving import started
 from tests.waiting import NET, wait_for
@@ -71,7 +71,7 @@ def prepare(plane: ControlPlane) -> Path:
         definition = custom_resource_definition(resource)
         name = definition["metadata"]["name"]
         admin.apply(f"{CRDS}/{name}", definition)
-        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
     admin.apply(f"/api/v1/namespaces/{SYSTEM}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SYSTEM}}
     accounts = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"

@@ -149,12 +149,12 @@ def contains(stored: Any, sent: Any) -> bool:
 def batches(server: Server, found: list[Variant]) -> list[list[Variant]]:
     """Return the variants in groups that the apiserver accepts together; elements get distinct names."""
     made: list[list[Variant]] = []
-    for group in _grouped(found):
-        made += _accepted(server, group)
+    for group in _group(found):
+        made += _split_until_accepted(server, group)
     return made
 
 
-def _grouped(found: list[Variant]) -> list[list[Variant]]:
+def _group(found: list[Variant]) -> list[list[Variant]]:
     """Group by member: many elements, one value."""
     lists: dict[str, list[Variant]] = {}
     singles: dict[str, list[Variant]] = {}
@@ -179,7 +179,7 @@ def _columns(rows: dict[str, list[Variant]], size: int) -> list[list[Variant]]:
     return [[one for row in rows.values() for one in row[n * size : (n + 1) * size]] for n in range(count)]
 
 
-def named(group: list[Variant]) -> list[Variant]:
+def give_distinct_names(group: list[Variant]) -> list[Variant]:
     """Give elements distinct names."""
     made = []
     for number, variant in enumerate(group):
@@ -192,15 +192,15 @@ def named(group: list[Variant]) -> list[Variant]:
     return made
 
 
-def _accepted(server: Server, group: list[Variant]) -> list[list[Variant]]:
+def _split_until_accepted(server: Server, group: list[Variant]) -> list[list[Variant]]:
     """Split a group until the apiserver accepts each part; variants that exclude each other are separated."""
-    together = named(group)
+    together = give_distinct_names(group)
     if not group or server.store(*(variant.unit for variant in together)) is not None:
         return [together] if group else []
     if len(group) == 1:
         return []
     half = len(group) // 2
-    return [*_accepted(server, group[:half]), *_accepted(server, group[half:])]
+    return [*_split_until_accepted(server, group[:half]), *_split_until_accepted(server, group[half:])]
 
 
 def base_workload(namespace: str, kind: str) -> JSONObject:

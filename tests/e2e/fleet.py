@@ -110,8 +110,8 @@ def run_registered_server(
     given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
     with serving(directory, *given, manifests=None, **environment) as server:
         admin = plane.api()
-        wait_for(lambda: ready(server), what="the server is ready")
-        wait_for(lambda: trusted(admin, server), what="the apiserver trusts the server")
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
         try:
             yield server
         finally:
@@ -149,7 +149,7 @@ class Fleet:
         given = ["--kubeconfig", str(self._kubeconfig), "--namespace", self._namespace, "--register"]
         given += ["--webhook-url", f"https://127.0.0.1:{self._front.port}", "--cert-secret", f"{self._namespace}/certs"]
         server = self._stack.enter_context(serving(directory, *given, *arguments, manifests=None, **self._environment))
-        wait_for(lambda: ready(server), what="the replica is ready")
+        wait_for(lambda: is_ready(server), what="the replica is ready")
         self._front.backends.append(server.port)
         self.servers.append(server)
         return server
@@ -174,7 +174,7 @@ class Fleet:
 
     def registered(self) -> bool:
         """Whether the apiserver calls this fleet and trusts it."""
-        return trusted(self._admin, self.servers[0], port=self._front.port)
+        return is_trusted(self._admin, self.servers[0], port=self._front.port)
 
 
 @contextlib.contextmanager
@@ -200,12 +200,12 @@ def unregister(admin: Api) -> None:
     admin.call("DELETE", "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/fleethook")
 
 
-def ready(server: Server) -> bool:
+def is_ready(server: Server) -> bool:
     status, body = server.request("GET", "/readyz")
     return status == 200 and bool(json.loads(body)["ready"])
 
 
-def trusted(admin: Api, server: Server, *, port: int | None = None) -> bool:
+def is_trusted(admin: Api, server: Server, *, port: int | None = None) -> bool:
     """Whether both configurations name the server's own authority."""
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         status, configuration, _ = admin.call("GET", f"{WEBHOOKS}/{kind}/fleethook")

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.match_conditions import bound_condition_of
 from tests.e2e.cluster import Api, ControlPlane, free_port
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account, trusted
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -29,8 +29,8 @@ class Installation:
     def up(self, **environment: str) -> Iterator[Server]:
         """Start the server, and wait until it is ready and the apiserver trusts it."""
         with self.started(**environment) as server:
-            wait_for(lambda: ready(server), what="the server is ready")
-            wait_for(lambda: trusted(self._admin, server), what="the apiserver trusts the server")
+            wait_for(lambda: is_ready(server), what="the server is ready")
+            wait_for(lambda: is_trusted(self._admin, server), what="the apiserver trusts the server")
             yield server
 
     @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from app.model.crd import RESOURCES, custom_resource_definition
-from tests.e2e.cluster import CRDS, Api, established
+from tests.e2e.cluster import CRDS, Api, is_established
 from tests.waiting import wait_for
 
 _FILES = Path(__file__).parent.parent / "conformance" / "openyurt" / "crds"
@@ -51,7 +51,7 @@ def install_openyurt_crds(
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
     for definition in made:
         name = definition["metadata"]["name"]
-        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
         wait_for(lambda definition=definition: _serves(admin, definition["spec"]), what=f"{name} is served")
 
 

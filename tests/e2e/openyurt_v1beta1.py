@@ -63,7 +63,9 @@ class V1Beta1:
         """Return the pools that have a workload: existing NodePools only."""
         spec = subject["spec"]
         return {
-            name for name, one in node_pools.items() if _related(one, spec.get("pools"), spec.get("nodepoolSelector"))
+            name
+            for name, one in node_pools.items()
+            if _is_related(one, spec.get("pools"), spec.get("nodepoolSelector"))
         }
 
     def revision(self, subject: JSONObject) -> str:
@@ -142,12 +144,14 @@ class V1Beta1:
             raise NotAppliedError(f'nodepools.apps.openyurt.io "{pool}" not found')
         listed = subject["spec"]["workload"].get("workloadTweaks") or []
         related = [
-            one["tweaks"] for one in listed if _related(node_pools[pool], one.get("pools"), one.get("nodepoolSelector"))
+            one["tweaks"]
+            for one in listed
+            if _is_related(node_pools[pool], one.get("pools"), one.get("nodepoolSelector"))
         ]
         for tweaks in related:
             _set_items(workload["spec"], tweaks)
         operations = [_operation(one, pool) for tweaks in related for one in tweaks.get("patches") or []]
-        return _patched(workload, operations) if operations else workload
+        return _apply_patches(workload, operations) if operations else workload
 
 
 def _set_items(spec: JSONObject, tweaks: JSONObject) -> None:
@@ -166,7 +170,7 @@ def _operation(patch: JSONObject, pool: str) -> JSONObject:
     return {"op": patch["operation"], "path": patch["path"], "value": json.loads(value)}
 
 
-def _patched(workload: JSONObject, operations: list[JSONObject]) -> JSONObject:
+def _apply_patches(workload: JSONObject, operations: list[JSONObject]) -> JSONObject:
     try:
         # A typed object always has a status, to which a patch may add; the apiserver takes none here.
         document = apply({"status": {}, **workload}, operations, dialect="kubernetes")
@@ -177,7 +181,7 @@ def _patched(workload: JSONObject, operations: list[JSONObject]) -> JSONObject:
     return made
 
 
-def _related(node_pool: JSONObject, pools: list[str] | None, selector: JSONObject | None) -> bool:
+def _is_related(node_pool: JSONObject, pools: list[str] | None, selector: JSONObject | None) -> bool:
     """Return whether a NodePool is listed or matches; without a selector none matches, an empty one matches all."""
     metadata = node_pool["metadata"]
     return metadata["name"] in (pools or []) or (

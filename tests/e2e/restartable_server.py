@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.e2e.cluster import ControlPlane, free_port
-from tests.e2e.fleet import NAMESPACE, ready, service_account, token, trusted, unregister
+from tests.e2e.fleet import NAMESPACE, is_ready, is_trusted, service_account, token, unregister
 from tests.e2e.proxy import Proxy
 from tests.serving import Server, serving
 from tests.waiting import wait_for
@@ -29,8 +29,8 @@ class RestartableServer:
         given += ["--register", "--webhook-url", f"https://127.0.0.1:{self._port}"]
         server = self._running.enter_context(serving(self._directory, *given, manifests=None, **self._environment))
         admin = self._plane.api()
-        wait_for(lambda: ready(server), what="the server is ready")
-        wait_for(lambda: trusted(admin, server), what="the apiserver trusts the server")
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
         self.server = server
 
     def kill(self) -> None:

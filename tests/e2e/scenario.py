@@ -36,14 +36,14 @@ BEIJING, HANGZHOU, SHANGHAI = POOLS = ("beijing", "hangzhou", "shanghai")
 SENTINEL = "sentinel"
 
 
-def placed(name: str, replicas: int = 1, **fields: Any) -> JSONObject:
+def build_pool(name: str, replicas: int = 1, **fields: Any) -> JSONObject:
     """Return a pool with the expression that selects its nodes, as users write it."""
     expression = {"key": "apps.openyurt.io/nodepool", "operator": "In", "values": [name]}
     return {"name": name, "replicas": replicas, "nodeSelectorTerm": {"matchExpressions": [expression]}, **fields}
 
 
 def subject_of(name: str, namespace: str, pods: JSONObject, *pools: str) -> JSONObject:
-    made = yurt_app_set(name, pools=[placed(one) for one in pools])
+    made = yurt_app_set(name, pools=[build_pool(one) for one in pools])
     made["metadata"] = {"name": name, "namespace": namespace}
     made["spec"]["selector"]["matchLabels"] = labels = {"app": name}
     # ReplicaSets that are not used any more are counted, too.
@@ -256,7 +256,7 @@ def describe(found: Any, wanted: Any, path: str = "") -> str:
     return "" if found == wanted else f"{path}: found {json.dumps(found)}, expected {json.dumps(wanted)}"
 
 
-def copied(document: JSONObject, change: Change) -> JSONObject:
+def copy_changed(document: JSONObject, change: Change) -> JSONObject:
     """Return a changed copy."""
     made = copy.deepcopy(document)
     change(made)

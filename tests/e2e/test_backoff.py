@@ -24,7 +24,7 @@ CONFLICTS, MAX_WRITES_BEFORE = 100, 2 * 50
 TO_2 = entry("*", items=[image("nginx", "nginx:2.0")])
 
 
-def reverted(workload: dict[str, Any]) -> dict[str, Any]:
+def revert(workload: dict[str, Any]) -> dict[str, Any]:
     """Set another image than fleethook does, except for the sentinel."""
     if workload["metadata"]["labels"].get("app") == SENTINEL:
         return workload
@@ -43,7 +43,7 @@ def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFa
 def demo(plane: ControlPlane, _server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     with scenario(plane.api(), release=V1_5) as made:
         made.start_sentinel()
-        with foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, reverted):
+        with foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, revert):
             yield made
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.builtins import TABLE, discover, table, text_of
 from tests.e2e.cluster import Api
-from tests.e2e.conftest import CRDS, established
+from tests.e2e.conftest import CRDS, is_established
 from tests.waiting import wait_for
 
 GROUP = "equivalents.example.org"
@@ -19,7 +19,7 @@ def of_custom_resources(admin: Api) -> set[str]:
     return {definition["spec"]["group"] for definition in admin[CRDS]["items"]}
 
 
-def restricted(entries: list[dict[str, Any]], served: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def restrict(entries: list[dict[str, Any]], served: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the entries without the versions and subresources that a server does not serve."""
     there = {
         (entry["resource"], version, subresource)
@@ -43,7 +43,7 @@ def test_the_table_equals_the_discovery_of_an_apiserver(admin: Api) -> None:
     running = table(discover(admin.__getitem__, without=of_custom_resources(admin)))
     assert {"pods", "deployments", "events", "customresourcedefinitions"} <= {entry["resource"] for entry in running}
     # The order of the dictionaries counts, too: it is the order of registration.
-    assert text_of(restricted(json.loads(TABLE.read_text()), running)) == text_of(running)
+    assert text_of(restrict(json.loads(TABLE.read_text()), running)) == text_of(running)
 
 
 def test_no_two_storages_of_an_apiserver_have_resources_of_one_name(admin: Api) -> None:
@@ -71,7 +71,7 @@ def gadgets(admin: Api) -> Iterator[str]:
             },
         },
     )  # fmt: skip
-    wait_for(lambda: established(admin, name), what=f"{name} is established")
+    wait_for(lambda: is_established(admin, name), what=f"{name} is established")
     path = f"/apis/{GROUP}/v1/gadgets"
     wait_for(lambda: admin.call("GET", path)[0] == 200, what="it is served")
     yield path

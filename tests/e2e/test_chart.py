@@ -16,17 +16,17 @@ from tests.e2e.chart import (
     Release,
     Values,
     environment_of,
-    granted,
     kinds,
     pod_of,
+    read_granted_rights,
+    read_used_rights,
     rights,
     run,
     template,
-    used,
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import WEBHOOKS, trusted
+from tests.e2e.fleet import WEBHOOKS, is_trusted
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.serving import MUTATE, Server
 from tests.waiting import wait_for
@@ -199,7 +199,7 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
     work = f"{namespace}-work"
     admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": work}})
     with release.server(tmp_path) as server:
-        wait_for(lambda: trusted(admin, server), what="the apiserver trusts it")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts it")
         deployments = Subject(admin, work, ["beijing", "hangzhou"])
         deployments.override(entry("hangzhou", items=TO_2))
         wait_for(lambda: deployments.status().get("summary") == "1/1")
@@ -224,7 +224,7 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
         wait_for(lambda: base64.b64decode(release.secret()["data"]["tls.key"]) != b"broken")
         log = server.log.read_text()
     assert "Forbidden" not in log
-    assert used(plane, release.account) == granted(helm, release) - NUDGES
+    assert read_used_rights(plane, release.account) == read_granted_rights(helm, release) - NUDGES
 
 
 def edited_behind_its_back(admin: Api, subject: Subject) -> None:
@@ -263,7 +263,7 @@ def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_foreign_objects(
     admin: Api, release: Release, namespace: str, tmp_path: Path
 ) -> None:
     with release.server(tmp_path) as server:
-        wait_for(lambda: trusted(admin, server), what="the apiserver trusts it")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts it")
         secret, bundles = release.secret()["data"], release.bundles()
         assert len(bundles) == 1
         release.values["replicas"] = 3

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from app.cli import app, crds_process
 from app.crds.controller.options import Options, Reach
 from tests.crds.origin import Origin, hangs_up, serving
-from tests.e2e.chart import Release, Right, Values, rights, run, template, used
+from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.crds_controller import BODY, RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
@@ -325,7 +325,7 @@ def test_alone_under_the_charts_roles_it_uses_every_right_and_needs_no_more(
         admin.delete(named.path)
         wait_for(named.gone, what="it is deleted")
         assert process.get("/readyz")[0] == 200
-        taken = used(plane, installed.account)
+        taken = read_used_rights(plane, installed.account)
     # The controller reads after a conflicting write only; there was none.
     assert wanted() - taken <= {("operator.karmada.io", "karmadas", "get")}
     assert taken <= wanted()

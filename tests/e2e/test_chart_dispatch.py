@@ -22,12 +22,12 @@ from tests.e2e.chart import (
     Release,
     Values,
     environment_of,
-    granted,
     kinds,
     pod_of,
+    read_granted_rights,
+    read_used_rights,
     rights,
     template,
-    used,
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.dispatch_callers import Caller
@@ -117,7 +117,7 @@ def dispatching(admin: Api, namespace: str) -> Iterator[str]:
         admin.delete(f"{path}/{namespace}")
 
 
-def asked(server: Server, cluster: str, namespace: str, token: str, *groups: str) -> Any:
+def send_review(server: Server, cluster: str, namespace: str, token: str, *groups: str) -> Any:
     made = widget()
     made["metadata"]["namespace"] = namespace
     body = json.dumps(review(made, userInfo={"username": "guard", "groups": list(groups)})).encode()
@@ -126,19 +126,19 @@ def asked(server: Server, cluster: str, namespace: str, token: str, *groups: str
     return json.loads(answer).get("response", {})
 
 
-def everything_asked(server: Server, admin: Api, cluster: str, namespace: str) -> str:
+def send_all_requests(server: Server, admin: Api, cluster: str, namespace: str) -> str:
     """Make a server send all requests of dispatch; return the reason why it could not call the webhook."""
     caller = Caller(admin, namespace)
     caller.permit(cluster)
     token = caller.token()
 
     def absent() -> bool:
-        message = asked(server, cluster, "no-such-namespace", token).get("status", {}).get("message")
+        message = send_review(server, cluster, "no-such-namespace", token).get("status", {}).get("message")
         return bool(message == f'namespaces "no-such-namespace" not found in logical cluster {cluster}')
 
     wait_for(absent, what="the configuration is known")
-    assert asked(server, cluster, namespace, token)["allowed"] is True
-    message: str = asked(server, cluster, namespace, token, "system:masters")["status"]["message"]
+    assert send_review(server, cluster, namespace, token)["allowed"] is True
+    message: str = send_review(server, cluster, namespace, token, "system:masters")["status"]["message"]
     return message
 
 
@@ -150,8 +150,11 @@ def test_a_dispatching_server_has_only_the_rights_that_it_uses_and_calls_no_priv
     release.install()
     try:
         with dispatching(admin, namespace) as cluster, release.server(tmp_path) as server:
-            assert "127.0.0.1 is a private address" in everything_asked(server, admin, cluster, namespace)
-            wait_for(lambda: used(plane, release.account) == granted(helm, release), what="all of it is used")
+            assert "127.0.0.1 is a private address" in send_all_requests(server, admin, cluster, namespace)
+            wait_for(
+                lambda: read_used_rights(plane, release.account) == read_granted_rights(helm, release),
+                what="all of it is used",
+            )
     finally:
         release.helm("uninstall", "fleethook")
 
@@ -209,9 +212,9 @@ def test_a_server_of_a_kcp_elsewhere_dispatches_by_the_role_of_the_readme(
         with dispatching(admin, namespace) as cluster, kcp_paths(plane) as (address, clusters):
             mounted = plane.kubeconfig(f"kcp-{namespace}", {"token": release.token()}, server=address)
             with release.server(tmp_path, kubeconfig=mounted) as server:
-                problem = everything_asked(server, admin, cluster, namespace)
+                problem = send_all_requests(server, admin, cluster, namespace)
                 wanted = {right for right, _ in rights([role])}
-                wait_for(lambda: used(plane, release.account) == wanted, what="all of it is used")
+                wait_for(lambda: read_used_rights(plane, release.account) == wanted, what="all of it is used")
             assert "private address" not in problem
             assert "connection refused" in problem
             assert set(clusters) == {"*", cluster}

@@ -46,28 +46,28 @@ def pods(fields: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return {"containers": [container(**(fields or {}))], **spec}
 
 
-def adding(path: str, value: Any) -> dict[str, Any]:
+def build_entry(path: str, value: Any) -> dict[str, Any]:
     return entry("*", patches=[patch("add", path, value)])
 
 
 MODE = {"name": "MODE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 INPUTS = {
     "patch: hostPath without type": Input(
-        pods(), adding(f"{PODS}/volumes", [{"name": "v", "hostPath": {"path": "/var/v"}}])
+        pods(), build_entry(f"{PODS}/volumes", [{"name": "v", "hostPath": {"path": "/var/v"}}])
     ),
-    "patch: container without defaults": Input(pods(), adding(f"{PODS}/containers/-", {"name": "side", "image": "s:1"})),
+    "patch: container without defaults": Input(pods(), build_entry(f"{PODS}/containers/-", {"name": "side", "image": "s:1"})),
     "patch: port without protocol": Input(
-        pods(), adding(f"{PODS}/containers/0/ports", [{"containerPort": 80}])
+        pods(), build_entry(f"{PODS}/containers/0/ports", [{"containerPort": 80}])
     ),
-    "patch: fieldRef without apiVersion": Input(pods(), adding(f"{PODS}/containers/0/env", [MODE])),
-    "patch: empty list": Input(pods(), adding(f"{PODS}/containers/0/args", [])),
-    "patch: empty object": Input(pods(), adding(f"{PODS}/containers/0/securityContext", {"capabilities": {}})),
-    "patch: empty map": Input(pods(), adding(f"{PODS}/nodeSelector", {})),
-    "patch: zero": Input(pods(), adding("/spec/minReadySeconds", 0)),
-    "patch: strategy.rollingUpdate alone": Input(pods(), adding("/spec/strategy", {"rollingUpdate": {"maxSurge": 1}})),
-    "patch: empty strategy": Input(pods(), adding("/spec/strategy", {})),
+    "patch: fieldRef without apiVersion": Input(pods(), build_entry(f"{PODS}/containers/0/env", [MODE])),
+    "patch: empty list": Input(pods(), build_entry(f"{PODS}/containers/0/args", [])),
+    "patch: empty object": Input(pods(), build_entry(f"{PODS}/containers/0/securityContext", {"capabilities": {}})),
+    "patch: empty map": Input(pods(), build_entry(f"{PODS}/nodeSelector", {})),
+    "patch: zero": Input(pods(), build_entry("/spec/minReadySeconds", 0)),
+    "patch: strategy.rollingUpdate alone": Input(pods(), build_entry("/spec/strategy", {"rollingUpdate": {"maxSurge": 1}})),
+    "patch: empty strategy": Input(pods(), build_entry("/spec/strategy", {})),
     "patch: quantity in other words": Input(
-        pods(), adding(f"{PODS}/containers/0/resources", {"requests": {"cpu": "0.5"}})
+        pods(), build_entry(f"{PODS}/containers/0/resources", {"requests": {"cpu": "0.5"}})
     ),
     "template: hostNetwork false": Input(pods(hostNetwork=False), TO_2),
     "template: tty false": Input(pods({"tty": False}), TO_2),
@@ -80,10 +80,10 @@ INPUTS = {
     "template: zeros": Input(pods({"livenessProbe": {"tcpSocket": {"port": 1}, "timeoutSeconds": 0}}), TO_2, {"minReadySeconds": 0}),
     "template: strategy.rollingUpdate alone": Input(pods(), TO_2, {"strategy": {"rollingUpdate": {"maxSurge": 1}}}),
     "patch: misspelt field": Input(
-        pods(), adding(f"{PODS}/hostNetwrok", True), pruned=(f"{PODS}/hostNetwrok",)
+        pods(), build_entry(f"{PODS}/hostNetwrok", True), pruned=(f"{PODS}/hostNetwrok",)
     ),
     "patch: misspelt field of a container": Input(
-        pods(), adding(f"{PODS}/containers/0/imagePulPolicy", "Always"), pruned=("/imagePulPolicy",)
+        pods(), build_entry(f"{PODS}/containers/0/imagePulPolicy", "Always"), pruned=("/imagePulPolicy",)
     ),
     "template: misspelt field": Input(pods(hostNetwrok=True), TO_2, pruned=(f"{PODS}/hostNetwrok",)),
 }  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_value_stored_in_another_form_counts_as_rendered(cluster: ControlPlane
 
 
 @contextlib.contextmanager
-def unvalidated(api: Api) -> Iterator[None]:
+def disable_validation(api: Api) -> Iterator[None]:
     """Disable the validation of overriders, as for one that is older than fleethook."""
     path = f"{WEBHOOKS}/validatingwebhookconfigurations"
     kept = api[f"{path}/fleethook"]
@@ -221,7 +221,7 @@ def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]
     for label in labels:
         bench.create(label)
     audit = Audit(cluster)
-    with unvalidated(cluster.api()):
+    with disable_validation(cluster.api()):
         for label in labels:
             # An apiserver learns of a removed webhook with some delay.
             wait_for(lambda label=label: bench.override(label) or True, what="the overrider is admitted")

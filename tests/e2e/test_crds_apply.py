@@ -16,12 +16,12 @@ from app.cli import app
 from app.crds.apply.yaml_text import dump
 from app.store.yaml_reader import read_documents
 from tests.crds.tarballs import build, crd, patch
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 
 GROUP = "work.karmada.io"
 
 
-def versioned(plural: str, *versions: str, kind: str = "") -> bytes:
+def build_crd(plural: str, *versions: str, kind: str = "") -> bytes:
     """Return a CRD that stores its last version."""
     document = yaml.safe_load(crd(plural, GROUP))
     (version,) = document["spec"]["versions"]
@@ -53,8 +53,8 @@ class Release:
             "crds/bases/work/": None, "crds/patches/": None,
             "crds/bases/remedy/remedies.yaml": crd(remedies, "remedy.karmada.io", properties=3),
             "crds/bases/autoscaling/autoscalers.yaml": crd(autoscalers, "autoscaling.karmada.io", properties=3),
-            "crds/bases/work/resourcebindings.yaml": versioned(bindings, *(versions or ("v1alpha1", "v1alpha2"))),
-            "crds/bases/work/clusterresourcebindings.yaml": versioned(cluster_bindings, "v1alpha1", "v1alpha2"),
+            "crds/bases/work/resourcebindings.yaml": build_crd(bindings, *(versions or ("v1alpha1", "v1alpha2"))),
+            "crds/bases/work/clusterresourcebindings.yaml": build_crd(cluster_bindings, "v1alpha1", "v1alpha2"),
             "crds/bases/work/works.yaml": crd(works, GROUP),
             f"crds/patches/webhook_in_{bindings}.yaml": patch(bindings),
             # No code checks the name in the patch.
@@ -127,7 +127,7 @@ def test_crds_are_applied_patched_and_served_and_once_more_nothing_changes(
     assert shown.splitlines() == lines
     for name in karmada.names:
         stored = admin[f"{CRDS}/{name}"]
-        assert established(admin, name)
+        assert is_established(admin, name)
         assert ("karmada-operator", "Apply") in managers(stored)
         wanted = conversion(plane) if name in karmada.patched else {"strategy": "None"}
         assert stored["spec"]["conversion"] == wanted
@@ -194,7 +194,7 @@ def test_names_of_another_crd_are_reported(run: Any, release: Release) -> None:
     works, bindings = release.plurals[4], release.plurals[3]
     run("apply", {**files, "crds/bases/work/works.yaml": crd(works, GROUP)})
     kind = works.capitalize()
-    taken = versioned(bindings, "v1", kind=kind)
+    taken = build_crd(bindings, "v1", kind=kind)
     shown = run("apply", {**files, "crds/bases/work/bindings.yaml": taken}, code=21)
     words = f'ListKindConflict: "{kind}List" is already in use'
     assert f"fleethook: {release.bindings}: the server does not accept its names: {words}\n" in shown.stderr

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from app.cli import app
 from tests.crds.origin import Origin, tarball
 from tests.crds.tarballs import build
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.crds_controller import ControllerProcess, KarmadaFactory, http, run_crds_controller
 from tests.e2e.instance_secrets import admin_config, create_secrets
 from tests.e2e.test_crds_apply import Release
@@ -87,7 +87,7 @@ def test_an_instance_is_applied_to_by_its_secrets(
     shown = run("--instance", f"{namespace}/demo")
     assert shown.stdout == f"applied  {namespace}/demo  5 CRDs (5 created)\n"
     assert f"{namespace}/demo: added    {release.bindings}\n" in shown.stderr
-    assert all(established(admin, name) for name in release.names)
+    assert all(is_established(admin, name) for name in release.names)
     assert client_config(admin, release) == conversion(plane, namespace)
     (found,) = json.loads(run("--instance", f"{namespace}/demo", "-o", "json").stdout)
     assert (found["instance"], found["result"], found["exit"]) == (f"{namespace}/demo", "applied", 0)
@@ -110,7 +110,7 @@ def test_all_instances_are_tried_and_the_worst_decides(
     assert lines[f"{namespace}/bare"] == f"failed   {namespace}/bare  {missing}"
     assert lines[f"{namespace}/asleep"] == f"skipped  {namespace}/asleep  the Karmada is suspended"
     assert len(lines) == 4
-    assert established(admin, release.bindings)
+    assert is_established(admin, release.bindings)
     # All use the same tarball, which was requested once.
     assert len(origin.asked) == 1
 

@@ -20,7 +20,7 @@ from tests.e2e.field_samples import JSONObject, units
 from tests.e2e.field_variants import Server, Variant, base_workload, batches, changed_when_stored, get, put
 from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.openyurt import KINDS, V1_5, V1Alpha1
-from tests.e2e.scenario import BEIJING, Scenario, describe, placed, scenario
+from tests.e2e.scenario import BEIJING, Scenario, build_pool, describe, scenario
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for
 
@@ -86,7 +86,7 @@ def subject_of(case: Case, namespace: str) -> JSONObject:
         "spec": {
             "selector": {"matchLabels": labels},
             "workloadTemplate": {KINDS[case.kind]: {"metadata": {"labels": labels}, "spec": spec}},
-            "topology": {"pools": [placed(BEIJING, replicas=0)]},
+            "topology": {"pools": [build_pool(BEIJING, replicas=0)]},
         },
     }
 
@@ -287,14 +287,14 @@ def test_additions_of_overriders_are_stored(sampled: Cases) -> None:
 def test_without_overriders_workloads_equal_those_of_openyurt(demo: Scenario, sampled: Cases) -> None:
     """Runs last, because it deletes the overriders."""
     sampled.delete_overriders()
-    wanted = {name: expected(demo, case) for name, case in sampled.cases.items()}
+    wanted = {name: expected_spec(demo, case) for name, case in sampled.cases.items()}
     with contextlib.suppress(AssertionError):
         wait_for(lambda: {name: one["spec"] for name, one in sampled.workloads().items()} == wanted)
     left = {name: describe(one["spec"], wanted[name]) for name, one in sampled.workloads().items()}
     assert not any(left.values()), "\n".join(f"{name}: {text}" for name, text in left.items() if text)
 
 
-def expected(demo: Scenario, case: Case) -> JSONObject:
+def expected_spec(demo: Scenario, case: Case) -> JSONObject:
     made = FORM.apply(demo.api[demo.subject_path(case.name)], BEIJING)
     del made["metadata"]["ownerReferences"]
     plural = case.kind.lower() + "s"

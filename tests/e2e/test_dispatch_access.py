@@ -10,7 +10,7 @@ import pytest
 from tests.dispatch.builders import configuration, review, webhook
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.dispatch_callers import ROUTES, Caller
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -35,7 +35,7 @@ def server(
     # The server must notice a revoked right within the test.
     environment = {"FLEETHOOK_DISPATCH_TOKEN_SECONDS": "1", "FLEETHOOK_ENGINES": '["dispatch"]'}
     with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None, **environment) as running:
-        wait_for(lambda: ready(running), what="the server is ready")
+        wait_for(lambda: is_ready(running), what="the server is ready")
         yield running
 
 
@@ -102,7 +102,7 @@ def test_a_server_may_ask_for_tokens_of_its_own_audience(
     environment = {"FLEETHOOK_DISPATCH_TOKEN_AUDIENCES": '["fleethook"]', "FLEETHOOK_ENGINES": '["dispatch"]'}
     kubeconfig = str(service_account(plane))
     with serving(tmp_path, "--kubeconfig", kubeconfig, manifests=None, **environment) as server:
-        wait_for(lambda: ready(server), what="the server is ready")
+        wait_for(lambda: is_ready(server), what="the server is ready")
         token = caller.token("fleethook")
         wait_for(lambda: ask(server, token)[0] == 200, what="the right is seen")
         assert ask(server, caller.token())[0] == 401

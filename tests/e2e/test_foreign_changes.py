@@ -31,7 +31,7 @@ TOLERATIONS = [
 ]
 
 
-def added(workload: JSONObject) -> JSONObject:
+def add_members(workload: JSONObject) -> JSONObject:
     """Add the typical additions of service meshes, policies and users, if missing."""
     made = copy.deepcopy(workload)
     made["metadata"].setdefault("annotations", {})["team.example.com/owner"] = "a"
@@ -86,7 +86,7 @@ ADDED = (
 )
 
 
-def overriding(additions: tuple[tuple[str, Any], ...]) -> JSONObject:
+def build_entry(additions: tuple[tuple[str, Any], ...]) -> JSONObject:
     return entry(
         "*", items=[image("nginx", "nginx:2.0")], patches=[patch("add", path, value) for path, value in additions]
     )
@@ -106,7 +106,7 @@ def without_override(spec: JSONObject) -> JSONObject:
         for member, value in list(target.items()):
             kept = value
             if isinstance(value, list):
-                kept = [one for one in value if not _ours(one)]
+                kept = [one for one in value if not _is_override(one)]
             elif member == "nodeSelector":
                 kept = {name: inner for name, inner in value.items() if name != "side"}
             target[member] = kept
@@ -115,7 +115,7 @@ def without_override(spec: JSONObject) -> JSONObject:
     return made
 
 
-def _ours(element: Any) -> bool:
+def _is_override(element: Any) -> bool:
     return isinstance(element, dict) and any(
         str(element.get(name, "")).lower().startswith("side") for name in ("name", "key")
     )
@@ -143,11 +143,13 @@ def make(
             demo.api.create(V1Alpha1().path(demo.namespace), subject_of("demo", demo.namespace, pods, BEIJING))
             wait_for(lambda: demo.controller.settled("demo"), what="OpenYurt's controller creates the workload")
             if not by_webhook:
-                demo.api.replace(demo.workload_path(BEIJING), added(demo.workloads()[BEIJING]))
+                demo.api.replace(demo.workload_path(BEIJING), add_members(demo.workloads()[BEIJING]))
             return demo
 
         if by_webhook:
-            stack.enter_context(foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), demo.namespace, added))
+            stack.enter_context(
+                foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), demo.namespace, add_members)
+            )
         yield made
 
 
@@ -161,7 +163,7 @@ def assert_same(found: JSONObject, wanted: JSONObject) -> None:
 
 def override(demo: Scenario, additions: tuple[tuple[str, Any], ...]) -> JSONObject:
     """Override, and return the spec without the overrides."""
-    demo.override(overriding(additions))
+    demo.override(build_entry(additions))
     wait_for(demo.rendered, what="the status says that the overrider is in effect")
     return without_override(workload(demo)["spec"])
 
@@ -197,7 +199,7 @@ def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> 
     override(demo, ADDED)
     time = {"annotations": {RESTARTED: "2026-02-02T00:00:00Z"}}
     demo.api.merge(demo.workload_path(BEIJING), {"spec": {"template": {"metadata": time}}})
-    demo.override(overriding(ADDED[:4]))
+    demo.override(build_entry(ADDED[:4]))
     wait_for(demo.rendered)
     template = workload(demo)["spec"]["template"]
     assert template["metadata"]["annotations"][RESTARTED] == "2026-02-02T00:00:00Z"

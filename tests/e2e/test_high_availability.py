@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, fleet, ready, run_registered_server, service_account
+from tests.e2e.fleet import OPENYURT, fleet, is_ready, run_registered_server, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
@@ -40,7 +40,7 @@ def test_changes_without_a_controller_are_found_at_the_start(
         wait_for(lambda: late.images() == {"hangzhou": "nginx:3.0"})
 
 
-def touched(server: Server) -> float:
+def count_touched(server: Server) -> float:
     text = server.request("GET", "/metrics")[1].decode()
     (line,) = (line for line in text.splitlines() if line.startswith("fleethook_controller_touched_total "))
     return float(line.split()[1])
@@ -56,7 +56,7 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
         subject = Subject(admin, namespace, pools)
         leader = replicas.leader()
         subject.override(entry("*", items=TO_2))
-        wait_for(lambda: touched(leader) >= 50)
+        wait_for(lambda: count_touched(leader) >= 50)
         replicas.remove(leader)
         leader.process.send_signal(signal.SIGKILL)
         leader.process.wait(timeout=NET)
@@ -67,7 +67,7 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
         assert 40 <= len(done) < 500, "it was in the middle"
         successor = replicas.leader()
         wait_for(lambda: subject.status().get("summary") == "500/500")
-        assert touched(successor) <= 500 - len(done)
+        assert count_touched(successor) <= 500 - len(done)
     stored = [subject.workload(name) for name in pools]
     assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}
     # Created, then rendered once: one change of the pod template.
@@ -124,7 +124,7 @@ def test_a_rolling_restart_under_constant_load_fails_no_admission(
                 replicas.start()
                 former.process.send_signal(signal.SIGTERM)
                 # A Service learns of it later, and sends new connections until then.
-                wait_for(lambda former=former: not ready(former), what="readiness is off")
+                wait_for(lambda former=former: not is_ready(former), what="readiness is off")
                 written = writers.written
                 wait_for(lambda written=written: writers.written > written + 20)
                 replicas.remove(former)
@@ -143,7 +143,7 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
         (server,) = replicas.servers
         subject = Subject(admin, namespace, pools)
         subject.override(entry("*", items=TO_2))
-        wait_for(lambda: touched(server) >= 30)
+        wait_for(lambda: count_touched(server) >= 30)
         plane.kill("kube-apiserver")
         plane.start_apiserver()
         wait_for(lambda: subject.status().get("summary") == "150/150")
@@ -153,7 +153,7 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
     assert {one["metadata"]["generation"] for one in stored} == {2}
 
 
-def named(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+def add_name(document: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**document, "metadata": {"name": document["metadata"]["name"], "namespace": namespace}}
 
 
@@ -171,21 +171,21 @@ def test_a_replica_without_watch_events_reports_it_and_keeps_answering(
         serving(tmp_path / "strict", "--kubeconfig", kubeconfig, manifests=None, **strict) as unready,
     ):
         for server in (lenient, unready):
-            wait_for(lambda server=server: ready(server))
+            wait_for(lambda server=server: is_ready(server))
         nudged = [
             admin.create(f"{OPENYURT}/{plural}", document)
             for plural, document in (
                 ("nodepools", node_pool(namespace)),
-                (f"namespaces/{namespace}/yurtappsets", named(yurt_app_set(), namespace)),
-                (f"namespaces/{namespace}/yurtappdaemons", named(yurt_app_daemon(), namespace)),
-                (f"namespaces/{namespace}/yurtappoverriders", named(overrider(entry("*", items=TO_2)), namespace)),
+                (f"namespaces/{namespace}/yurtappsets", add_name(yurt_app_set(), namespace)),
+                (f"namespaces/{namespace}/yurtappdaemons", add_name(yurt_app_daemon(), namespace)),
+                (f"namespaces/{namespace}/yurtappoverriders", add_name(overrider(entry("*", items=TO_2)), namespace)),
             )
         ]
         plane.kill("kube-apiserver")
         try:
-            wait_for(lambda: not ready(unready), what="the strict one is not ready")
+            wait_for(lambda: not is_ready(unready), what="the strict one is not ready")
             wait_for(lambda: b"no word from the apiserver for" in lenient.request("GET", "/readyz")[1])
-            assert ready(lenient)
+            assert is_ready(lenient)
             # Old objects do not tell whose webhooks decide.
             review = (EXAMPLES / "kcp-widgets" / "review.json").read_bytes()
             refused = json.loads(lenient.request("POST", "/clusters/ws3/validate", review)[1])["response"]
@@ -203,6 +203,6 @@ def test_a_replica_without_watch_events_reports_it_and_keeps_answering(
                 scope = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
                 path = f"{OPENYURT}/{scope}{document['kind'].lower()}s/{metadata['name']}"
                 admin.merge(path, {"metadata": {"labels": {"nudged": uuid.uuid4().hex}}})
-            return ready(unready)
+            return is_ready(unready)
 
         wait_for(heard, what="it is ready again")

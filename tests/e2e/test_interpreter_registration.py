@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from tests.e2e.chart import Release, granted, used
+from tests.e2e.chart import Release, read_granted_rights, read_used_rights
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import run_registered_server, service_account
 from tests.e2e.karmada_crds import install_karmada_crds
@@ -45,10 +45,10 @@ def test_the_chart_grants_the_rights_that_registration_uses(
             assert webhook["clientConfig"]["url"].endswith("/interpret")
             # A patch that creates an object needs both rights, and is audited as a patch.
             created = ("config.karmada.io", "resourceinterpreterwebhookconfigurations", "create")
-            wanted = {right for right in granted(helm, release) if right[0] == created[0]} - {created}
+            wanted = {right for right in read_granted_rights(helm, release) if right[0] == created[0]} - {created}
 
             def all_used() -> bool:
-                assert wanted - used(plane, release.account) == set()
+                assert wanted - read_used_rights(plane, release.account) == set()
                 return True
 
             wait_for(all_used, what="all of it is used")

@@ -17,7 +17,7 @@ from app.store import Store
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
-from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, is_established
 from tests.e2e.conftest import install_crds
 from tests.e2e.fleet import OPENYURT, WEBHOOKS
 from tests.e2e.installation import Installation, checks, selects
@@ -76,7 +76,7 @@ class Daemon:
         return dict(self.admin.create(path_of(made), made))
 
 
-def edited(subject: Subject, tag: str) -> dict[str, Any]:
+def edit_image(subject: Subject, tag: str) -> dict[str, Any]:
     stored = subject.workload("hangzhou")
     stored["spec"]["template"]["spec"]["containers"][0]["image"] = tag
     return stored
@@ -110,7 +110,7 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         # An apiserver that retried would report its own timeout instead of our message.
         reason = "failed to call webhook: yurtappsets.apps.openyurt.io cannot be read: 500: conversion webhook"
         with pytest.raises(RefusedError, match=reason):
-            admin.replace(path, edited(subject, "nginx:7.0"))
+            admin.replace(path, edit_image(subject, "nginx:7.0"))
         with pytest.raises(RefusedError, match=reason):
             admin.create(path_of(workload_of(subject.stored, "beijing")), workload_of(subject.stored, "beijing"))
         with pytest.raises(RefusedError, match=reason):
@@ -119,7 +119,7 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         status, body = server.request("POST", "/explore-foo", b"{}")
         assert (status, json.loads(body)["reason"]) == (400, "BadRequest")
     with installation.up():
-        assert images(admin.replace(path, edited(subject, "nginx:7.0"))) == {"nginx": "nginx:2.0"}
+        assert images(admin.replace(path, edit_image(subject, "nginx:7.0"))) == {"nginx": "nginx:2.0"}
 
 
 async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, admin: Api, namespace: str) -> None:
@@ -134,7 +134,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
 
             def install() -> None:
                 admin.apply(f"{CRDS}/{late.name}", made)
-                wait_for(lambda: established(admin, late.name))
+                wait_for(lambda: is_established(admin, late.name))
                 first = {**gadget(namespace, "first"), "apiVersion": f"{GROUP}/v1", "kind": "Laggard"}
                 wait_for(lambda: admin.call("POST", late.in_namespace(namespace), first)[0] == 201)
 
@@ -179,7 +179,7 @@ def test_on_a_fresh_cluster_overriders_are_followed_as_soon_as_they_are_defined(
     directory.mkdir()
     with Installation(fresh, directory).up(FLEETHOOK_DISCOVERY_INTERVAL="3600"):
         for resource in RESOURCES:
-            wait_for(lambda name=f"{resource.plural}.{resource.group}": established(admin, name))
+            wait_for(lambda name=f"{resource.plural}.{resource.group}": is_established(admin, name))
         subject = Subject(admin, "default", ["hangzhou"])
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: subject.status().get("summary") == "1/1", what="the overrider is followed")

@@ -16,7 +16,7 @@ printf '#!/bin/sh\\n' > "$2" && chmod +x "$2"
 """
 
 
-def prepared(directory: Path, *, path: Path) -> str:
+def run_prepare(directory: Path, *, path: Path) -> str:
     """Return the output of prepare.py with only the programs of ``path`` on the PATH."""
     ran = subprocess.run(
         [sys.executable, prepare.__file__],
@@ -43,8 +43,8 @@ def test_with_go_it_is_built_once_with_one_notice(tmp_path: Path, programs: Path
     (programs / "go").write_text(GO)
     (programs / "go").chmod(0o755)
 
-    first = prepared(tmp_path, path=programs)
-    again = prepared(tmp_path, path=programs)
+    first = run_prepare(tmp_path, path=programs)
+    again = run_prepare(tmp_path, path=programs)
 
     assert first.startswith(prepare.NOTICE)
     assert first.count(prepare.NOTICE) == 1
@@ -55,7 +55,7 @@ def test_with_go_it_is_built_once_with_one_notice(tmp_path: Path, programs: Path
 
 
 def test_without_go_it_names_the_skipped_tests_and_the_remedy(tmp_path: Path, programs: Path) -> None:
-    said = prepared(tmp_path, path=programs)
+    said = run_prepare(tmp_path, path=programs)
 
     assert "takes Go; or set KUBEBUILDER_ASSETS" in said
     assert said.endswith(f"{prepare.SKIPPED}\n")
@@ -66,7 +66,7 @@ def test_a_build_that_fails_skips_the_tests_and_fails_nothing(tmp_path: Path, pr
     (programs / "go").write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
     (programs / "go").chmod(0o755)
 
-    said = prepared(tmp_path, path=programs)
+    said = run_prepare(tmp_path, path=programs)
 
     assert said.startswith(prepare.NOTICE)
     assert "no network\n" in said

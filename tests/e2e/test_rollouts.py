@@ -199,7 +199,7 @@ def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, l
     assert all(found[pool] in ((2, 2), (3, 3)) for pool in OVERRIDDEN), found
 
 
-def refused(demo: Scenario, name: str = "demo") -> bool:
+def is_refused(demo: Scenario, name: str = "demo") -> bool:
     """Return whether the apiserver refused a write of OpenYurt; a conflict with another writer does not count."""
     return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
 
@@ -211,7 +211,7 @@ def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
     wait_for(lambda: demo.controller.settled("plain"))
     with instance.away():
         demo.edit_container(image="nginx:1.1", args=["--second"])
-        wait_for(lambda: refused(demo), what="OpenYurt's controller is refused")
+        wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
     await_images(demo, "nginx:2.0", seconds=60)
     demo.settle("demo")
     expect(demo, overridden=2, others=2)
@@ -231,7 +231,7 @@ def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, i
     demo.override(TO_2)
     with instance.away():
         demo.create(args=["--first"])
-        wait_for(lambda: refused(demo), what="OpenYurt's controller is refused")
+        wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
     await_images(demo, "nginx:2.0", seconds=60)
     demo.settle("demo")
     expect(demo, overridden=1, others=1)
@@ -246,8 +246,8 @@ def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, 
         demo.create(name="new")
         for name in ("there", "new"):
             wait_for(lambda name=name: demo.controller.settled(name), seconds=15, what=f"{name} is written")
-    assert not refused(demo, "there")
-    assert not refused(demo, "new")
+    assert not is_refused(demo, "there")
+    assert not is_refused(demo, "new")
     demo.settle()
     expect(demo, overridden=2, others=2, subject="there")
     expect(demo, overridden=1, others=1, subject="new")

@@ -22,7 +22,7 @@ from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.conftest import CRDS, established
+from tests.e2e.conftest import CRDS, is_established
 from tests.e2e.proxy import Proxy, run_proxy
 from tests.waiting import NET, wait_for
 
@@ -48,7 +48,7 @@ def definition(plural: str, kind: str) -> dict[str, Any]:
 @pytest.fixture(scope="module", autouse=True)
 def gadgets(admin: Api) -> None:
     admin.apply(f"{CRDS}/gadgets.{GROUP}", definition("gadgets", "Gadget"))
-    wait_for(lambda: established(admin, f"gadgets.{GROUP}"))
+    wait_for(lambda: is_established(admin, f"gadgets.{GROUP}"))
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
 
             def install() -> None:
                 admin.apply(f"{CRDS}/{late.name}", definition("latecomers", "Latecomer"))
-                wait_for(lambda: established(admin, late.name))
+                wait_for(lambda: is_established(admin, late.name))
                 made = {**gadget(namespace, "first"), "kind": "Latecomer"}
                 wait_for(lambda: admin.call("POST", late.in_namespace(namespace), made)[0] == 201)
 

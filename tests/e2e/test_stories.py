@@ -40,7 +40,7 @@ def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> 
     return kubeconfig
 
 
-def created(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
+def create_workload(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
     """Create a pool's workload as its owner's controller does and return it as it is stored."""
     namespace, _, name = subject.partition("/")
     owner = admin[f"{OPENYURT}/namespaces/{story}/{namespace}/{name}"]
@@ -54,14 +54,14 @@ def created(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
     [("beijing", "nginx:1.14.2", 3), ("hangzhou", "nginx:1.14.2", 3), ("shanghai", "nginx:1.13.2", 5)],
 )
 def test_story_2_image_and_replicas_by_region(stories: Path, admin: Api, pool: str, image: str, replicas: int) -> None:
-    stored = created(admin, "story-2", "yurtappsets/yurtappset-demo", pool)
+    stored = create_workload(admin, "story-2", "yurtappsets/yurtappset-demo", pool)
     assert (images(stored), stored["spec"]["replicas"]) == ({"nginx": image}, replicas)
     assert "fleethook.io/rendered" in stored["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(("pool", "image"), [("beijing", "demo:1.0"), ("hangzhou", "xxx:latest")])
 def test_story_3_gray_release(stories: Path, admin: Api, pool: str, image: str) -> None:
-    stored = created(admin, "story-3", "yurtappsets/yurtappset-demo", pool)
+    stored = create_workload(admin, "story-3", "yurtappsets/yurtappset-demo", pool)
     assert images(stored) == {"demo": image}
     assert ("fleethook.io/rendered" in stored["metadata"].get("annotations", {})) == (pool == "hangzhou")
 
@@ -75,14 +75,14 @@ def test_story_3_gray_release(stories: Path, admin: Api, pool: str, image: str) 
     ],
 )
 def test_story_4_the_registry_of_each_region(stories: Path, admin: Api, pool: str, image: str) -> None:
-    assert images(created(admin, "story-4", "yurtappsets/yurtappset-demo", pool)) == {"demo": image}
+    assert images(create_workload(admin, "story-4", "yurtappsets/yurtappset-demo", pool)) == {"demo": image}
 
 
 @pytest.mark.parametrize(
     ("pool", "path"), [("hangzhou", "/var/lib/docker"), ("beijing", "/data/logs"), ("shanghai", None)]
 )
 def test_story_5_a_host_path_of_each_pool(stories: Path, admin: Api, pool: str, path: str | None) -> None:
-    pods = created(admin, "story-5", "yurtappsets/yurtappset-demo", pool)["spec"]["template"]["spec"]
+    pods = create_workload(admin, "story-5", "yurtappsets/yurtappset-demo", pool)["spec"]["template"]["spec"]
     volumes = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pods["volumes"]}
     mounts = {mount["name"]: mount["mountPath"] for mount in pods["containers"][0]["volumeMounts"]}
     expected = {"test-volume": path} if path else {}
@@ -91,18 +91,18 @@ def test_story_5_a_host_path_of_each_pool(stories: Path, admin: Api, pool: str, 
 
 
 def test_story_1_a_daemon_and_a_stateful_set(stories: Path, admin: Api) -> None:
-    daemon = created(admin, "story-1", "yurtappdaemons/yurtappdaemon-demo", "hangzhou")
+    daemon = create_workload(admin, "story-1", "yurtappdaemons/yurtappdaemon-demo", "hangzhou")
     pods = daemon["spec"]["template"]["spec"]
     assert images(daemon) == {"agent": "agent:1.1"}
     assert pods["containers"][0]["env"] == [{"name": "REGION", "value": "hangzhou"}]
-    stateful = created(admin, "story-1", "yurtappsets/yurtappset-stateful", "shanghai")
+    stateful = create_workload(admin, "story-1", "yurtappsets/yurtappset-stateful", "shanghai")
     assert (stateful["kind"], stateful["spec"]["replicas"]) == ("StatefulSet", 3)
-    untouched = created(admin, "story-1", "yurtappsets/yurtappset-stateful", "beijing")
+    untouched = create_workload(admin, "story-1", "yurtappsets/yurtappset-stateful", "beijing")
     assert untouched["spec"]["replicas"] == 1
 
 
 def test_an_update_renders_again_and_once(stories: Path, admin: Api) -> None:
-    stored = created(admin, "story-5", "yurtappsets/yurtappset-demo", "hangzhou")
+    stored = create_workload(admin, "story-5", "yurtappsets/yurtappset-demo", "hangzhou")
     again = admin.merge(path_of(stored), {"metadata": {"annotations": {"note": "x"}}})
     assert again["spec"] == stored["spec"]
     assert len(again["spec"]["template"]["spec"]["volumes"]) == 2

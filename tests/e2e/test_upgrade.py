@@ -92,7 +92,7 @@ def image_of(demo: Scenario, path: str) -> str:
     return str(demo.api[path]["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
-def named(names: dict[str, str], text: str) -> set[str]:
+def find_pools(names: dict[str, str], text: str) -> set[str]:
     """Return the pools whose workload a text names."""
     return {pool for pool, path in names.items() if f"Deployment {path.rpartition('/')[2]} in {pool}" in text}
 
@@ -110,7 +110,7 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
     wait_for(lambda: set(demo.workloads()) == set(POOLS) and condition(demo)[1] == "OrphanedWorkloads")
     assert not {demo.workload_path(pool) for pool in POOLS} & set(old.values())
     demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0")) for pool in POOLS})
-    wait_for(lambda: named(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
+    wait_for(lambda: find_pools(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
     assert condition(demo)[0] == "False"
     wait_for(lambda: demo.status()["summary"] == "3/3", what="the status counts the new workloads")
     for pool, path in old.items():
@@ -121,12 +121,12 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
 
     demo.api.delete(old.pop(BEIJING))
     wait_for(lambda: "2 rendered workloads have no owner" in condition(demo)[2], what="the status follows the deletion")
-    assert named(old, condition(demo)[2]) == set(old)
+    assert find_pools(old, condition(demo)[2]) == set(old)
 
     demo.stop_overriding()
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
     # Deleting the overrider cannot restore an orphan, and an event says so.
-    wait_for(lambda: any(named(old, text) == set(old) for text in events(demo, "OrphanedWorkloads")))
+    wait_for(lambda: any(find_pools(old, text) == set(old) for text in events(demo, "OrphanedWorkloads")))
     assert {image_of(demo, path) for path in old.values()} == {"nginx:2.0"}
     demo.start_sentinel()
     # The template of 1.4, that of 1.6 with its overrides, and without: no other was ever stored.
@@ -140,7 +140,7 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
 def test_the_condition_is_true_when_the_orphans_are_deleted(demo: Scenario, upgrade: Upgrade) -> None:
     old = {pool: demo.workload_path(pool) for pool in POOLS}
     upgrade(demo)
-    wait_for(lambda: named(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
+    wait_for(lambda: find_pools(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
     for path in old.values():
         demo.api.delete(path)
     wait_for(lambda: condition(demo) == ("True", "AllRendered", "3 of 3 workloads"))

@@ -46,13 +46,13 @@ def mounted(tmp_path: Path) -> Mounted:
     return Mounted(tmp_path / "certs", new_authority(now=datetime.now(UTC)))
 
 
-def trusting(mounted: Mounted) -> ssl.SSLContext:
+def create_context(mounted: Mounted) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=mounted.authority.certificate_pem.decode())
 
 
 def test_replacing_the_certificate_three_times_fails_nothing(tmp_path: Path, mounted: Mounted) -> None:
     with serving(tmp_path) as server:
-        with send_traffic(server.port, lambda: trusting(mounted)) as traffic:
+        with send_traffic(server.port, lambda: create_context(mounted)) as traffic:
             for replaced in range(3):
                 mounted.update(mounted.issued())
                 wait_for(
@@ -66,7 +66,7 @@ def test_replacing_the_certificate_three_times_fails_nothing(tmp_path: Path, mou
 
 def test_a_mismatched_pair_is_refused_and_the_former_stays(tmp_path: Path, mounted: Mounted) -> None:
     with serving(tmp_path) as server:
-        with send_traffic(server.port, lambda: trusting(mounted), kept=2, new=1) as traffic:
+        with send_traffic(server.port, lambda: create_context(mounted), kept=2, new=1) as traffic:
             half = KeyPair(mounted.issued().certificate_pem, mounted.issued().key_pem)
             mounted.update(half)
             wait_for(lambda: "the certificate in use is kept" in server.log.read_text())

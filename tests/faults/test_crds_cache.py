@@ -61,7 +61,7 @@ def workers() -> Iterator[Workers]:
     made.stdout.close()
 
 
-def changing(*tarballs: bytes) -> Answer:
+def serve_in_turn(*tarballs: bytes) -> Answer:
     """Return an origin whose tarball changes with each request."""
     lock, asked = threading.Lock(), [0]
 
@@ -74,7 +74,7 @@ def changing(*tarballs: bytes) -> Answer:
     return answer
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -84,7 +84,7 @@ def gone(pid: int) -> bool:
 
 def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Workers, tmp_path: Path) -> None:
     cache, chance = Cache(tmp_path), random.Random(8)
-    with serving(changing(build(small()), release(properties=1))) as origin:
+    with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         key = bring(cache, origin.url, ALWAYS).key
         started = time.monotonic()
         bring(cache, origin.url, ALWAYS)
@@ -99,7 +99,7 @@ def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Worke
                 time.sleep(0.001)
             time.sleep(chance.uniform(0, a_fetch))
             os.kill(pid, 9)
-            wait_for(lambda pid=pid: gone(pid), what="the killed process is gone")
+            wait_for(lambda pid=pid: is_gone(pid), what="the killed process is gone")
             if (problems := cache.verify(key)) or bring(cache, origin.url, NEVER).result != "cached":
                 unusable.append((kill, problems))
             if (entry := cache.entry(key)) is not None and entry.record.sha256 + entry.record.etag != seen:
@@ -117,7 +117,7 @@ def test_no_death_before_any_call_that_changes_the_disk_leaves_a_broken_entry(
     workers: Workers, tmp_path: Path, *, cold: bool
 ) -> None:
     deaths = 0
-    with serving(changing(build(small()), release(properties=1))) as origin:
+    with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         while True:
             root = tmp_path / str(deaths)
             cache, key = Cache(root), Source(origin.url).key
@@ -128,7 +128,7 @@ def test_no_death_before_any_call_that_changes_the_disk_leaves_a_broken_entry(
             pid, message = workers.read_message()
             if message != "dies":
                 break
-            wait_for(lambda pid=pid: gone(pid), what="the process is gone")
+            wait_for(lambda pid=pid: is_gone(pid), what="the process is gone")
             deaths += 1
             if (there := cache.path(key).exists()) or not cold:
                 assert there
@@ -160,7 +160,7 @@ def test_fifty_processes_on_a_cold_cache_are_one_get_and_equal_trees(workers: Wo
 
 def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(workers: Workers, tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    with serving(changing(build(small()), release(properties=1))) as origin:
+    with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         before = bring(cache, origin.url)
         workers.start(root=str(tmp_path), key=before.key, read=True)
         pid, _ = workers.read_message()
@@ -176,7 +176,7 @@ def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(worker
 
 def test_a_full_disk_and_a_read_only_one_keep_the_entry(tmp_path: Path) -> None:
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
-    with serving(changing(release(), release(properties=43))) as origin:
+    with serving(serve_in_turn(release(), release(properties=43))) as origin:
         command = [*namespace, sys.executable, "-m", "tests.faults.crds_full_disk", str(tmp_path), origin.url]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=NET, check=False)
     assert done.returncode == 0, done.stderr
@@ -197,7 +197,7 @@ LARGER = release(properties=1)
 @pytest.mark.parametrize("most", [0, 1, 1_000], ids=["nothing", "a-byte", "but-the-tree"])
 def test_the_entry_stays_if_no_file_can_grow(tmp_path: Path, most: int) -> None:
     cache = Cache(tmp_path)
-    with serving(changing(LARGER, build(small()))) as origin:
+    with serving(serve_in_turn(LARGER, build(small()))) as origin:
         before = bring(cache, origin.url)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))

@@ -264,11 +264,11 @@ def test_a_second_address_does_not_get_more_time(into: Path) -> None:
     with serving(silent) as origin, serving(tarball(BODY)) as mirror:
         source = Source(origin.url, mirrors=(mirror.url,), seconds=1.0)
         with pytest.raises(CRDsError, match="not done within 1 s"):
-            download(source, into, timing=Timing(clock=_jumping()))
+            download(source, into, timing=Timing(clock=_build_clock()))
     assert not mirror.asked
 
 
-def _jumping() -> Callable[[], float]:
+def _build_clock() -> Callable[[], float]:
     """Return a clock that reaches the deadline at its third reading."""
     times = iter([0.0, 0.0])
     return lambda: next(times, 1.0)

@@ -19,7 +19,7 @@ _CONFIGURATIONS: Final = 10_000
 _EVERYTHING: Final = {**WIDGETS, "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 
 
-def patching(path: str) -> Any:
+def patch_gadgets(path: str) -> Any:
     """The attacker has a mutating webhook for its Gadgets, at a path of its server."""
 
     def objects(config: dict[str, str]) -> Iterable[dict[str, Any]]:
@@ -62,7 +62,7 @@ def only(met: list[TenantReport]) -> TenantReport:
 
 def test_a_patch_of_120000_operations_is_refused_and_costs_the_other_consumer_nothing(tmp_path: Path) -> None:
     gadget = request("denied", kind="Gadget", list=[])
-    with run_tenant_server(tmp_path, attackers_objects=patching("/insert/120000")) as stage:
+    with run_tenant_server(tmp_path, attackers_objects=patch_gadgets("/insert/120000")) as stage:
         check_victim(stage, stage.victim(), "before")
         before = stage.memory()
         with stage.attack(gadget, parallel=4, ended=8, route="mutate") as met:
@@ -79,7 +79,7 @@ def test_a_patch_that_moves_many_elements_costs_the_other_consumer_nothing(
     tmp_path: Path, path: str, size: int, expected: str
 ) -> None:
     gadget = request(expected, kind="Gadget", list=list(range(size)))
-    with run_tenant_server(tmp_path, attackers_objects=patching(path)) as stage:
+    with run_tenant_server(tmp_path, attackers_objects=patch_gadgets(path)) as stage:
         check_victim(stage, stage.victim(), "before")
         with stage.attack(gadget, parallel=2, ended=1, route="mutate") as met:
             check_victim(stage, stage.victim(), f"{path} in a list of {size}")

@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 
 @contextlib.asynccontextmanager
-async def ticking() -> AsyncIterator[Callable[[], int]]:
+async def count_turns() -> AsyncIterator[Callable[[], int]]:
     """Count the turns that another task gets from the event loop meanwhile."""
     ticks = 0
 
@@ -93,7 +93,7 @@ async def test_a_call_without_a_complete_answer_ends_at_the_deadline(
     hook.answer = answer
 
     async def call(seconds: float) -> tuple[float, CallError, int]:
-        async with ticking() as ticks:
+        async with count_turns() as ticks:
             return seconds, await catch_call_error(client, endpoint(hook), seconds=seconds), ticks()
 
     seconds, error, ticks = await with_patience_async(call, lambda found: hook.asked and found[2] > 10)
@@ -109,7 +109,7 @@ async def test_a_stalled_handshake_ends_at_the_deadline(client: HookClient, hook
 
     async def call(seconds: float) -> tuple[CallError, int, int]:
         before = hook.connections
-        async with ticking() as ticks:
+        async with count_turns() as ticks:
             return await catch_call_error(client, endpoint(hook), seconds=seconds), ticks(), hook.connections - before
 
     error, ticks, connections = await with_patience_async(call, lambda found: found[1] > 10 and found[2])
@@ -237,7 +237,7 @@ async def test_a_bomb_is_not_inflated_beyond_the_limit(
     assert len(body) < 2 * MIB
     hook.answer = respond(http(body, content_encoding=encoding))
     before = peak()
-    async with ticking() as ticks:
+    async with count_turns() as ticks:
         error = await catch_call_error(client, endpoint(hook))
         assert ticks() > 0
     assert TOO_MUCH in str(error)
