@@ -150,7 +150,7 @@ def rights(documents: list[Any]) -> list[tuple[Right, tuple[str, ...]]]:
 
 def read_used_rights(plane: ControlPlane, account: str) -> set[Right]:
     """Return the rights that an account has used; fails if the apiserver refused a request."""
-    requests = list(plane.audited(account))
+    requests = list(plane.read_audit_log(account))
     assert [one for one in requests if one[3] in (401, 403)] == []
     return {(group, resource, verb) for group, resource, verb, _ in requests}
 

@@ -232,7 +232,7 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(policy))
         return path
 
-    def audited(self, user: str) -> Iterator[tuple[str, str, str, int]]:
+    def read_audit_log(self, user: str) -> Iterator[tuple[str, str, str, int]]:
         """Yield group, resource with subresource, verb and answer of each request of a user."""
         with (self.directory / "audit.log").open() as log:
             for line in log:

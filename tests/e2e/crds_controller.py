@@ -130,11 +130,11 @@ class KarmadaInstance:
         found = self.conditions().get(type_)
         return ("", "", "") if found is None else (found["status"], found["reason"], found["message"])
 
-    def is_(self, type_: str, status: str, reason: str) -> bool:
+    def has_condition(self, type_: str, status: str, reason: str) -> bool:
         return self.condition(type_)[:2] == (status, reason)
 
     def ready(self) -> bool:
-        return self.is_("Ready", "True", "Completed")
+        return self.has_condition("Ready", "True", "Completed")
 
     def remove(self) -> None:
         """Delete it, with its finalizers."""

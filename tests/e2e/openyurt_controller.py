@@ -91,7 +91,7 @@ class YurtAppSetController:
         assert not problems, problems
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Pause the controller, as if it were behind; it handles the changes afterwards."""
         with self._state:
             self._held = True
@@ -108,7 +108,7 @@ class YurtAppSetController:
         with self._state:
             return not self._working and not self._due
 
-    def settled(self, name: str) -> bool:
+    def has_settled(self, name: str) -> bool:
         """Return whether every workload has the revision of the subject that the apiserver stores now."""
         subject = self._api[f"{self._form.path(self._namespace)}/{name}"]
         observed = subject.get("status", {}).get("observedGeneration")

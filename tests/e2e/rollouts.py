@@ -50,7 +50,7 @@ class Rollouts:
         owners = (item["metadata"]["ownerReferences"][0]["uid"] for item in found)
         return dict(Counter(deployments[uid] for uid in owners if uid in deployments))
 
-    def followed(self) -> bool:
+    def has_followed(self) -> bool:
         """Return whether the Deployment controller has observed the current generation of every Deployment."""
         return all(
             item.get("status", {}).get("observedGeneration") == item["metadata"]["generation"]

@@ -202,7 +202,9 @@ class Scenario:
         except AssertionError:
             found = self._specs(name)
             assert found == specs, describe(found, specs)
-        wait_for(lambda: self.controller.settled(name), seconds=seconds, what="OpenYurt's controller has nothing to do")
+        wait_for(
+            lambda: self.controller.has_settled(name), seconds=seconds, what="OpenYurt's controller has nothing to do"
+        )
 
     def _specs(self, name: str) -> dict[str, JSONObject]:
         return {pool: workload["spec"] for pool, workload in self.workloads(name).items()}
@@ -234,7 +236,7 @@ class Scenario:
             wait_for(lambda name=name: self.rendered(name), what=f"{name} is rendered: {self.status(name)}")
         self.handle_sentinel()
         self.handle_sentinel()
-        wait_for(self.rollouts.followed, what="the Deployment controller has observed all Deployments")
+        wait_for(self.rollouts.has_followed, what="the Deployment controller has observed all Deployments")
 
     def counts(self, name: str = "demo") -> dict[str, tuple[int, int]]:
         """Return, by pool, the number of successive pod templates and of ReplicaSets."""
@@ -288,7 +290,7 @@ def scenario(api: Api, *, release: Release = V1_4, form: Form | None = None) -> 
         try:
             yield Scenario(client, namespace, controller, rollouts, form)
         finally:
-            with controller.held():
+            with controller.paused():
                 clear(client, namespace, form)
 
 

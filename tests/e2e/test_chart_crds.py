@@ -320,7 +320,7 @@ def test_alone_under_the_charts_roles_it_uses_every_right_and_needs_no_more(
         assert [asked.headers.get("authorization") for asked in origin.asked] == ["Bearer t"]
         # An entry belongs to its address, independent of the credentials of the download.
         named_too = make(http(origin), name="named-too")
-        wait_for(lambda: named_too.is_("CRDsPrepared", "True", "Cached"))
+        wait_for(lambda: named_too.has_condition("CRDsPrepared", "True", "Cached"))
         wait_for(lambda: any(count > 1 for _, _, count in failing.events()), what="an event is counted")
         admin.delete(named.path)
         wait_for(named.gone, what="it is deleted")
@@ -347,9 +347,9 @@ def test_actions_that_the_values_forbid_are_reported_in_the_status(
         private = make(http(origin), name="private")
         secret = make(http(origin, secretRef={"name": "mirror"}), name="secret")
         held = make(CONFIG_MAP, name="held")
-        wait_for(lambda: private.is_("CRDsPrepared", "False", "DownloadFailed"))
-        wait_for(lambda: secret.is_("CRDsPrepared", "False", "SourceInvalid"))
-        wait_for(lambda: held.is_("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(lambda: private.has_condition("CRDsPrepared", "False", "DownloadFailed"))
+        wait_for(lambda: secret.has_condition("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(lambda: held.has_condition("CRDsPrepared", "False", "SourceInvalid"))
         assert "private address" in private.condition("CRDsPrepared")[2]
         for instance, plural, name in ((secret, "secrets", "mirror"), (held, "configmaps", "crds")):
             text = instance.condition("CRDsPrepared")[2]
@@ -378,8 +378,8 @@ def test_a_namespace_whose_secrets_it_may_read_is_no_reason_to_read_others(
         with installed.controlling(monkeypatch):
             allowed = make(http(origin, secretRef={"name": "mirror"}))
             elsewhere = other({"httpSource": {"url": f"{origin.url}?2", "secretRef": {"name": "mirror"}}})
-            wait_for(lambda: allowed.is_("CRDsPrepared", "True", "Downloaded"))
-            wait_for(lambda: elsewhere.is_("CRDsPrepared", "False", "SourceInvalid"))
+            wait_for(lambda: allowed.has_condition("CRDsPrepared", "True", "Downloaded"))
+            wait_for(lambda: elsewhere.has_condition("CRDsPrepared", "False", "SourceInvalid"))
             assert "forbidden" in elsewhere.condition("CRDsPrepared")[2]
     finally:
         other.remove_all()

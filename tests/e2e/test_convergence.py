@@ -114,7 +114,7 @@ class Bench:
         made = self._demo.subject(name, copy.deepcopy(given.pods), BEIJING)
         self._demo.form.templates(made)["deploymentTemplate"]["spec"] |= given.spec
         self._demo.api.create(self._demo.form.path(self._demo.namespace), made)
-        wait_for(lambda: self._demo.controller.settled(name), what="OpenYurt's controller creates the workload")
+        wait_for(lambda: self._demo.controller.has_settled(name), what="OpenYurt's controller creates the workload")
 
     def override(self, label: str) -> None:
         self._demo.override(INPUTS[label].entry, name=name_of(label))

@@ -51,7 +51,7 @@ def test_a_transient_failure_is_retried_and_counted_in_one_event(
     down = {"timeoutSeconds": 1}
     origin.answer = hangs_up
     instance = make(http(origin, **down))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "DownloadFailed"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "DownloadFailed"))
     assert instance.condition("Ready")[1] == "Failed"
     assert instance.condition("Ready")[2].startswith("failed to download CRD tar, err: ")
     wait_for(lambda: any(reason == "CRDsDownloadFailed" and count > 1 for _, reason, count in instance.events()))
@@ -66,21 +66,21 @@ def test_a_permanent_failure_waits_for_another_spec(
 ) -> None:
     origin.answer = says(b"gone", status="404 Not Found")
     instance = make(http(origin))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "DownloadFailed"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "DownloadFailed"))
     assert "404" in instance.condition("Ready")[2]
     asked = len(origin.asked)
     instance.admin.merge(instance.path, {"metadata": {"labels": {"touched": "yes"}}})
     other = make(http(origin, sha256="0" * 64), name="other")
-    wait_for(lambda: other.is_("CRDsPrepared", "False", "DownloadFailed"))
+    wait_for(lambda: other.has_condition("CRDsPrepared", "False", "DownloadFailed"))
     # The controller did not retry the first one meanwhile: neither time nor a label is a reason.
     assert len(origin.asked) == asked + 1
     origin.answer = tarball(BODY)
     other.change(crdTarball=http(origin, sha256="1" * 64))
-    wait_for(lambda: other.is_("CRDsPrepared", "False", "IntegrityFailed"))
+    wait_for(lambda: other.has_condition("CRDsPrepared", "False", "IntegrityFailed"))
     other.change(crdTarball=http(origin, sha256=SHA))
     wait_for(other.ready)
     instance.change(crdTarball=http(origin, timeoutSeconds=100))
-    wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Cached"))
 
 
 def test_invalid_archives_have_distinct_reasons(
@@ -88,16 +88,16 @@ def test_invalid_archives_have_distinct_reasons(
 ) -> None:
     origin.answer = tarball(BODY[:-1])
     instance = make(http(origin))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "IntegrityFailed"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "IntegrityFailed"))
     assert instance.condition("Ready")[2].startswith("[unpack] inValid crd tar, err: ")
     origin.answer = tarball(build({"crds/": None, "crds/bases/": None, "crds/patches/": None}))
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "InvalidArchive"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "InvalidArchive"))
     origin.answer = tarball(release())
     instance.change(crdTarball=http(origin, maxBytes=1000))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "LimitExceeded"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "LimitExceeded"))
     instance.change(crdTarball={**http(origin, maxBytes=None), "crdDownloadPolicy": "Never"})
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "Offline"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "Offline"))
     assert {event[1] for event in instance.events()} >= {
         "CRDsIntegrityFailed", "CRDsInvalidArchive", "CRDsLimitExceeded", "CRDsOffline",
     }  # fmt: skip
@@ -107,7 +107,7 @@ def test_an_invalid_spec_is_reported_once_and_not_tried(
     process: ControllerProcess, make: KarmadaFactory, origin: Origin
 ) -> None:
     instance = make({"httpSource": {"url": "crds.tar.gz"}})
-    wait_for(lambda: instance.is_("Ready", "False", "ValidationError"))
+    wait_for(lambda: instance.has_condition("Ready", "False", "ValidationError"))
     text = 'validation errors: [spec.crdTarball.httpSource.url: Invalid value: "crds.tar.gz": invalid CRDs remote URL]'
     assert instance.condition("Ready")[2] == text
     wait_for(lambda: instance.events() == [("Warning", "ValidationError", 1)])
@@ -171,7 +171,7 @@ def test_many_instances_of_one_tarball_ask_once(
     origin.answer = silent
     instances = [make(http(origin), name=f"i-{number}") for number in range(12)]
     # All wait for the same answer, and their conditions say so.
-    wait_for(lambda: sum(one.is_("CRDsPrepared", "False", "Downloading") for one in instances) == 12)
+    wait_for(lambda: sum(one.has_condition("CRDsPrepared", "False", "Downloading") for one in instances) == 12)
     assert instances[0].condition("Ready") == ("False", "Progressing", "karmada init job is in progressing")
     assert len(origin.asked) == 1
     origin.answer = tarball(BODY)
@@ -193,7 +193,7 @@ def test_secrets_are_used_and_never_shown(
 
     origin.answer = guarded
     instance = make(http(origin, secretRef={"name": "mirror"}))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "SourceInvalid"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "SourceInvalid"))
     assert "there is no Secret mirror" in instance.condition("CRDsPrepared")[2]
     data = {
         name: base64.b64encode(value).decode()

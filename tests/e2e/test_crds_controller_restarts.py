@@ -22,7 +22,7 @@ def test_a_restart_while_the_origin_is_unreachable_changes_nothing_but_the_reaso
         before = instance.conditions()["Ready"]
         assert process.stop(signal.SIGKILL) == -signal.SIGKILL
     with run_crds_controller(account, tmp_path) as process:
-        wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"), what="the cache was checked")
+        wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Cached"), what="the cache was checked")
         # The condition was true all the time, not only again.
         assert instance.conditions()["Ready"] == before
         wait_for(lambda: ("Normal", "CRDsCacheHit", 1) in instance.events())
@@ -46,15 +46,15 @@ def test_always_asks_at_each_start_and_stays_ready_meanwhile(
             before = instance.conditions()["Ready"]
             assert process.stop() == 0
         with run_crds_controller(account, tmp_path) as process:
-            wait_for(lambda: instance.is_("CRDsPrepared", "True", "Revalidated"))
+            wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Revalidated"))
             assert instance.conditions()["Ready"] == before
         assert [asked.headers.get("if-none-match") for asked in origin.asked] == [None, '"v1"']
         origin.answer = hangs_up
         instance.change(crdTarball={**http(origin, timeoutSeconds=1), "crdDownloadPolicy": "Always"})
         with run_crds_controller(account, tmp_path) as process:
-            wait_for(lambda: instance.is_("Ready", "False", "Failed"), what="the default is to fail")
+            wait_for(lambda: instance.has_condition("Ready", "False", "Failed"), what="the default is to fail")
         with run_crds_controller(account, tmp_path, "--stale-if-error") as process:
-            wait_for(lambda: instance.is_("CRDsPrepared", "True", "Stale"))
+            wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Stale"))
             assert instance.ready()
             wait_for(lambda: any(event[:2] == ("Warning", "CRDsStale") for event in instance.events()))
 
@@ -81,8 +81,8 @@ def test_tarballs_of_config_maps_and_of_a_directory(
         outside = make({"localSource": {"path": str(tmp_path / "private")}}, name="outside")
         wait_for(lambda: held.ready() and local.ready())
         assert SHA in held.condition("CRDsPrepared")[2]
-        wait_for(lambda: missing.is_("CRDsPrepared", "False", "SourceInvalid"))
-        wait_for(lambda: outside.is_("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(lambda: missing.has_condition("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(lambda: outside.has_condition("CRDsPrepared", "False", "SourceInvalid"))
         assert "is not in" in outside.condition("CRDsPrepared")[2]
 
 
@@ -91,7 +91,7 @@ def test_beside_the_operator_only_our_condition_is_written(
 ) -> None:
     with run_crds_controller(account, tmp_path, "--beside-operator"):
         instance = make(http(origin))
-        wait_for(lambda: instance.is_("CRDsPrepared", "True", "Downloaded"))
+        wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Downloaded"))
         assert set(instance.conditions()) == {"CRDsPrepared"}
         metadata = instance.stored["metadata"]
         assert "finalizers" not in metadata
@@ -103,7 +103,7 @@ def test_beside_the_operator_only_our_condition_is_written(
         }  # fmt: skip
         for _ in range(3):
             admin.merge(f"{instance.path}/status", {"status": {"conditions": [theirs]}})
-            wait_for(lambda: instance.is_("CRDsPrepared", "True", "Downloaded"), what="it is said again")
+            wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Downloaded"), what="it is said again")
             assert instance.conditions()["Ready"] == theirs
         assert len(origin.asked) == 1
         admin.delete(instance.path)

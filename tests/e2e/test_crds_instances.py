@@ -172,13 +172,13 @@ def test_the_controller_applies_when_the_secrets_are_there_and_once(
 ) -> None:  # fmt: skip
     origin.answer = tarball(build(release.members()))
     instance = make(http(origin))
-    wait_for(lambda: instance.is_("CRDsApplied", "False", "AccessInvalid"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "False", "AccessInvalid"))
     missing = f"there is no Secret {namespace}/demo-karmada-admin-config"
     assert instance.condition("CRDsApplied")[2] == missing
     assert instance.condition("Ready") == ("False", "Failed", missing)
-    assert instance.is_("CRDsPrepared", "True", "Downloaded")
+    assert instance.has_condition("CRDsPrepared", "True", "Downloaded")
     give("demo")
-    wait_for(lambda: instance.is_("CRDsApplied", "True", "Applied"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "True", "Applied"))
     assert instance.condition("CRDsApplied")[2].endswith(": 5 CRDs (5 created)")
     wait_for(instance.ready)
     assert client_config(admin, release) == conversion(plane, namespace)
@@ -188,7 +188,7 @@ def test_the_controller_applies_when_the_secrets_are_there_and_once(
     admin.merge(f"{CRDS}/{release.bindings}", {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
     admin.merge(instance.path, {"metadata": {"labels": {"touched": "yes"}}})
     other = make(http(origin), name="other")
-    wait_for(lambda: other.is_("CRDsApplied", "False", "AccessInvalid"))
+    wait_for(lambda: other.has_condition("CRDsApplied", "False", "AccessInvalid"))
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["conversion"] == {"strategy": "None"}
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
     wait_for(lambda: instance.condition("CRDsApplied")[2].endswith(": 5 CRDs (1 configured, 4 unchanged)"))
@@ -204,11 +204,11 @@ def test_the_controller_keeps_stored_versions(
     origin.answer = tarball(build(release.members("v1alpha1", "v1alpha2")))
     give("demo")
     instance = make({**http(origin), "crdDownloadPolicy": "Always"})
-    wait_for(lambda: instance.is_("CRDsApplied", "True", "Applied"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "True", "Applied"))
     before = admin[f"{CRDS}/{release.bindings}"]["spec"]["versions"]
     origin.answer = tarball(build(release.members("v1alpha1", "v1beta1")), etag='"v2"')
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
-    wait_for(lambda: instance.is_("CRDsApplied", "False", "StoredVersionsKept"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "False", "StoredVersionsKept"))
     assert f"({release.bindings}: v1alpha2)" in instance.condition("CRDsApplied")[2]
     assert ("Warning", "CRDsStoredVersionsKept", 1) in instance.events()
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["versions"] == before
@@ -229,8 +229,8 @@ def test_a_server_that_is_away_and_a_kubeconfig_with_a_program_hold_up_no_other(
     give("evil", user=program)
     give("good")
     dead, evil, good = (make(http(origin), name=name) for name in ("dead", "evil", "good"))
-    wait_for(lambda: good.is_("CRDsApplied", "True", "Applied"))
-    wait_for(lambda: dead.is_("CRDsApplied", "False", "Unreachable"))
-    wait_for(lambda: evil.is_("CRDsApplied", "False", "AccessInvalid"))
+    wait_for(lambda: good.has_condition("CRDsApplied", "True", "Applied"))
+    wait_for(lambda: dead.has_condition("CRDsApplied", "False", "Unreachable"))
+    wait_for(lambda: evil.has_condition("CRDsApplied", "False", "AccessInvalid"))
     assert "exec of its user is not supported" in evil.condition("CRDsApplied")[2]
     assert not (tmp_path / "x").exists()

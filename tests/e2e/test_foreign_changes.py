@@ -141,7 +141,7 @@ def make(
 
         def made(pods: JSONObject) -> Scenario:
             demo.api.create(V1Alpha1().path(demo.namespace), subject_of("demo", demo.namespace, pods, BEIJING))
-            wait_for(lambda: demo.controller.settled("demo"), what="OpenYurt's controller creates the workload")
+            wait_for(lambda: demo.controller.has_settled("demo"), what="OpenYurt's controller creates the workload")
             if not by_webhook:
                 demo.api.replace(demo.workload_path(BEIJING), add_members(demo.workloads()[BEIJING]))
             return demo

@@ -29,7 +29,7 @@ def make(managed_plane: ControlPlane) -> Iterator[Make]:
 
 def settle(one: Scenario) -> None:
     wait_for(
-        lambda: one.controller.settled("demo") and one.rollouts.followed(),
+        lambda: one.controller.has_settled("demo") and one.rollouts.has_followed(),
         what="OpenYurt's controller has nothing to do",
     )
 

@@ -188,7 +188,7 @@ def test_members_that_the_template_drops_disappear_for_good(demo: Scenario, late
 
 def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, late: int) -> None:
     """OpenYurt acts after both edits, so one rollout is enough; two are correct if fleethook sees the overrider first."""
-    with demo.controller.held():
+    with demo.controller.paused():
         demo.edit_container(image="nginx:1.1", args=["--second"])
         demo.override(TO_3)
     await_images(demo, "nginx:3.0")
@@ -208,7 +208,7 @@ def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
     demo: Scenario, instance: RestartableServer
 ) -> None:
     demo.create(name="plain")
-    wait_for(lambda: demo.controller.settled("plain"))
+    wait_for(lambda: demo.controller.has_settled("plain"))
     with instance.away():
         demo.edit_container(image="nginx:1.1", args=["--second"])
         wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
@@ -240,12 +240,12 @@ def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, i
 def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.create(name="there", args=["--first"])
-    wait_for(lambda: demo.controller.settled("there"), what="the subject is complete")
+    wait_for(lambda: demo.controller.has_settled("there"), what="the subject is complete")
     with instance.away():
         demo.edit_container("there", args=["--second"])
         demo.create(name="new")
         for name in ("there", "new"):
-            wait_for(lambda name=name: demo.controller.settled(name), seconds=15, what=f"{name} is written")
+            wait_for(lambda name=name: demo.controller.has_settled(name), seconds=15, what=f"{name} is written")
     assert not is_refused(demo, "there")
     assert not is_refused(demo, "new")
     demo.settle()

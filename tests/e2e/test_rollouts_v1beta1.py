@@ -238,7 +238,7 @@ def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPla
 def test_an_overrider_may_not_release_a_workload(make: Make) -> None:
     demo = make()
     demo.create()
-    wait_for(lambda: demo.controller.settled("demo"))
+    wait_for(lambda: demo.controller.has_settled("demo"))
     with pytest.raises(AssertionError, match="ref-yurtappset"):
         demo.override(entry("*", patches=[patch("remove", "/metadata/labels/apps.openyurt.io~1ref-yurtappset")]))
 
