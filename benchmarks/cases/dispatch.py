@@ -33,7 +33,7 @@ rule, one by an equivalent version and a namespaceSelector, one by an objectSele
 its index. k8s.io/apiserver is its mutating plugin without the calls, but with the conversion of apiextensions-apiserver. It does not look up the
 owner and the schema of an object, which ours does."""
 CHAIN = """**A chain** of three hooks over TLS on loopback. The hooks run in their own process on the other core; values are µs for each call. *Beside the calls* is
-the time during which no call was in progress. *CPU* is that of the whole process, including HTTP and TLS. *Bare aiohttp* makes the same calls one
+the time during which no call was in progress. *CPU* is that of the complete process, including HTTP and TLS. *Bare aiohttp* makes the same calls one
 after the other with bodies that were encoded before. Validating hooks are called concurrently, mutating hooks in turn. k8s.io/apiserver's plugins
 get an object that is decoded within the measurement. *The whole app* decodes a review and encodes an answer."""
 

@@ -22,7 +22,7 @@ UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"
 EACH, ONCE = "compiled each call", "compiled once"
 
 ABOUT = """CPU time of one call, in µs. *Compiled each call* is how Karmada calls gopher-lua; *compiled once* keeps the
-compiled script. Both sides take and return decoded objects. Karmada converts whole objects through JSON
+compiled script. Both sides take and return decoded objects. Karmada converts complete objects through JSON
 text into Lua tables and back; ours opens only the parts that a script reads. *Of JSON* is relative to `json.loads` and `json.dumps` of the same
 objects. *No cache* makes a machine and compiles the script for each call."""
 BESIDE = """{scripts} hostile scripts run {times} times each, {at_once} at a time, with a deadline of {seconds:g} s. Meanwhile the same event loop

@@ -124,7 +124,7 @@ class Scenario:
         self.api.merge(self.subject_path(name), self.form.edit({member: {"spec": spec}}))
 
     def tweak(self, *tweaks: JSONObject, name: str = "demo") -> None:
-        """Write the tweaks of a YurtAppSet v1beta1 anew."""
+        """Replace the tweaks of a YurtAppSet v1beta1."""
         self.api.merge(self.subject_path(name), {"spec": {"workload": {"workloadTweaks": list(tweaks)}}})
 
     def overrider_path(self, name: str = "demo") -> str:

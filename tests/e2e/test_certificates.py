@@ -106,7 +106,7 @@ async def test_the_life_of_an_authority_step_by_step(
         for hour in range(0, 730 * 24, 12):
             time = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(hours=hour)
             credentials = await replicas[hour // 12 % 2].ensure()
-            assert credentials.authority.certificate_pem in published, "nothing is signed by whom nobody knew before"
+            assert credentials.authority.certificate_pem in published, "an authority signs only after it is published"
             assert credentials.serving.certificate.not_valid_after_utc > time + timedelta(days=29)
             authorities.add(credentials.authority)
             published = credentials.bundle

@@ -32,7 +32,7 @@ def test_a_restart_while_the_origin_is_unreachable_changes_nothing_but_the_reaso
         wait_for(lambda: 'fetches_total{result="cached"} 1.0' in process.get("/metrics")[1])
         assert process.stop() == 0
     assert instance.conditions()["CRDsPrepared"] == prepared
-    # An unchanged entry causes no event.
+    # The second hit of an unchanged entry causes no event.
     assert sorted(instance.events()) == [("Normal", "CRDsCacheHit", 1), ("Normal", "CRDsDownloaded", 1)]
 
 
@@ -103,7 +103,10 @@ def test_beside_the_operator_only_our_condition_is_written(
         }  # fmt: skip
         for _ in range(3):
             admin.merge(f"{instance.path}/status", {"status": {"conditions": [theirs]}})
-            wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Downloaded"), what="it is said again")
+            wait_for(
+                lambda: instance.has_condition("CRDsPrepared", "True", "Downloaded"),
+                what="our condition is written again",
+            )
             assert instance.conditions()["Ready"] == theirs
         assert len(origin.asked) == 1
         admin.delete(instance.path)

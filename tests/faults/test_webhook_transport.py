@@ -82,7 +82,7 @@ HANGING = {
     "drips the body": repeats(HEAD, b" ", pause=0.02),
     # So slowly that the deadline comes before the limit of interim responses.
     "drips interim responses": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.5),
-    "sends empty lines for ever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
+    "sends empty lines forever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
 }
 
 
