@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
+from app.api.access import ClusterAccess
+from app.api.callers import NamedCallers
 from app.api.dispatch import DispatchContext, DispatchEndpoint
 from app.asgi import Fleethook, create_app
 from app.dispatch.call import Deadline
@@ -104,7 +106,8 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
         dispatcher = build_dispatcher(app.store, client, observe=app.metrics.count_webhook_call)
-        context = DispatchContext(dispatcher, app.store, app.synced, lambda: "")
+        access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
+        context = DispatchContext(dispatcher, app.store, app.synced, lambda: "", access, app.requests)
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"
             app.reviews[path] = DispatchEndpoint(
