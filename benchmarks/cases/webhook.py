@@ -127,7 +127,7 @@ def _compare(context: Context, servers: ServerGroup) -> list[Round]:
 
 
 def same_table(rounds: list[Round]) -> str:
-    """Return what a thousand reviews in the place of one change."""
+    """Return the effect of a thousand reviews in place of one."""
     lines = []
     for name in COMPARED:
         one, *others = (f"{name}, {title}" for title in (ONE, MANY, EDITED))

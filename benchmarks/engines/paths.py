@@ -77,7 +77,7 @@ def request(body: bytes) -> bytes:
 
 
 def records(sizes: Iterator[int]) -> Cut:
-    """Return a cut into what Go's net/http writes, and that into records of at most these sizes."""
+    """Return a cut into the writes of Go's net/http, and of those into records of at most these sizes."""
 
     def cut(text: bytes) -> list[bytes]:
         found = []
