@@ -59,6 +59,12 @@ def test_steps_of_replicas_are_compared_with_the_count_of_each_pool() -> None:
     )
 
 
+def test_a_later_step_of_replicas_is_compared_with_the_result_of_the_former() -> None:
+    subject = yurt_app_set(pools=[pool("hangzhou", 2)])
+    warnings = run(*[entry("*", items=[{"replicas": 3}])] * 2, subject=subject, pools=NAMES[:1]).warnings
+    assert [one.partition(":")[0] for one in warnings] == ["entries[1].items[0]"] * 2
+
+
 def test_v1beta1_has_no_topology_to_compare_replicas_with() -> None:
     subject = yurt_app_set_v1beta1(tweaks=[tweak(*NAMES, replicas=2)])
     assert run(entry("*", items=[{"replicas": 3}]), subject=subject).warnings == []

@@ -39,6 +39,12 @@ def test_lists_and_maps_are_removed_if_they_are_empty_and_elements_stay() -> Non
     }
 
 
+def test_a_pointer_to_a_struct_keeps_an_empty_struct_without_zeros() -> None:
+    template = pod_template(securityContext={"sysctls": [], "runAsUser": 0})
+    made = without_zeros(workload(template=template), "Deployment")["spec"]["template"]["spec"]
+    assert made["securityContext"] == {"runAsUser": 0}
+
+
 def test_values_of_maps_are_kept() -> None:
     template = pod_template(nodeSelector={"a": ""})
     assert without_zeros(workload(template=template), "Deployment")["spec"]["template"]["spec"]["nodeSelector"] == {
