@@ -40,7 +40,8 @@ def test_a_lost_value_is_an_error_of_its_step() -> None:
 
 
 def test_a_lost_setting_of_a_pool_is_an_error_of_the_subject() -> None:
-    (lost,) = compare(tweaks=[])
+    kept = tweak("a", containerImages=[{"name": "nginx", "targetImage": "x:1"}])
+    (lost,) = compare(entry("*", items=[image("nginx", "x:1")]), tweaks=[kept])
     assert (lost.key.group_kind.kind, lost.field, lost.path) == (
         "YurtAppSet",
         "spec.topology.pools[0]",

@@ -30,6 +30,10 @@ def test_the_nearest_name_is_found_in_any_case(name: str, found: str | None) -> 
     assert nearest(name, ["replicas", "selector"]) == found
 
 
+def test_the_nearest_name_is_returned_as_it_is_written() -> None:
+    assert nearest("tcp", ["TCP", "UDP"]) == "TCP"
+
+
 @pytest.mark.parametrize(
     ("value", "types", "message"),
     [
