@@ -33,7 +33,7 @@ def test_pieces_are_read_in_order() -> None:
         (PACKED[:-9], "the file is cut off"),
         (b"", "the file is cut off"),
         (PACKED + PACKED, "followed by another gzip member"),
-        (PACKED + b"\0", "followed by other data"),
+        (PACKED + b"\0", "followed by something else"),
         (b"PK" + PACKED, r"new reader failed\. gzip: invalid header"),
         (PACKED[:-8] + b"\0\0\0\0" + PACKED[-4:], "the gzip stream is damaged"),
     ],
