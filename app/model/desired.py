@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 
 class DesiredMeta(TypedDict, total=False):
-    """``metav1.ObjectMeta`` but for its managed fields: what is not named here is skipped undecoded."""
+    """``metav1.ObjectMeta`` without its managed fields: the decoder skips members that this class does not name."""
 
     name: Any
     generateName: Any

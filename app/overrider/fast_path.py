@@ -78,7 +78,7 @@ class PrecompiledPatch(NamedTuple):
         Args:
             workload: The workload.
             memory: What its last render left.
-            wanted: What a render by this plan leaves.
+            wanted: The digest and the undo that a render by this plan leaves.
             values: Those of the workload's pool.
 
         Returns:

@@ -266,7 +266,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
 
 @cases("kcp_owner_resolution")
 def test_owner_resolution(case: dict[str, Any]) -> None:
-    """By kcp's own rules; what is refused instead is in tests/dispatch/test_schema_owner.py."""
+    """By kcp's own rules. tests/dispatch/test_schema_owner.py has the refusals of the default."""
     documents = []
     for one in case["bindings"]:
         made = binding(case["consumer"], "", name=one["name"])
