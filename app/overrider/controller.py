@@ -63,7 +63,7 @@ _RETRY_SHARE: Final = 0.1
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
 # To look at a workload that is as it should be takes some 30 µs.
-_SLICE: Final = 16
+_SLICE: Final = 8
 # More of a subject's workloads than may be touched at a time, by any setting.
 _MAX_BRINGING: Final = 100
 _NEVER: Final = float("inf")
