@@ -1,4 +1,4 @@
-"""The application: routes, sources and their lifetime."""
+"""The ASGI application: it creates the routes, the sources of objects and the clients of webhooks."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.api.access import ClusterAccess, is_open, log_access, needed_credentials
-from app.api.annotated import annotated_routes
-from app.api.bodies import BodyBudget
+from app.api.annotated_dispatch import annotated_routes
+from app.api.body_memory import BodyBudget
 from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
 from app.api.capacity import find_capacity
 from app.api.codec import encode_error
 from app.api.connections import Connections
-from app.api.dispatch import Standing
+from app.api.dispatch import DispatchContext
 from app.api.edge_metrics import EdgeMetrics
 from app.api.endpoint import Endpoint, Gate
 from app.api.health import Check, health_routes
@@ -30,7 +30,7 @@ from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.quota import RequestQuota
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
-from app.api.sending import PacedApp, closing
+from app.api.sending import PacedApp, close_after_answer
 from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
@@ -42,22 +42,22 @@ from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
-from app.interpret.layers import chain_of
+from app.interpret.layers import assemble_chain
+from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
-from app.interpret.lua.review import validate_scripts_in_slices
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import Limits
-from app.interpret.registry import Interpreter, load
-from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
-from app.lifetime import Cluster, following_cluster, following_manifests, running, settle_garbage_collector
+from app.interpret.python_interpreter import Interpreter, load
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
 from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
 from app.outbound.hops import OUTGOING
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
-from app.overrider.plans import PlanCache
-from app.overrider.surroundings import Surroundings
-from app.registration.paths import CLUSTERS
+from app.overrider.openyurt_conflicts import OpenYurtConflicts
+from app.overrider.plan_cache import PlanCache
+from app.registration.paths import split_cluster_path
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -69,10 +69,10 @@ _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 
 
 class Fleethook(FastAPI):
-    """One FastAPI app whose review routes are dispatched by exact path in front of its router.
+    """A FastAPI app that dispatches review routes by exact path, in front of FastAPI's router.
 
     Attributes:
-        port: The port that it listens on, 0 while it is not known.
+        port: The port that the server listens on, 0 if it is not known yet.
     """
 
     def __init__(self, settings: Settings, *, log: LogSink | None) -> None:
@@ -86,9 +86,9 @@ class Fleethook(FastAPI):
         self.store: Final = Store(INDEXES)
         self.metrics: Final = Metrics(max_clusters=settings.dispatch_metrics_clusters)
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
-        observes = self.cluster is not None and "overrider" in settings.engines
-        self.surroundings: Final = Surroundings(self.store) if observes else None
-        self.source: Final[Source | None] = self._source()
+        reports_conflicts = self.cluster is not None and "overrider" in settings.engines
+        self.conflicts: Final = OpenYurtConflicts(self.store) if reports_conflicts else None
+        self.source: Final[Source | None] = self._make_source()
         self.synced: Final = asyncio.Event()
         self.draining = False
         self.port = settings.port
@@ -98,12 +98,12 @@ class Fleethook(FastAPI):
             self.metrics.registry.register(collector)
         self.slices: Final = Slices()
         self.worker: Final = Worker()
-        """Runs the work on large reviews."""
+        """Thread for the work on large reviews."""
         self.capacity: Final = find_capacity(settings)
         self.trimmer: Final = Trimmer(find_trim())
         self.bodies: Final = BodyBudget(self.capacity.body_bytes, released=self.trimmer.release)
         self.connections: Connections | None = None
-        """Those of the server that listens, None if there is none."""
+        """Connections of the listening server, None without one."""
         self.metrics.registry.register(EdgeMetrics(lambda: self.connections, self.bodies))
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
@@ -122,30 +122,30 @@ class Fleethook(FastAPI):
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.chain: Chain | None = None
-        """The layers of interpreting, None if that is off."""
+        """Layers of interpreters, None if the engine is off."""
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
-            *(self._overrider_routes() if "overrider" in settings.engines else ()),
-            *(self._interpret_routes() if "interpret" in settings.engines else ()),
-            *(self._dispatch_routes() if "dispatch" in settings.engines else ()),
+            *(self._make_overrider_routes() if "overrider" in settings.engines else ()),
+            *(self._make_interpret_routes() if "interpret" in settings.engines else ()),
+            *(self._make_dispatch_routes() if "dispatch" in settings.engines else ()),
             *(crds_routes() if "crds" in settings.engines else ()),
         ]
         self._log: Final = log
         self._paced: Final = PacedApp(super().__call__, self.bodies)
         self.reviews: Final[dict[str, ASGIApp]] = {
-            route.path: self._endpoint(route) for route in self.routes_of_reviews
+            route.path: self._make_endpoint(route) for route in self.routes_of_reviews
         }
         if self.cluster is None:
             self.synced.set()
 
-    def _source(self) -> Source | None:
+    def _make_source(self) -> Source | None:
         if self.cluster is not None:
             return self.cluster.source
         manifests = self.settings.manifests
         return None if manifests is None else ManifestSource(manifests, self.store)
 
-    def _overrider_routes(self) -> list[ReviewRoute]:
+    def _make_overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
-        if self.cluster is None or self.surroundings is None:
+        if self.cluster is None or self.conflicts is None:
             return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits, slices=self.slices)
         announcer = self.cluster.announcer
         return overrider_routes(
@@ -154,32 +154,32 @@ class Fleethook(FastAPI):
             self.cluster.source,
             unfit_subject_edits=edits,
             announce=None if announcer is None else announcer.announce,
-            findings=self.surroundings.findings,
+            findings=self.conflicts.findings,
             slices=self.slices,
         )
 
-    def _interpret_routes(self) -> list[ReviewRoute]:
+    def _make_interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
         self.runner.prepare()
-        self.chain = chain_of(
+        self.chain = assemble_chain(
             self.customizations,
-            WebhookLayer(self.store, self.hook_client, observe=self.metrics.called),
-            _loaded(settings),
+            WebhookLayer(self.store, self.hook_client, observe=self.metrics.count_hook_call),
+            _load_interpreters(settings),
             self.runner,
             bundle=settings.bundle,
-            observe=self.metrics.scripted,
+            observe=self.metrics.count_script,
         )
         validate = partial(
             validate_scripts_in_slices, store=self.store, runner=self.runner, namespace=settings.karmada_namespace
         )
         return interpret_routes(self.chain, validate, slices=self.slices)
 
-    def _dispatch_routes(self) -> list[ReviewRoute]:
+    def _make_dispatch_routes(self) -> list[ReviewRoute]:
         cluster, settings = self.cluster, self.settings
         dispatcher = build_dispatcher(
             self.store,
             self.webhook_client,
-            observe=self.metrics.dispatched,
+            observe=self.metrics.count_webhook_call,
             post=None if cluster is None else cluster.connection.json,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
@@ -190,25 +190,27 @@ class Fleethook(FastAPI):
                 access_reviews=settings.dispatch_request_access_reviews,
                 cel_cost=settings.dispatch_cel_budget,
             ),
-            own=OwnEndpoints(self._addresses),
+            own=OwnEndpoints(self._list_addresses),
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
-        standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
+        context = DispatchContext(
+            dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests
+        )
         return [
-            *dispatch_routes(standing, validate),
-            *annotated_routes(standing, NamedCallers(settings.dispatch_callers)),
+            *dispatch_routes(context, validate),
+            *annotated_routes(context, NamedCallers(settings.dispatch_callers)),
         ]
 
-    def _addresses(self) -> list[Address]:
-        """Return the addresses under which this server is called; its port is known once it listens."""
+    def _list_addresses(self) -> list[Address]:
+        """Return the addresses of this server, to skip webhooks that point at it. The port is known once it listens."""
         settings = self.settings
         names = (*settings.dns_names, settings.host)
         return list_own_addresses(
             service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.port
         )
 
-    def _access(self) -> ClusterAccess:
-        """Return who may have reviews of logical clusters dispatched and explained."""
+    def _make_access(self) -> ClusterAccess:
+        """Return the rules for callers of the routes of logical clusters."""
         settings, tokens = self.settings, None
         if self.cluster is not None:
             tokens = Tokens(
@@ -221,8 +223,11 @@ class Fleethook(FastAPI):
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
         return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
 
-    def _stale(self) -> str:
-        """Return what has not been heard of for so long that nobody can tell whose webhooks decide."""
+    def _find_stale(self) -> str:
+        """Return the reason to refuse dispatching because objects may be outdated, ``""`` if there is none.
+
+        With outdated bindings, the owner of a schema, and so its webhooks, may be wrong.
+        """
         if isinstance(self.source, ManifestSource) and not self.source.synced:
             return f"manifests were not read: {'; '.join(self.source.errors.values())}"
         if self.cluster is None:
@@ -233,9 +238,9 @@ class Fleethook(FastAPI):
             return ""
         parts = (part for part in self.cluster.source.parts() if part.name in self.cluster.dispatching)
         silent = (part for part in parts if (part.age or 0.0) > self.settings.stale_after)
-        return "; ".join(f"no word of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
+        return "; ".join(f"no update of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
 
-    def _endpoint(self, route: ReviewRoute) -> ASGIApp:
+    def _make_endpoint(self, route: ReviewRoute) -> ASGIApp:
         endpoint = route.make(
             route.path,
             metrics=self.metrics,
@@ -253,23 +258,20 @@ class Fleethook(FastAPI):
         """Return the endpoint of a path that may answer without ASGI around it, None if there is none now."""
         if self.draining:
             return None
-        endpoint = self.reviews.get(path)
+        endpoint = self._find_review(path)
         if isinstance(endpoint, Gate):
             endpoint = endpoint.endpoint
         return endpoint if isinstance(endpoint, Endpoint) and endpoint.max_at_once else None
 
+    def _find_review(self, path: str) -> ASGIApp | None:
+        """Return the endpoint of a path, None if it takes no reviews."""
+        return self.reviews.get(path) or self.reviews.get(split_cluster_path(path)[0])
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
         if self.draining:
-            send = closing(send)
-        endpoint = None
-        if scope["type"] == "http":
-            path: str = scope["path"]
-            endpoint = self.reviews.get(path)
-            if endpoint is None and path.startswith(CLUSTERS):
-                cluster, _, verb = path.removeprefix(CLUSTERS).rpartition("/")
-                endpoint = self.reviews.get(f"{CLUSTERS}{{cluster}}/{verb}")
-                scope["path_params"] = {"cluster": cluster}
+            send = close_after_answer(send)
+        endpoint = self._find_review(scope["path"]) if scope["type"] == "http" else None
         if endpoint is not None:
             await endpoint(scope, receive, send)
         else:
@@ -280,43 +282,45 @@ class Fleethook(FastAPI):
         return describe_reviews(super().openapi(), self.routes_of_reviews)
 
     def checks(self) -> Iterator[Check]:
-        """Yield what readiness depends on."""
+        """Yield the checks of ``/readyz``."""
         yield Check("draining", not self.draining, "shutting down" if self.draining else "")
         for refused in self.customizations.refused():
             yield Check("customizations", ok=True, detail=refused.text)
         if self.credentials is not None and self.credentials.problem:
-            yield Check("credentials", ok=True, detail=f"those in use are kept: {self.credentials.problem}")
+            yield Check(
+                "credentials", ok=True, detail=f"the previous credentials stay in use: {self.credentials.problem}"
+            )
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
-        if self.surroundings is not None:
-            for text in self.surroundings.findings():
+        if self.conflicts is not None:
+            for text in self.conflicts.findings():
                 yield Check("openyurt", ok=True, detail=text)
         if self.cluster is not None and self.cluster.source.finds_nothing:
             yield Check("apiserver", ok=False, detail=self.cluster.lack)
         for part in self.source.parts():
-            # A kind that no answer depends on is of interest only if it cannot be read.
+            # A kind that no answer needs is reported only if it cannot be read.
             if part.needed or part.failing:
-                yield self._check(part)
+                yield self._check_part(part)
         if detail := self.manifest_report.detail():
             yield Check("overriders", ok=True, detail=detail)
 
     async def check_manifests(self) -> None:
-        """Look for mistakes in the overriders of the manifests, and log the new ones."""
+        """Check the overriders of the manifests, and log new findings."""
         if isinstance(self.source, ManifestSource) and "overrider" in self.settings.engines:
             await self.manifest_report.refresh(self.source.documents())
 
-    def _check(self, part: PartState) -> Check:
-        """Return how a part of the source stands; one that is long out of touch is used as it last was."""
+    def _check_part(self, part: PartState) -> Check:
+        """Return the check of one resource. A stale resource is ready, unless the settings say otherwise."""
         stale = self.cluster is not None and part.age is not None and part.age > self.settings.stale_after
         if not stale or part.age is None:
             return Check(part.name, part.synced, part.detail, degraded=part.refused)
-        silence = f"no word from the apiserver for {part.age:.0f} s, answering from what was known then"
-        detail = f"{silence}: {part.detail}" if part.detail else silence
+        staleness = f"no update from the apiserver for {part.age:.0f} s, answering from the last known objects"
+        detail = f"{staleness}: {part.detail}" if part.detail else staleness
         return Check(part.name, part.synced and not self.settings.stale_is_unready, detail)
 
 
-def _loaded(settings: Settings) -> list[Interpreter]:
+def _load_interpreters(settings: Settings) -> list[Interpreter]:
     return [one for source in settings.interpreters for one in load(source)]
 
 
@@ -335,15 +339,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await stack.enter_async_context(app.hook_client)
         await stack.enter_async_context(app.webhook_client)
         if app.credentials is not None:
-            following = running(app.credentials.follow(), name="credentials of webhooks", ended=app.ended.append)
-            await stack.enter_async_context(following)
+            reload = run_in_background(app.credentials.follow(), name="credentials of webhooks", ended=app.ended.append)
+            await stack.enter_async_context(reload)
         stack.callback(app.runner.close)
         if isinstance(app.source, ManifestSource):
-            await stack.enter_async_context(following_manifests(app.source, changed=app.check_manifests))
+            await stack.enter_async_context(follow_manifests(app.source, changed=app.check_manifests))
         elif app.cluster is not None:
-            await stack.enter_async_context(
-                following_cluster(app.cluster, synced=app.synced.set, ended=app.ended.append)
-            )
+            await stack.enter_async_context(follow_cluster(app.cluster, synced=app.synced.set, ended=app.ended.append))
         else:
             settle_garbage_collector()
         yield
@@ -363,8 +365,8 @@ def create_app(settings: Settings | None = None, *, log: LogSink | None = write_
     """Return the application.
 
     Args:
-        settings: Read from the environment and the settings file if not given, as worker processes do.
-        log: Where review log lines go.
+        settings: Read from the environment and the settings file if None.
+        log: Takes the log lines of reviews, None to drop them.
     """
     settings = settings or Settings()
     app = Fleethook(settings, log=log if settings.log_reviews else None)

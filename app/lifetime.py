@@ -1,4 +1,4 @@
-"""What runs beside the requests: reading manifests or an apiserver, from start to shutdown."""
+"""Background work of the server from start to shutdown: following manifests or an apiserver, garbage collection."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.control.worker import favour_event_loop
 from app.model.gvk import GroupKind
-from app.overrider.selected import bound_subjects
+from app.overrider.bound_subjects import bound_subjects
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 
-# A review allocates some 500 containers, which reference counting frees: JSON has no cycles. By default the collector
-# looks at the young ones every 700 allocations, and so several times in each review, to find nothing. To look at 50,000
-# took it 2 ms, and 75 ms on a busy machine; nothing else runs meanwhile. Older ones are looked at after a million.
+# A review allocates about 500 containers. Reference counting frees them, because JSON has no cycles. By default, the
+# collector runs every 700 allocations, so several times in each review, and finds nothing. A run over 50,000 young
+# objects blocked the process for 2 ms, and for 75 ms on a busy machine, so it runs after 5,000. Older objects are
+# examined after a million allocations.
 _GC_THRESHOLDS: Final = (5_000, 200, 20)
 
 
 @contextlib.asynccontextmanager
-async def following_manifests(source: ManifestSource, *, changed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Load the manifests, then follow them; ``changed`` is awaited after the first load and after each change."""
+async def follow_manifests(source: ManifestSource, *, changed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Load the manifests, then follow their changes within the context.
+
+    Args:
+        source: The manifests.
+        changed: Awaited after the first load and after each change.
+    """
     gc.disable()
     source.load()
     await changed()
@@ -44,12 +50,18 @@ async def following_manifests(source: ManifestSource, *, changed: Callable[[], A
 
 
 @contextlib.asynccontextmanager
-async def following_cluster(cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended") -> AsyncIterator[None]:
-    """Connect, and follow an apiserver's objects; ``synced`` is called once those were read that dispatching needs."""
+async def follow_cluster(cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended") -> AsyncIterator[None]:
+    """Connect to an apiserver, and follow its objects within the context.
+
+    Args:
+        cluster: The apiserver.
+        synced: Called once all objects that dispatching needs are read.
+        ended: Called if a background task fails.
+    """
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
 
-        async def announce() -> None:
-            # A kind that cannot be read does not keep the others from being answered, perhaps for days.
+        async def report_sync() -> None:
+            # Do not wait for kinds that cannot be read. Their problem may last for days.
             await cluster.source.wait_tried()
             settle_garbage_collector()
             await cluster.source.wait_synced()
@@ -60,27 +72,34 @@ async def following_cluster(cluster: "Cluster", *, synced: Callable[[], None], e
             synced()
 
         gc.disable()
-        await tasks.enter_async_context(running(cluster.source.run(), name="source", ended=ended))
-        await tasks.enter_async_context(running(announce(), name="first sync", ended=ended))
-        await tasks.enter_async_context(running(open_dispatching(), name="first sync of dispatching", ended=ended))
+        await tasks.enter_async_context(run_in_background(cluster.source.run(), name="source", ended=ended))
+        await tasks.enter_async_context(run_in_background(report_sync(), name="first sync", ended=ended))
+        await tasks.enter_async_context(
+            run_in_background(open_dispatching(), name="first sync of dispatching", ended=ended)
+        )
         yield
 
 
 Ended = Callable[[str], None]
-"""Told why something that was to run for ever does not."""
+"""Takes the reason why a background task failed, as text."""
 
 
 @contextlib.asynccontextmanager
-async def running(work: Coroutine[Any, Any, None], *, name: str, ended: Ended) -> AsyncIterator[None]:
-    """Run ``work`` beside what the context holds, and cancel it at its end.
+async def run_in_background(work: Coroutine[Any, Any, None], *, name: str, ended: Ended) -> AsyncIterator[None]:
+    """Run a task within the context, and cancel it at the end.
 
-    If it fails before, which only a defect makes it do, ``ended`` is told: the process goes on answering from what it
-    has and says by ``/healthz`` that it has to be started anew.
+    Only a defect makes the task fail earlier. The process then keeps answering from its last known objects, and
+    ``/healthz`` reports that it needs a restart.
+
+    Args:
+        work: The task; it runs until cancelled.
+        name: Name of the task, for the log and ``/healthz``.
+        ended: Called with the error if the task fails.
     """
 
     def report(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.critical("%s ended: it will not go on by itself", name, exc_info=error)
+            _log.critical("background task %s failed: restart this process", name, exc_info=error)
             ended(f"{name}: {type(error).__name__}: {error}")
 
     task = asyncio.create_task(work, name=name)
@@ -93,7 +112,7 @@ async def running(work: Coroutine[Any, Any, None], *, name: str, ended: Ended) -
 
 
 def settle_garbage_collector() -> None:
-    """Take what has been loaded out of the collector's sight: it stays for good."""
+    """Exempt all loaded objects from garbage collection: they live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -101,11 +120,11 @@ def settle_garbage_collector() -> None:
 
 
 @contextlib.contextmanager
-def reading() -> Iterator[None]:
-    """Keep the collector from objects that are read now and stay for good.
+def pause_garbage_collector() -> Iterator[None]:
+    """Pause garbage collection within the context, then exempt the objects that were read.
 
-    To go through the 100,000 workloads of a new leader takes it 0.2 s, during which no review is answered, and it would
-    do so several times while they are read.
+    A run over the 100,000 workloads of a new leader takes 0.2 s, during which no review is answered. Without the pause,
+    several runs would happen while the workloads are read.
     """
     gc.disable()
     try:
@@ -116,10 +135,10 @@ def reading() -> Iterator[None]:
 
 
 class Cluster:
-    """An apiserver to follow: the connection and what is read over it."""
+    """An apiserver to follow: the connection and the source of its objects."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        # Imported here because it takes 0.3 s and 65 MB, which a server of manifests does not need.
+        # Imported here because the client takes 0.3 s and 65 MB. A server that reads manifests does not need it.
         from app.kube.connection import Connection  # noqa: PLC0415
         from app.registration.announcer import Announcer  # noqa: PLC0415
         from app.registration.condition_client import ConditionClient  # noqa: PLC0415
@@ -142,9 +161,9 @@ class Cluster:
         }
         dispatching = DISPATCHING if "dispatch" in settings.engines else ()
         self.dispatching: Final = frozenset(resource.name for resource in dispatching)
-        # Without Workspaces, which older roles do not grant, a logical cluster is known by its name alone.
+        # Older roles do not grant Workspaces. Without them, clusters are known by name and not by path.
         self.dispatching_kinds: Final = frozenset(one.group_kind for one in dispatching if one is not WORKSPACES)
-        # Each once, also where several engines read it.
+        # Several engines may read a resource; it is followed once.
         needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
         self.source: Final = KubernetesSource(
@@ -161,12 +180,12 @@ class Cluster:
             selecting=settings.controls,
             seen=partial(_wait_until_seen, self.source, MUTATING_CONFIGURATIONS.group_kind),
         )
-        # The configuration of a kcp is in another cluster than the workloads, and selects nothing.
+        # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
         self.announcer: Final = None if settings.kcp else announcer
 
     @property
     def lack(self) -> str:
-        """The message about a server that serves none of the resources."""
+        """Message about an apiserver that serves none of the needed resources."""
         where = " in any logical cluster (/clusters/*)" if self.source.every_cluster else ""
         return (
             f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
@@ -175,10 +194,10 @@ class Cluster:
 
 
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
-    """Wait until a watch has brought a resourceVersion, not longer than for a watch that works."""
-    from app.overrider.freshness import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
+    """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
+    from app.overrider.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
     from app.store.sources.kubernetes.wire import as_number  # noqa: PLC0415 - as above
 
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:
-        return  # This server may not be allowed to list it, and an announcement does not depend on that.
+        return  # The role may not grant the kind, and an announcement does not depend on it.
     await source.catch_up(group_kind, as_number(resource_version), seconds=CATCH_UP_SECONDS)

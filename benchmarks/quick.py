@@ -13,8 +13,8 @@ from benchmarks.harness.field import field, ours
 from benchmarks.harness.load import PYTHON_GENERATOR, Load
 from benchmarks.harness.rounds import figure, ratio
 from benchmarks.harness.section import Context
-from benchmarks.reviews import review
 from benchmarks.run import MADE
+from benchmarks.varied import reviews, write_lines
 
 SERVERS = {"fleethook": ours("fleethook"), "floor": ours("floor"), "FastAPI": ours("ordinary")}
 
@@ -28,13 +28,13 @@ def main() -> None:
     built = MADE / "bin" / "load"
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        (scratch / "UPDATE.json").write_bytes(review("UPDATE"))
+        bodies = write_lines(scratch / "UPDATE.jsonl", reviews("UPDATE"))
         context = Context(
             binaries=built.parent, python=Path(), inputs=scratch, scratch=scratch, rounds=given.rounds,
             seconds=given.seconds, server_core=cores[0], load_core=cores[-1],
         )  # fmt: skip
         with field(context, SERVERS, command=(built,) if built.exists() else PYTHON_GENERATOR) as servers:
-            rounds = servers.turns(Load(scratch / "UPDATE.json"), rounds=given.rounds, seconds=given.seconds)
+            rounds = servers.turns(Load(bodies), rounds=given.rounds, seconds=given.seconds)
     asked = figure(rounds, "fleethook", "requests_per_second").median
     print(f"UPDATE: {asked:,.0f} requests/s, {figure(rounds, 'fleethook', 'cpu_us').median:.0f} µs CPU each")
     print(f"of the floor: {ratio(rounds, 'requests_per_second', 'fleethook', 'floor').text()}")

@@ -8,6 +8,7 @@ import msgspec
 
 API = "apps.openyurt.io/v1alpha1"
 POOL = "hangzhou"
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 TERM = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": [POOL]}]}
 
 
@@ -205,8 +206,9 @@ def deployment() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def review(operation: str) -> bytes:
-    document = deployment()
+def review(operation: str, document: dict[str, Any] | None = None, *, uid: str = UID) -> bytes:
+    """An AdmissionReview of a Deployment; of an UPDATE, the old one had another image of the second container."""
+    document = document or deployment()
     old = None
     if operation == "UPDATE":
         old = copy.deepcopy(document)
@@ -214,7 +216,7 @@ def review(operation: str) -> bytes:
     kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
     resource = {"group": "apps", "version": "v1", "resource": "deployments"}
     request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "kind": kind, "resource": resource, "requestKind": kind,
+        "uid": uid, "kind": kind, "resource": resource, "requestKind": kind,
         "requestResource": resource, "name": document["metadata"]["name"], "namespace": "default", "operation": operation,
         "userInfo": {"username": "system:serviceaccount:kube-system:yurt-manager", "groups": ["system:serviceaccounts"]},
         "object": document, "oldObject": old, "dryRun": False,
@@ -225,17 +227,16 @@ def review(operation: str) -> bytes:
     ).encode()
 
 
-def explore_review(operation: str) -> bytes:
-    """An ExploreReview of an operation on the Deployment above, some 6 KB; for aggregation, over 100 clusters."""
-    document = deployment()
+def explore_review(operation: str, document: dict[str, Any] | None = None, *, uid: str = UID) -> bytes:
+    """An ExploreReview of an operation on a Deployment, some 6 KB; for aggregation, over 100 clusters."""
+    document = document or deployment()
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     metadata["annotations"] = {**metadata.get("annotations", {}), "resourcetemplate.karmada.io/generation": "3"}
     document = {**document, "metadata": {**metadata, "generation": 3}}
-    document["status"] = {
-        "observedGeneration": 3, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
-    }  # fmt: skip
+    counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    document["status"] = {"observedGeneration": 3, **dict.fromkeys(counts, document["spec"]["replicas"])}
     request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "uid": uid,
         "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
         "name": metadata["name"], "namespace": metadata["namespace"], "operation": operation, "object": document,
     }  # fmt: skip

@@ -15,8 +15,8 @@ Write a file and name it to ``fleethook serve --interpreters FILE``::
 
 from app.interpret import Interpreter, interpreter
 from app.interpret.access import InterpretError
+from app.interpret.python_interpreter import LoadError
 from app.interpret.question import Answer, Question
-from app.interpret.registry import LoadError
 from app.model.karmada import Operation
 
 __all__ = ["Answer", "InterpretError", "Interpreter", "LoadError", "Operation", "Question", "interpreter"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from app.interpret.lua.bundle import bundle
+from app.interpret.lua.bundle import read_bundle
 from app.interpret.lua.rules import FUNCTIONS
 from app.model.crd import (
     FOREIGN_RESOURCES,
@@ -80,7 +80,7 @@ directory lists.
 
 def _render_bundle_page() -> str:
     rows, total = [], 0
-    for kind in bundle():
+    for kind in read_bundle():
         group, _, name = kind.folder.partition("/")
         versions = sorted({rule.kind.version for rule in kind.rules})
         counts = Counter(case.question.operation for case in kind.cases())

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from app.asgi import Fleethook, create_app
-from app.cli.leading import Leader
+from app.cli.leader import Leader
 from app.control.leader_metrics import LeaderMetrics, LeaderState
 from app.crds.controller.metrics import FetchMetrics
 from app.settings import Settings

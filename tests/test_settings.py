@@ -1,5 +1,7 @@
-"""Settings that are more than a value of a type."""
+"""Settings with rules beyond their types, and their table in the README."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,19 +13,19 @@ from app.settings import Settings
 @pytest.mark.parametrize(
     ("text", "found"), [("256Mi", 256 << 20), ("1Gi", 1 << 30), ("2.68435456e+08", 256 << 20), (" 5M ", 5_000_000)]
 )
-def test_the_plan_cache_is_given_as_a_quantity(monkeypatch: pytest.MonkeyPatch, text: str, found: int) -> None:
+def test_the_plan_cache_takes_a_quantity(monkeypatch: pytest.MonkeyPatch, text: str, found: int) -> None:
     monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
     assert Settings().plan_cache_bytes == found
 
 
 @pytest.mark.parametrize("text", ["256 MB", "", "1Ki", "2Ti"])
-def test_a_plan_cache_of_no_sensible_size_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_size_of_the_plan_cache_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
     with pytest.raises(ValidationError, match="plan_cache_bytes"):
         Settings()
 
 
-def test_callers_by_certificate_need_an_authority_of_client_certificates() -> None:
+def test_dispatch_callers_need_a_ca_of_client_certificates() -> None:
     with pytest.raises(ValidationError, match="dispatch_callers needs client_ca_file"):
         Settings(dispatch_callers=["kube-apiserver"])
 
@@ -37,6 +39,15 @@ def test_callers_by_certificate_need_an_authority_of_client_certificates() -> No
         ({"context": "root", "in_cluster": True}, "--context needs a kubeconfig: give --kubeconfig"),
     ],
 )
-def test_a_kcp_and_a_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> None:
+def test_kcp_and_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=text):
         Settings(**given)
+
+
+def test_the_readme_describes_each_setting_as_the_code_does() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (.*) \|$", readme, re.MULTILINE))
+    described = {name: str(field.description) for name, field in Settings.model_fields.items()}
+    wrong = {name: text for name, text in described.items() if not rows.get(name, "").startswith(text)}
+    assert wrong == {}
+    assert rows.keys() == described.keys()

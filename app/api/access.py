@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.callers import NamedCallers
 from app.api.tokens import ACCESS_GROUP, ACCESS_RESOURCE, ACCESS_VERB, BusyError, Tokens, UndecidedError
+from app.control.steps import Steps
 from app.settings import Settings
 
 _log: Final = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ class Grant(NamedTuple):
     """The permission of a caller."""
 
     caller: str
-    """The name of its certificate, or the user of its token; ``""`` where nobody is asked who it is."""
+    """The name of its certificate, or the user of its token; ``""`` if callers need no credentials."""
 
 
 class ClusterAccess:
@@ -35,8 +36,8 @@ class ClusterAccess:
         Args:
             is_open: Whether callers without credentials may ask.
             callers: The callers that may ask about every cluster.
-            tokens: Decides about bearer tokens; None where no apiserver can be asked.
-            lack: The message for a caller without any credentials; it names the credentials that are needed.
+            tokens: Decides about bearer tokens; None without an apiserver.
+            lack: The message for a caller without credentials; it names the credentials that are needed.
         """
         self._is_open: Final = is_open
         self._callers: Final = callers
@@ -44,23 +45,23 @@ class ClusterAccess:
         self._lack: Final = lack
 
     def check_credentials(self, scope: Scope) -> None:
-        """Refuse a caller without any credentials, before its body is read.
+        """Refuse a caller without credentials, before its body is read.
 
         Raises:
-            RequestError: It has none (401).
+            RequestError: The caller has none (401).
         """
         if self._is_open or self._callers.find(scope) or (self._tokens is not None and bearer_token(scope)):
             return
         raise RequestError(401, "Unauthorized", self._lack)
 
-    async def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Grant:
-        """Return the permission of a caller to ask a route about a cluster.
+    def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Steps[Grant]:
+        """Return the permission of a caller to ask a route about a cluster; waits only for the apiserver.
 
         Args:
             scope: The request.
             cluster: The logical cluster, by its name.
             route: ``mutate``, ``validate`` or ``explain``.
-            seconds: How long the apiserver may take to answer.
+            seconds: The longest wait for the apiserver.
 
         Raises:
             RequestError: The caller has none (401, 403), or the apiserver cannot be asked now (429, 503).
@@ -74,18 +75,22 @@ class ClusterAccess:
             raise RequestError(401, "Unauthorized", self._lack)
         client = (scope.get("client") or ("",))[0]
         try:
-            decision = await self._tokens.decide(token, cluster=cluster, route=route, client=client, seconds=seconds)
+            decision = self._tokens.find(token, cluster=cluster, route=route)
+            if decision is None:
+                decision = yield self._tokens.decide(
+                    token, cluster=cluster, route=route, client=client, seconds=seconds
+                )
         except UndecidedError as error:
             raise RequestError(503, "ServiceUnavailable", str(error)) from None
         except BusyError:
-            text = "too many callers wait for the apiserver to say what their tokens permit; try again later"
+            text = "too many callers wait for the apiserver to review their tokens; try again later"
             raise RequestError(429, "TooManyRequests", text) from None
         if decision.allowed:
             return Grant(decision.user)
         if not decision.user:
             raise RequestError(401, "Unauthorized", "the apiserver does not accept the bearer token")
         text = (
-            f"user {decision.user!r} may not {route} in logical cluster {cluster!r}: that takes the verb "
+            f"user {decision.user!r} may not {route} in logical cluster {cluster!r}: this needs the verb "
             f"{ACCESS_VERB} on {ACCESS_RESOURCE}/{route} of {ACCESS_GROUP} with the name {cluster!r}"
         )
         raise RequestError(403, "Forbidden", text)
@@ -115,7 +120,7 @@ def log_access(settings: Settings) -> None:
     if is_open(settings):
         _log.warning(
             "reviews of logical clusters are dispatched and explained to callers without credentials, because this "
-            "server listens on a loopback address; dispatch_open: never ends that",
+            "server listens on a loopback address; set dispatch_open: never to require credentials",
             extra={"fields": fields},
         )
     elif not settings.follows_cluster and not settings.dispatch_callers:

@@ -10,7 +10,7 @@ from app.outbound.client import HookClient
 
 
 class CallSlots(Collector):
-    """The metrics of calls to webhooks: those under way, those that wait, those refused for a quota, and retries."""
+    """The numbers of webhook calls: in flight, waiting, refused by a quota, and repeated."""
 
     def __init__(self, client: HookClient) -> None:
         self._client: Final = client
@@ -18,15 +18,17 @@ class CallSlots(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         slots = self._client.slots
-        under_way = GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Calls of webhooks under way.")
+        under_way = GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Webhook calls in flight.")
         under_way.add_metric([], slots.under_way)
         yield under_way
-        waiting = GaugeMetricFamily("fleethook_webhook_calls_waiting", "Calls of webhooks that wait for others to end.")
+        waiting = GaugeMetricFamily(
+            "fleethook_webhook_calls_waiting", "Webhook calls that wait for other calls to end."
+        )
         waiting.add_metric([], slots.queued)
         yield waiting
         refused = CounterMetricFamily(
             "fleethook_webhook_calls_refused",
-            "Calls of webhooks for which a quota had no room, by quota.",
+            "Webhook calls refused because a quota was full, by quota.",
             labels=["quota"],
         )
         for quota, count in slots.refused.items():
@@ -34,7 +36,7 @@ class CallSlots(Collector):
         yield refused
         retries = CounterMetricFamily(
             "fleethook_webhook_call_retries",
-            "Requests that were sent again because a webhook answered with Retry-After, by status: 429 or 5xx.",
+            "Webhook calls repeated because of a Retry-After header, by status: 429 or 5xx.",
             labels=["code"],
         )
         for code, count in self._client.retries.items():

@@ -1,7 +1,7 @@
 """Callers that settings name by their client certificate.
 
-The TLS handshake ends for a certificate that no authority of ``client_ca_file`` issued, so every name here is one that
-such an authority vouches for.
+TLS refuses a certificate that no authority of ``client_ca_file`` issued, so such an authority vouches for every name
+here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,16 +10,16 @@ from typing import Any, Final
 from starlette.types import Scope
 
 EXTENSION: Final = "fleethook.client"
-"""The ASGI extension with the names of a client: its member ``names`` is what `certificate_names` returns."""
+"""The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""
 _NAMES: Final = "names"
 _IDENTIFYING: Final = frozenset({"DNS", "URI"})
 
 
-def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+def find_certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
     """Return the names that a certificate gives its holder: the common name, DNS names and URIs.
 
     Args:
-        certificate: A verified certificate, as ``ssl.SSLObject.getpeercert()`` returns it; None or empty without one.
+        certificate: A verified certificate from ``ssl.SSLObject.getpeercert()``; None or empty without one.
     """
     if not certificate:
         return frozenset()
@@ -31,10 +31,10 @@ def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
 
 
 def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
-    """Return how messages name the holder of a certificate, None without one; its value for ASGI's TLS extension.
+    """Return the name of a certificate's holder for messages and for ASGI's TLS extension, None without a certificate.
 
-    The subject, as ``name=value,…``. A certificate may have an empty one and name its holder by alternative names only
-    (RFC 5280 section 4.1.2.6), such as a workload's SPIFFE ID. Then these: ``DNS=…``, ``URI=…``, ``IP Address=…``.
+    The name is the subject, ``name=value,…``. If the subject is empty (RFC 5280 section 4.1.2.6), as in a SPIFFE
+    certificate, the name consists of the alternative names: ``DNS=…``, ``URI=…``, ``IP Address=…``.
     """
     if not certificate:
         return None
@@ -42,16 +42,16 @@ def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
     return ",".join(f"{name}={value}" for name, value in pairs)
 
 
-def client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
-    """Return the value of `EXTENSION` for a connection; its argument is that of `certificate_names`."""
-    return {_NAMES: certificate_names(certificate)}
+def make_client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
+    """Return the value of `EXTENSION` for a connection; the argument is as in `find_certificate_names`."""
+    return {_NAMES: find_certificate_names(certificate)}
 
 
 class NamedCallers:
     """The callers of a setting: a list of names that client certificates may have."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Prepare; names match exactly, upper and lower case included."""
+        """Prepare; names are compared with case."""
         self._names: Final = frozenset(names)
 
     def __bool__(self) -> bool:
@@ -59,6 +59,6 @@ class NamedCallers:
         return bool(self._names)
 
     def find(self, scope: Scope) -> str:
-        """Return the name under which the caller of a request is named, ``""`` if it is not."""
+        """Return the name of a request's caller in the setting, ``""`` if the setting does not name the caller."""
         presented: frozenset[str] = (scope.get("extensions") or {}).get(EXTENSION, {}).get(_NAMES, frozenset())
         return min(self._names & presented, default="")

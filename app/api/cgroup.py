@@ -1,15 +1,15 @@
-"""The memory that this process may use, as its control group (v2 or v1) or else the machine limits it."""
+"""The memory limit of this process: of its control groups (v2 or v1), or else of the machine."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-# Version 1 says "no limit" by the largest multiple of the page size; nothing has an exbibyte.
+# Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
 _NO_LIMIT = 1 << 60
 
 
-def memory_limit(root: Path = Path("/")) -> int:
-    """Return the bytes of memory that this process may use: the lowest limit of its control groups, or all there is.
+def find_memory_limit(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that this process may use: the lowest limit of its control groups and the machine.
 
     Args:
         root: Directory that holds ``proc`` and ``sys``.
@@ -19,10 +19,10 @@ def memory_limit(root: Path = Path("/")) -> int:
 
 
 def _limit_files(root: Path) -> Iterator[Path]:
-    """Yield the files of limits from this process's group up: a group is also limited by those around it.
+    """Yield the limit files of this process's group and of its parents, whose limits apply, too.
 
-    In a container the group's path is often that of the host, which the container does not see. The directories that do
-    not exist are skipped; the mount's own directory is then the container's group.
+    In a container, the path of the group is often a path of the host, which the container does not see. Directories
+    that do not exist are skipped; the mount's own directory is the container's group in this case.
     """
     mount = root / "sys/fs/cgroup"
     try:
@@ -43,7 +43,7 @@ def _limit_files(root: Path) -> Iterator[Path]:
 
 
 def _read_limit(file: Path) -> int | None:
-    """Return the limit in a file, None if there is no file or no limit in it (``max``)."""
+    """Return the limit in a file, None without a file or a limit (``max``)."""
     try:
         limit = int(file.read_text())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol, which at shutdown does not wait for clients to close their side of a connection.
+"""uvicorn's HTTP protocol with a quick shutdown: it does not wait for clients to close their side of a connection.
 
-To close a TLS connection is to send close_notify and to wait for the client's. An idle client does not read, so it does
-not answer: uvloop waits 30 s for it, and uvicorn for uvloop until the shutdown timeout.
+TLS closes a connection by sending close_notify and waiting for the client's close_notify. An idle client does not read,
+so it does not answer: uvloop waits 30 s for it, and uvicorn waits for uvloop until the shutdown timeout.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# Seconds between two looks at a connection that is being closed; enough for the event loop to write close_notify.
+# Seconds between two checks of a closing connection; enough for the event loop to write close_notify.
 _LOOK_SECONDS: Final = 0.05
 
 
 class ClosingProtocol(HttpToolsProtocol):
-    """Ends connections that are idle at shutdown at once, and the others once the client has its answer."""
+    """Ends idle connections at once at shutdown, and other connections after the client has received its answer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -27,7 +27,7 @@ class ClosingProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Start to close the connection: now if it is idle, else after the request in flight."""
         self._shutting_down = True
-        has_all = self._unsent() == 0
+        has_all = self._count_unsent() == 0
         super().shutdown()
         self.end_when_closing(has_all=has_all)
 
@@ -38,17 +38,17 @@ class ClosingProtocol(HttpToolsProtocol):
             self.end_when_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop looking at the connection."""
+        """Stop checking the connection."""
         if self._end_timer is not None:
             self._end_timer.cancel()
         super().connection_lost(exc)
 
     def end_when_closing(self, *, has_all: bool = False) -> None:
-        """At shutdown, end a connection that is being closed without waiting for the client to close its side.
+        """End a connection that is closing at shutdown, without waiting for the client to close its side.
 
         Args:
-            has_all: whether the client had received everything before the connection was closed, so that only
-                close_notify is under way.
+            has_all: Whether the client had received all bytes before the connection was closed, so that only
+                close_notify is in flight.
         """
         if self._shutting_down and self.transport.is_closing() and self._end_timer is None:
             self._look_again(looks_left=0 if has_all else 1)
@@ -65,21 +65,21 @@ class ClosingProtocol(HttpToolsProtocol):
     def _look(self, looks_left: int) -> None:
         if looks_left == 0:
             self.transport.abort()
-        elif self._unsent():
-            # The client still reads its answer; the shutdown timeout ends that.
+        elif self._count_unsent():
+            # The client still reads its answer; the shutdown timeout limits this.
             self._look_again(looks_left=1)
         else:
-            # The event loop may hold more and give it to the system before the next look.
+            # The event loop may hold more bytes and pass them to the system before the next check.
             self._look_again(looks_left=looks_left - 1)
 
-    def _unsent(self) -> int:
-        """Return how many bytes the client has not acknowledged, as far as TLS and the system know."""
+    def _count_unsent(self) -> int:
+        """Return the number of bytes that the client has not acknowledged, as far as TLS and the system know."""
         connected = self.transport.get_extra_info("socket")
         try:
             queued = None if connected is None else fcntl.ioctl(connected.fileno(), termios.TIOCOUTQ, bytes(4))
         except OSError:
             queued = None
         if queued is None:
-            # The connection is gone, and the protocol is about to be told so.
+            # The connection is gone; the event loop calls connection_lost next.
             return 0
         return int.from_bytes(queued, sys.byteorder) + self.transport.get_write_buffer_size()

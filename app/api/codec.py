@@ -1,4 +1,4 @@
-"""AdmissionReview to and from bytes."""
+"""Decodes and encodes AdmissionReviews."""
 
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Decoded(NamedTuple):
-    """A review to answer: ``problem`` is set where only uid and version of it could be read."""
+    """A review to answer; ``problem`` is set if only its uid and version could be read."""
 
     api_version: str
     uid: str
@@ -34,7 +34,7 @@ def decode_review(body: bytes) -> Decoded:
     """Return the request in ``body``.
 
     Raises:
-        BadReviewError: Not JSON, not an AdmissionReview, or without a uid to answer to.
+        BadReviewError: The body is not JSON, not an AdmissionReview, or has no uid to answer to.
     """
     try:
         review = _review_decoder.decode(body)
@@ -55,7 +55,7 @@ def _is_review(document: JSONObject) -> bool:
 
 
 def encode_response(response: Response, *, uid: str, api_version: str) -> bytes:
-    """Return the answer to the review of that uid, in the version that asked."""
+    """Return the answer to a review with this uid, in the review's version."""
     patch = _encoder.encode(response.patch) if response.patch else None
     answer = AdmissionResponse(
         uid=uid,
@@ -77,7 +77,7 @@ def _status(response: Response) -> Status:
 
 
 def encode_error(code: int, reason: str, message: str) -> bytes:
-    """Return a ``Status`` body for an answer that is no review."""
+    """Return a ``Status`` as the body of an HTTP error."""
     return _encoder.encode(
         Status(api_version="v1", kind="Status", status="Failure", message=message, reason=reason, code=code)
     )

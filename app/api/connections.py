@@ -1,7 +1,7 @@
-"""The connections of one server process: how many there are, and which of them give way to new ones.
+"""The connections of one server process: their limit, and the choice of connections that are closed for new ones.
 
-A new connection always gets in as long as another one can be closed for it, so nobody can keep a kubelet out by holding
-connections. If all connections are being answered, some more get in for health checks only.
+The server admits a new connection as long as it can close another one, so that no client can shut out a kubelet by
+holding connections. If all connections are being answered, it admits a few more for health checks only.
 """
 
 import socket
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final, Protocol
 
-from app.api.bodies import client_of
+from app.api.body_memory import client_of
 
-# The search for connections to close looks at all of them. Closing several at once makes it rare under a flood.
+# The search for connections to close visits all of them. Closing several at once makes it rare under a flood.
 _CLOSED_AT_ONCE: Final = 32
 _RESERVE_SHARE: Final = 64
 _MIN_RESERVE: Final = 4
@@ -24,15 +24,15 @@ class Stage(IntEnum):
     UNPROVEN = 0
     """It has not sent a request: TLS handshake, silence, headers."""
     IDLE = 1
-    """It waits for the next request. Clients expect that such a connection is closed, and send their request again."""
+    """It waits for the next request. Clients expect servers to close such connections, and repeat their request."""
     WAITING = 2
-    """It waits for its client: for the rest of a request, or to have an answer read."""
+    """It waits for its client: to send the rest of a request, or to read an answer."""
     ANSWERING = 3
-    """The request has arrived, the answer is under way. Such a connection is never closed for another one."""
+    """The request has arrived, and the server works on its answer. It is never closed for another connection."""
 
 
 class Exchange(Protocol):
-    """The HTTP side of a connection, once it has one."""
+    """The HTTP side of a connection, after the TLS handshake."""
 
     def stage(self) -> Stage:
         """Return the state of the connection."""
@@ -45,9 +45,9 @@ class Connection:
     """One accepted connection.
 
     Attributes:
-        client: The client it counts for, as `client_of` returns it.
-        health_only: Whether only health checks are answered, since there are too many connections.
-        exchange: Its HTTP side, None until the TLS handshake is done.
+        client: The client to which it counts, from `client_of`.
+        health_only: Whether the server answers only health checks on it, since there are too many connections.
+        exchange: Its HTTP side, None until the TLS handshake is complete.
     """
 
     __slots__ = ("_socket", "client", "exchange", "health_only")
@@ -68,7 +68,7 @@ class Connection:
             self.exchange.end()
             return
         try:
-            # The event loop holds the socket. It sees the end of the stream and closes it.
+            # The event loop owns the socket. It reads the end of the stream and closes the socket.
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             # The client has closed it.
@@ -82,7 +82,7 @@ class Connections:
         """Allow ``limit`` connections, and some more for health checks.
 
         Args:
-            limit: The number.
+            limit: The maximum number of connections.
             removed: Called when a connection is gone.
         """
         self.limit: Final = limit
@@ -91,12 +91,12 @@ class Connections:
         self._open: Final[dict[Connection, None]] = {}
         self._health: Final[dict[Connection, None]] = {}
         self.closed = 0
-        """How many were closed to make room for others."""
+        """Connections that were closed to make room for others."""
         self.crowded = 0
-        """How many were accepted for health checks only."""
+        """Connections that were accepted for health checks only."""
 
     def __len__(self) -> int:
-        """Return how many connections there are."""
+        """Return the number of connections."""
         return len(self._open) + len(self._health)
 
     def admit(self, accepted: socket.socket, address: tuple[str, int] | None) -> Connection:
@@ -130,7 +130,7 @@ class Connections:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        # Its memory is free in one of the next turns of the event loop, and its place at once.
+        # Its place is free at once, its memory in one of the next turns of the event loop.
         self._open.pop(connection, None)
         self._health.pop(connection, None)
         self.closed += 1
@@ -138,16 +138,16 @@ class Connections:
 
 
 def choose_victims(connections: Iterable[Connection], *, newcomer: str, count: int) -> list[Connection]:
-    """Return up to ``count`` connections that are closed to make room for another one.
+    """Return up to ``count`` connections to close for another one.
 
-    Clients that hold more than their share lose connections first: those that are silent, then idle ones, then those
-    half through a request or an answer. A client within its share loses only silent and idle ones. Among connections
-    that are alike, the oldest goes first.
+    Clients above their share lose connections first: silent ones, then idle ones, then those in the middle of a request
+    or an answer. A client within its share loses only silent and idle connections. Among equal connections, the oldest
+    is closed first.
 
     Args:
         connections: All connections, oldest first.
         newcomer: The client of the new connection.
-        count: The most that are returned.
+        count: The maximum number of returned connections.
     """
     found = list(connections)
     held = Counter(connection.client for connection in found)

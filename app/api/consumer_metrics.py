@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.api.series import ClusterNames
+from app.api.label_limits import ClusterNames
 from app.api.tallies import Counts, Observations
 
 # Few: there is a series for each of them and each cluster. `fleethook_review_duration_seconds` has more.
@@ -16,19 +16,19 @@ _BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
 
 
 class ConsumerMetrics:
-    """Requests of consumers, as they were answered."""
+    """Counts requests by consumer."""
 
     def __init__(self, registry: CollectorRegistry, names: ClusterNames) -> None:
         """Prepare; ``names`` bounds the values of the label ``cluster``."""
         self._names: Final = names
         self._requests: Final = Counts(
             "fleethook_dispatch_requests",
-            "Requests dispatched or explained, by logical cluster, route (mutate, validate, explain) and outcome.",
+            "Dispatched and explained requests, by logical cluster, route (mutate, validate, explain) and outcome.",
             ["cluster", "route", "outcome"],
         )
         self._refused: Final = Counter(
             "fleethook_dispatch_requests_refused",
-            "Requests beyond dispatch_workspace_requests, by logical cluster.",
+            "Requests refused because of dispatch_workspace_requests, by logical cluster.",
             ["cluster"],
             registry=registry,
         )
@@ -41,22 +41,24 @@ class ConsumerMetrics:
         registry.register(self._requests)
         registry.register(self._seconds)
 
-    def answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
-        """Count one answered request; a cluster of which nothing is known gets no series of its own."""
-        name = self._names.bounded(cluster, is_known=is_known)
+    def count_answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
+        """Count one answered request; an unknown cluster gets no series of its own."""
+        name = self._names.add_label(cluster, is_known=is_known)
         self._requests.add((name, route, outcome))
         self._seconds.add((name,), seconds)
 
-    def refused(self, cluster: str, *, is_known: bool) -> None:
+    def count_refused(self, cluster: str, *, is_known: bool) -> None:
         """Count one request beyond the quota of its cluster."""
-        self._refused.labels(self._names.bounded(cluster, is_known=is_known)).inc()
+        self._refused.labels(self._names.add_label(cluster, is_known=is_known)).inc()
 
     def gauges(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
     ) -> Iterator[Collector]:
-        """Yield the gauges of requests and calls under way; the arguments return their number by cluster."""
-        yield _InFlight("fleethook_dispatch_requests_in_flight", "Requests being answered", requests, self._names)
-        yield _InFlight("fleethook_dispatch_calls_in_flight", "Calls of webhooks under way", calls, self._names)
+        """Yield the gauges of requests and calls in flight; the arguments return their number by cluster."""
+        yield _InFlight(
+            "fleethook_dispatch_requests_in_flight", "Requests that are being answered", requests, self._names
+        )
+        yield _InFlight("fleethook_dispatch_calls_in_flight", "Webhook calls in flight", calls, self._names)
 
 
 class _InFlight(Collector):
@@ -73,7 +75,7 @@ class _InFlight(Collector):
         family = GaugeMetricFamily(self._name, f"{self._text}, by logical cluster.", labels=["cluster"])
         sums: Tally[str] = Tally()
         for cluster, count in self._read().items():
-            sums[self._names.known(cluster)] += count
+            sums[self._names.find_label(cluster)] += count
         for name, count in sums.items():
             family.add_metric([name], count)
         yield family

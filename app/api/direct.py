@@ -1,9 +1,9 @@
-"""uvicorn's HTTP protocol, with reviews answered in it: without a task, an ASGI channel and the objects around them.
+"""uvicorn's HTTP protocol, which answers reviews itself: without a task, an ASGI channel and their objects.
 
 A request takes this path if it is a POST to an endpoint that answers at once, and nothing else happens on its
-connection. `_find_endpoint` decides when the headers are known, `_settle` once everything that was read has been
-parsed. A body that arrives in several reads is collected: a TLS record has 16 KiB at most, so most reviews do. Any
-other request is started as uvicorn starts it, by the same calls in the same order, with the bytes that were collected.
+connection. `_find_endpoint` decides when the headers are known, `_settle` once all bytes of a read have been parsed.
+Most reviews arrive in several reads, because a TLS record has 16 KiB at most; the protocol collects them. It starts any
+other request by the same calls as uvicorn, in the same order, with the bytes that were collected.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from app.api.arriving import Arriving
-from app.api.bodies import client_of
+from app.api.body_memory import client_of
 from app.api.closing import ClosingProtocol
 from app.api.endpoint import Endpoint
+from app.api.partial_body import PartialBody
 from app.api.reply import JSON_TYPE, Reply
 
 FindEndpoint = Callable[[str], Endpoint | None]
@@ -25,26 +25,26 @@ FindEndpoint = Callable[[str], Endpoint | None]
 
 
 class _Answered(NamedTuple):
-    """Stands for uvicorn's cycle of a request that was answered here."""
+    """Replaces uvicorn's cycle of a request that was answered here."""
 
     message_event: asyncio.Event
     response_started: bool = True
     response_complete: bool = True
 
 
-# It never changes and nobody waits for its event, so all connections share it.
+# It never changes and no task waits for its event, so all connections share it.
 _ANSWERED: Final[Any] = _Answered(asyncio.Event())
 
 
 class _Heads:
-    """The beginnings of answers. The headers of uvicorn in them change each second."""
+    """The cached beginnings of answers; they contain uvicorn's default headers, which change each second."""
 
     def __init__(self) -> None:
         self._defaults: list[tuple[bytes, bytes]] | None = None
         self._beginnings: dict[int, bytes] = {}
 
     def encode(self, reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
-        """Return an answer as uvicorn writes it; ``defaults`` are the headers that each answer has."""
+        """Return an answer in uvicorn's format; ``defaults`` are the headers of each answer."""
         if defaults is not self._defaults:
             self._defaults, self._beginnings = defaults, {}
         beginning = self._beginnings.get(reply.status)
@@ -65,16 +65,16 @@ class DirectProtocol(ClosingProtocol):
         """Prepare.
 
         Args:
-            args: As uvicorn's protocol has them.
+            args: As in uvicorn's protocol.
             find_endpoint: Finds endpoints that answer at once; None to leave all requests to the ASGI app.
-            kwargs: As uvicorn's protocol has them.
+            kwargs: As in uvicorn's protocol.
         """
         super().__init__(*args, **kwargs)
         self._find: Final = find_endpoint
         self._pending: Endpoint | None = None
         self._body: bytes | bytearray = b""
-        self._is_whole = False
-        self._arriving: Arriving | None = None
+        self._is_complete = False
+        self._partial_body: PartialBody | None = None
         self._client = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -83,23 +83,23 @@ class DirectProtocol(ClosingProtocol):
         self._client = client_of(self.client)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a request that has not arrived whole: nobody waits for its answer."""
+        """Forget an incomplete request: its client has gone."""
         self.forget_pending()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Leave a request that has not arrived whole to the app, and close the connection after its answer."""
+        """Leave an incomplete request to the app, and close the connection after its answer."""
         if self._pending is not None:
             self._start(self.app)
         super().shutdown()
 
     @property
     def is_collecting(self) -> bool:
-        """Whether a request has arrived in part, and the app does not know of it."""
-        return self._arriving is not None
+        """Whether a part of a request has arrived that the app does not know of."""
+        return self._partial_body is not None
 
     def on_message_begin(self) -> None:
-        """Begin with a request; if another one arrived before it in the same read, both wait for their turn."""
+        """Begin with a request; if another request arrived before it in the same read, the app answers both in turn."""
         if self._pending is not None:
             self._start(self.app)
         super().on_message_begin()
@@ -132,10 +132,10 @@ class DirectProtocol(ClosingProtocol):
         if self._pending is None:
             super().on_message_complete()
         else:
-            self._is_whole = True
+            self._is_complete = True
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived, and answer the request in it."""
+        """Parse the bytes of a read, and answer the request in them."""
         super().data_received(data)
         if self._pending is not None:
             self._settle(self._pending)
@@ -154,13 +154,13 @@ class DirectProtocol(ClosingProtocol):
         if not is_usual or not self._is_free() or self._find is None:
             return None
         try:
-            # As uvicorn does it, which answers 400 to a URL that llhttp accepts and this function does not.
+            # uvicorn parses it so, too, and answers 400 to a URL that llhttp accepts and this function does not.
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
             return None
-        if not (url.path and url.path.isascii()):
+        # uvicorn decodes escaped characters in a path; the name of a logical cluster may have some.
+        if not (url.path and url.path.isascii()) or b"%" in url.path:
             return None
-        # No route has an escaped character in its path, so a path with one is left to uvicorn, which decodes it.
         path = url.path.decode("ascii")
         endpoint = self._find(path)
         if endpoint is not None:
@@ -172,7 +172,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _is_free(self) -> bool:
         """Return whether the connection has nothing else to do or to send."""
-        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
         return (
             (cycle is None or cycle.response_complete)
             and not (self.pipeline or self.flow.read_paused or self.flow.write_paused or self._shutting_down)
@@ -182,13 +182,13 @@ class DirectProtocol(ClosingProtocol):
     def _settle(self, endpoint: Endpoint) -> None:
         """Answer the pending request, wait for the rest of it, or leave it to the app if that has to wait."""
         if self.transport.is_closing():
-            # The connection has been given up: nobody waits for the answer.
+            # The connection is being closed, so no client waits for the answer.
             self.forget_pending()
             return
-        if not self._is_whole and self._collect(endpoint):
+        if not self._is_complete and self._collect(endpoint):
             return
-        is_ready = self._is_whole and (self._arriving is None or self._may_still_answer(endpoint))
-        # The endpoint charges the whole of a request that it goes on with.
+        is_ready = self._is_complete and (self._partial_body is None or self._may_still_answer(endpoint))
+        # An endpoint that continues with a request charges all of it itself.
         self._end_collecting()
         begun = self._begin(endpoint) if is_ready else None
         if isinstance(begun, Reply):
@@ -201,24 +201,24 @@ class DirectProtocol(ClosingProtocol):
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""
-        if self._arriving is None:
-            self._arriving = endpoint.collect(cast("Scope", self.scope), client=self._client)
-        return self._arriving is not None and self._arriving.grow(len(self._body))
+        if self._partial_body is None:
+            self._partial_body = endpoint.collect(cast("Scope", self.scope), client=self._client)
+        return self._partial_body is not None and self._partial_body.grow(len(self._body))
 
     def _may_still_answer(self, endpoint: Endpoint) -> bool:
-        """Return whether a request that has arrived in several reads may be answered as its headers allowed."""
+        """Return whether a request that arrived in several reads may still be answered here."""
         return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
 
     def _begin(self, endpoint: Endpoint) -> Reply | ASGIApp | None:
         scope = cast("Scope", self.scope)
         try:
             return endpoint.begin(scope, bytes(self._body), client=self._client)
-        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, `sys.exit` of an interpreter too
-            return _failing(error)
+        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
+            return _make_failing_app(error)
 
     def _start(self, app: Any) -> None:
-        """Have an app answer the pending request, and give it what has arrived, as uvicorn would have."""
-        body, is_whole = self._body, self._is_whole
+        """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
+        body, is_complete = self._body, self._is_complete
         self.forget_pending()
         usual, self.app = self.app, app
         try:
@@ -227,22 +227,22 @@ class DirectProtocol(ClosingProtocol):
             self.app = usual
         if body:
             super().on_body(bytes(body))
-        if is_whole:
+        if is_complete:
             super().on_message_complete()
 
     def forget_pending(self) -> None:
-        """Drop the pending request, and all that it holds."""
+        """Drop the pending request and its memory."""
         self._end_collecting()
-        self._pending, self._body, self._is_whole = None, b"", False
+        self._pending, self._body, self._is_complete = None, b"", False
 
     def _end_collecting(self) -> None:
-        if self._arriving is not None:
-            self._arriving.end()
-            self._arriving = None
+        if self._partial_body is not None:
+            self._partial_body.end()
+            self._partial_body = None
 
 
-def _failing(error: BaseException) -> ASGIApp:
-    """Return an app that fails as an endpoint has failed."""
+def _make_failing_app(error: BaseException) -> ASGIApp:
+    """Return an app that raises the error of an endpoint."""
 
     async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise error

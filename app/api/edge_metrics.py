@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.api.bodies import BodyBudget
+from app.api.body_memory import BodyBudget
 from app.api.connections import Connections
 
 
@@ -24,7 +24,9 @@ class EdgeMetrics(Collector):
         if connections is not None:
             yield _gauge("fleethook_connections", "Open connections.", len(connections))
             yield _gauge(
-                "fleethook_connections_limit", "The most that there may be (max_connections).", connections.limit
+                "fleethook_connections_limit",
+                "Maximum number of open connections (max_connections).",
+                connections.limit,
             )
             yield _counter(
                 "fleethook_connections_closed",
@@ -39,7 +41,9 @@ class EdgeMetrics(Collector):
         yield _gauge(
             "fleethook_body_bytes", "Bytes charged for bodies and the objects decoded from them.", bodies.total
         )
-        yield _gauge("fleethook_body_bytes_limit", "The most that may be charged (body_memory).", bodies.limit)
+        yield _gauge(
+            "fleethook_body_bytes_limit", "Maximum number of bytes that may be charged (body_memory).", bodies.limit
+        )
         yield _counter(
             "fleethook_bodies_refused", "Requests and answers that found no body memory in time.", bodies.refused
         )

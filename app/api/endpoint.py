@@ -1,4 +1,4 @@
-"""What all routes that take a review have in common: method, client, headers, body, and what goes wrong with those."""
+"""The HTTP side of all review routes: method, client, headers, body, and the refusals of each."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -7,23 +7,23 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.arriving import Arriving
-from app.api.bodies import BodyBudget, BodyCharge, client_of
-from app.api.body import ClientGoneError, RequestError, check_headers, read_body
+from app.api.body_limit import ClientGoneError, RequestError, check_headers, read_body
+from app.api.body_memory import BodyBudget, BodyCharge, client_of
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
-from app.api.numbers import check_numbers
+from app.api.number_limit import check_numbers
+from app.api.partial_body import PartialBody
 from app.api.reply import Reply, send_reply
 from app.api.sending import PIECE_BYTES
 from app.control.turns import Executor
 from app.control.worker import Worker
 
 MAX_ON_LOOP: Final = 32 * 1024
-"""Bytes of a review that is answered on the event loop. To render a hostile Deployment takes 0.5 µs for a byte, so
-16 ms; an ordinary UPDATE has 26 KB, and takes 0.1 ms."""
+"""Bytes of the largest review that is answered on the event loop. Rendering a hostile Deployment takes 0.5 µs per byte,
+so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
 
 _T = TypeVar("_T")
-# RFC 9110 section 11.6.1 wants a challenge with each 401.
+# RFC 9110 section 11.6.1 requires a challenge with each 401.
 _CHALLENGE: Final = (b"www-authenticate", b"Bearer")
 
 Answer = tuple[int, bytes]
@@ -81,16 +81,16 @@ class Endpoint(ABC):
         finally:
             self._metrics.in_flight -= 1
 
-    def collect(self, scope: Scope, *, client: str) -> Arriving | None:
+    def collect(self, scope: Scope, *, client: str) -> PartialBody | None:
         """Begin to collect the body of a POST, if `begin` may answer it once it is complete.
 
         Args:
             scope: The request.
-            client: The client, as `app.api.bodies.client_of` returns it.
+            client: The client, as `app.api.body_memory.client_of` returns it.
 
         Returns:
-            The body, nothing of which has arrived yet; its owner calls `Arriving.end`. None if the request is refused
-            before its body is read, if it does not say how long that is, or if it is too long.
+            The body, still empty; its owner calls `PartialBody.end`. None if the request is refused before its body
+            is read, if it has no Content-Length, or if it is too long.
         """
         length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
         if length is None or length > self.max_at_once:
@@ -100,20 +100,20 @@ class Endpoint(ABC):
             check_headers(scope["headers"], limit=self._body_limit)
         except RequestError:
             return None
-        return Arriving(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
+        return PartialBody(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
 
     def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
-        """Answer a POST that has arrived whole, at once if nothing has to be waited for.
+        """Answer a complete POST, at once if nothing has to be waited for.
 
         Args:
             scope: The request.
             body: Its body, as long as the Content-Length says.
-            client: The client, as `app.api.bodies.client_of` returns it.
+            client: The client, as `app.api.body_memory.client_of` returns it.
 
         Returns:
-            The answer, if it is short enough to be sent in one piece. Or an ASGI app that goes on with the request and
-            does not receive its body, if something has to be waited for, such as a client that reads a long answer. Or
-            None if the body is large, or if there is no room for it; nothing has been done then.
+            The answer, if it is short enough to be sent in one piece. An ASGI app that goes on with the request, and
+            does not receive its body, if the answer needs a wait, for example for a client that reads a long answer.
+            None if the body is large or does not fit into the body memory; nothing has been done then.
         """
         if len(body) > self.max_at_once:
             return None
@@ -136,7 +136,7 @@ class Endpoint(ABC):
     async def _go_on(
         self, begun: Answer | Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
     ) -> None:
-        """Answer a request that `begin` has begun with."""
+        """Answer a request that `begin` has started."""
         self._metrics.in_flight += 1
         try:
             try:
@@ -165,17 +165,17 @@ class Endpoint(ABC):
     def _check_caller(self, scope: Scope) -> None:
         """Refuse a caller before its body is read; raises RequestError."""
         if self._known_clients_only and not _has_certificate(scope):
-            raise RequestError(403, "Forbidden", "a client certificate is needed to ask here")
+            raise RequestError(403, "Forbidden", "this route requires a client certificate")
 
     async def _off_loop(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Return the result of a function that takes long for a large review; it runs in a thread."""
+        """Run a function in a thread, because it takes long for a large review."""
         return await self._worker.run(self._path, function, *arguments)
 
     @abstractmethod
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
         """Return the HTTP status and the body of the answer, at once or when something has been waited for.
 
-        Both may raise RequestError. The work that is returned has not begun: it needs a task to run in.
+        Both may raise RequestError. The returned work has not begun, because it needs a task to run in.
         """
 
 
@@ -193,30 +193,30 @@ def _refuse(error: RequestError) -> Reply:
 
 
 def _has_certificate(scope: Scope) -> bool:
-    """Return whether the client showed a certificate (ASGI's TLS extension); its subject may be empty."""
+    """Return whether the client has a certificate (ASGI's TLS extension); its subject may be empty."""
     name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
     return name is not None
 
 
 async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    """Send an answer of JSON."""
+    """Send a JSON answer."""
     await send_reply(send, Reply(status, body, headers))
 
 
 class Gate:
-    """Refuses requests until the objects that an endpoint answers from were read.
+    """Refuses requests until the objects have been read that the answers of an endpoint depend on.
 
     The refusal is an HTTP error and no verdict, so that the webhook's failurePolicy decides. It has no Retry-After:
-    with one, an apiserver's client asks again until its timeout, and the write hangs that long (client-go v0.36,
-    rest/with_retry.go).
+    with this header, an apiserver's client would repeat the request until its timeout, and the write would hang that
+    long (client-go v0.36, rest/with_retry.go).
     """
 
     def __init__(self, endpoint: ASGIApp, missing: Callable[[], str]) -> None:
         """Guard an endpoint.
 
         Args:
-            endpoint: What answers.
-            missing: Returns which objects were not read yet and why, ``""`` once all were.
+            endpoint: Answers the requests.
+            missing: Returns the objects that have not been read yet and the reasons, ``""`` once all were read.
         """
         self._endpoint: Final = endpoint
         self._missing: Final = missing
@@ -224,7 +224,7 @@ class Gate:
 
     @property
     def endpoint(self) -> ASGIApp | None:
-        """The endpoint behind the gate, None as long as the gate was not seen open."""
+        """The endpoint behind the gate; None until a request has found the gate open."""
         return self._endpoint if self._open else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

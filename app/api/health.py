@@ -10,25 +10,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.codec import encode_error
 from app.api.endpoint import respond
-from app.api.sending import closing
+from app.api.sending import close_after_answer
 
 _PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 _TOO_MANY: Final = encode_error(
     503,
     "ServiceUnavailable",
-    "the server has as many connections as the setting max_connections allows, and all are being answered; try again "
-    "later",
+    "max_connections is reached and every connection has a request that is being answered; try again later",
 )
 
 
 class Check(NamedTuple):
-    """One thing that readiness depends on, or wants to tell."""
+    """One check of readiness."""
 
     name: str
     ok: bool
     detail: str
     degraded: bool = False
-    """Whether a check that is not ok is no reason to send requests elsewhere: another replica could not do better."""
+    """Whether other replicas fail the check, too, so that sending requests to them would not help."""
 
 
 class CheckReport(BaseModel):
@@ -41,17 +40,17 @@ class CheckReport(BaseModel):
 
 
 class Health(BaseModel):
-    """What ``/healthz`` answers: 200, or 500 when something has ended that only a new process brings back."""
+    """The answer of ``/healthz``: 200, or 500 if a task ended that only a new process can restart."""
 
     status: str
     ended: list[str] = []
 
 
 class Readiness(BaseModel):
-    """What ``/readyz`` answers: 200 when ready, 503 when not, and every check either way.
+    """The answer of ``/readyz``: 200 if ready, else 503; both list every check.
 
-    With ``?partial=true`` checks that are degraded do not count: the server answers every request that does not depend
-    on them, and a Service should send it requests.
+    With ``?partial=true`` degraded checks do not count. The server answers every request that does not depend on them,
+    so a Service should send it requests.
     """
 
     ready: bool
@@ -64,21 +63,29 @@ def health_routes(
     """Return the routes that kubelets and Prometheus call.
 
     Args:
-        checks: What readiness depends on.
-        ended: What has ended that should not have; grows while the server runs.
-        exposition: Returns what is scraped and its content type, for the formats that a client accepts.
+        checks: Returns the checks that readiness depends on.
+        ended: The tasks that ended by a defect; grows while the server runs.
+        exposition: Returns the metrics and their content type, for the formats that a client accepts.
     """
     router: Final = APIRouter(tags=["operations"])
 
     @router.get(
-        "/healthz", response_model=Health, responses={500: {"model": Health}}, summary="Whether the process is whole"
+        "/healthz",
+        response_model=Health,
+        responses={500: {"model": Health}},
+        summary="Liveness: whether all tasks of the process run",
     )
     async def healthz() -> JSONResponse:
         if ended:
             return JSONResponse({"status": "failed", "ended": list(ended)}, status_code=500)
         return JSONResponse({"status": "ok"})
 
-    @router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}}, summary="Whether to call")
+    @router.get(
+        "/readyz",
+        response_model=Readiness,
+        responses={503: {"model": Readiness}},
+        summary="Readiness: whether to send requests",
+    )
     async def readyz(*, partial: bool = False) -> JSONResponse:
         found = list(checks())
         ready = all(check.ok or (partial and check.degraded) for check in found)
@@ -102,6 +109,6 @@ class HealthOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         if scope["path"] in _PATHS:
-            await self._app(scope, receive, closing(send))
+            await self._app(scope, receive, close_after_answer(send))
         else:
-            await respond(closing(send), 503, _TOO_MANY, (b"retry-after", b"1"))
+            await respond(close_after_answer(send), 503, _TOO_MANY, (b"retry-after", b"1"))

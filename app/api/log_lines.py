@@ -1,8 +1,8 @@
-"""Log lines on standard error, many at a time: a system call for each line costs a tenth of a review.
+"""Buffered log lines on standard error: a system call for each line would cost a tenth of a review.
 
-Lines wait for 50 ms at most, or until there are 64 KiB of them, and `LogLines` writes the rest when its context ends.
-Lines that wait are lost only if it does not end: SIGKILL (so also when memory is out), another signal that the server
-does not handle, a crash of the interpreter, `os._exit`.
+The buffer is written after 50 ms, at 64 KiB, and when the context of `LogLines` ends. Buffered lines are lost only if
+the context does not end: on SIGKILL (also sent when the memory is exhausted), on other signals that the server does not
+handle, on a crash of the interpreter, and on `os._exit`.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ _FLUSH_BYTES: Final = 64 * 1024
 
 
 class LogLines:
-    """Writes whole lines, in the order in which they were given.
+    """Writes complete lines in their order.
 
-    Worker processes share the stream. A pipe keeps writes together up to PIPE_BUF only (4 KiB, POSIX write(2)), which
-    is ten lines. So each write, of any length, holds a lock that is shared by all workers.
+    Worker processes share the stream. A pipe keeps a write together only up to PIPE_BUF (4 KiB, POSIX write(2)), about
+    ten lines. So each write, of any length, holds a lock that all workers share.
     """
 
     def __init__(self, descriptor: int = _STANDARD_ERROR, *, lock_file: Path | None = None) -> None:
         """Prepare.
 
         Args:
-            descriptor: Where the lines go.
+            descriptor: The file descriptor of the stream.
             lock_file: Locked during each write; None if no other process writes to the same stream.
         """
         self._descriptor: Final = descriptor
@@ -43,7 +43,7 @@ class LogLines:
         self._flushing: asyncio.AbstractEventLoop | None = None
 
     def write(self, line: bytes) -> None:
-        """Take a line, which ends with a newline, from a running event loop."""
+        """Buffer a line, which ends with a newline; call this in a running event loop."""
         loop = asyncio.get_running_loop()
         with self._mutex:
             self._lines.append(line)
@@ -51,18 +51,18 @@ class LogLines:
             if self._size >= _FLUSH_BYTES:
                 self.flush()
             elif self._flushing is not loop:
-                # One timer at a time, also after a flush for another reason: no more than one write in 50 ms is its.
+                # A flush for another reason leaves the timer, so timers cause at most one write in 50 ms.
                 self._flushing = loop
                 loop.call_later(_FLUSH_SECONDS, self._flush_in_time)
 
     def write_at_once(self, line: bytes) -> None:
-        """Write a line after those that wait, from any thread."""
+        """Write the buffered lines and this line, from any thread."""
         with self._mutex:
             self._lines.append(line)
             self.flush()
 
     def flush(self) -> None:
-        """Write the lines that wait."""
+        """Write the buffered lines."""
         with self._mutex:
             if not self._lines:
                 return
@@ -104,7 +104,7 @@ class LogLines:
 
 
 class LinesHandler(logging.Handler):
-    """Writes log records at once, after the lines that were given before them."""
+    """Writes log records at once, after the lines that were buffered before them."""
 
     def __init__(self, lines: LogLines) -> None:
         super().__init__()
@@ -114,5 +114,5 @@ class LinesHandler(logging.Handler):
         """Write a record."""
         try:
             self._lines.write_at_once(self.format(record).encode() + b"\n")
-        except Exception:  # noqa: BLE001 - as every handler does: a record never ends the program
+        except Exception:  # noqa: BLE001 - as in every handler: a record never ends the program
             self.handleError(record)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error, of a limited length and without active characters."""
+"""Structured logs: one JSON object per line on standard error, of limited length and without control characters."""
 
 import json
 import logging
@@ -19,8 +19,8 @@ _encoder: Final = msgspec.json.Encoder()
 _STANDARD_ERROR: Final = 2
 
 MAX_LINE_BYTES: Final = 16 * 1024
-"""Bytes of a line with its line feed: containerd splits longer ones (max_container_log_line_size)."""
-# Lengths of strings and lists in a line that is too long, tried one after the other.
+"""Bytes of a line with its line feed: containerd splits longer lines (max_container_log_line_size)."""
+# Limits of strings and lists in a line that is too long, tried in this order.
 _CUTS: Final = ((4096, 64), (512, 16), (64, 8))
 _MAX_MEMBERS: Final = 64
 _MAX_TRACEBACK: Final = 4096
@@ -29,8 +29,8 @@ _MAX_TRACEBACK: Final = 4096
 def write_line(line: bytes) -> None:
     """Write one line to standard error.
 
-    In one system call of its own: several worker processes share the stream, and a line below the size of a pipe
-    buffer (4 KiB, PIPE_BUF) then never mixes with another's.
+    Several worker processes share the stream. With one system call per line, a line below PIPE_BUF (4 KiB) never mixes
+    with a line of another process.
     """
     os.write(_STANDARD_ERROR, line)
 
@@ -39,7 +39,7 @@ _MILLISECONDS: Final = [f".{number:03d}+00:00" for number in range(1000)]
 
 
 class Stamps:
-    """The time as log lines say it; the text of a second is made once for all lines of it."""
+    """The timestamps of log lines; the text of a second is formatted once."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock: Final = clock
@@ -62,7 +62,7 @@ stamp: Final = Stamps()
 
 
 class ReviewLine(msgspec.Struct, rename="camel", gc=False):
-    """A line of the log about an answered review; members that are not set are left out.
+    """A log line about an answered review; members that are not set are left out.
 
     A struct is made and encoded in half the time of a dictionary.
     """
@@ -90,12 +90,35 @@ class ReviewLine(msgspec.Struct, rename="camel", gc=False):
     hooks: int | msgspec.UnsetType = msgspec.UNSET
 
 
+class InterpretLine(msgspec.Struct, rename="camel", gc=False):
+    """A log line about an answered interpreter review; members that are not set are left out."""
+
+    ts: str
+    level: str
+    msg: str
+    route: str
+    uid: str
+    successful: bool
+    gvk: str | msgspec.UnsetType = msgspec.UNSET
+    operation: str | msgspec.UnsetType = msgspec.UNSET
+    layer: str | msgspec.UnsetType = msgspec.UNSET
+    hook: str | msgspec.UnsetType = msgspec.UNSET
+    namespace: str | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    request_id: str = ""
+    ms: float = 0.0
+    """Milliseconds from the review to its answer."""
+
+
+Line = ReviewLine | InterpretLine
+
 MAX_LOGGED: Final = 1000
 """Characters of a member of a review in a log line."""
 
 
-def shortened(text: str) -> str:
-    """Return a text as far as a log line has it; a long one is not encoded first to be cut then."""
+def cut_text(text: str) -> str:
+    """Return a text cut to `MAX_LOGGED` characters, so that encoding a long text takes no time."""
     return text if len(text) <= MAX_LOGGED else shorten(text, MAX_LOGGED)
 
 
@@ -104,30 +127,30 @@ def milliseconds(seconds: float) -> float:
     return int(seconds * 1e6 + 0.5) / 1000
 
 
-def encode_line(fields: dict[str, object] | ReviewLine) -> bytes:
+def encode_line(fields: dict[str, object] | Line) -> bytes:
     """Return ``fields`` as a line of JSON.
 
-    Control, bidirectional and line separator characters are JSON escapes. A line of more than `MAX_LINE_BYTES` is cut:
-    it has the member ``"cut": true``, and each string that was cut says how much is left out.
+    Control, bidirectional and line separator characters become JSON escapes. A line of more than `MAX_LINE_BYTES` is
+    cut: it has the member ``"cut": true``, and each cut string states the number of characters that are left out.
     """
-    line = _encoded(fields)
+    line = _encode(fields)
     if len(line) >= MAX_LINE_BYTES:
         line = _cut_line(_members(fields))
     return line + b"\n"
 
 
-def _members(fields: dict[str, object] | ReviewLine) -> dict[str, object]:
-    members: dict[str, object] = msgspec.to_builtins(fields) if isinstance(fields, ReviewLine) else fields
+def _members(fields: dict[str, object] | Line) -> dict[str, object]:
+    members: dict[str, object] = fields if isinstance(fields, dict) else msgspec.to_builtins(fields)
     return members
 
 
-def _encoded(fields: dict[str, object] | ReviewLine) -> bytes:
+def _encode(fields: dict[str, object] | Line) -> bytes:
     try:
         line = _encoder.encode(fields)
     except UnicodeEncodeError:
-        # A surrogate without its other half, which UTF-8 does not have.
+        # UTF-8 cannot encode a surrogate without its other half.
         return escape_json(json.dumps(_members(fields), default=str)).encode()
-    # JSON has escaped the other control characters of ASCII.
+    # JSON escapes the other ASCII control characters.
     if line.isascii() and b"\x7f" not in line:
         return line
     return escape_json(line.decode()).encode()
@@ -135,11 +158,11 @@ def _encoded(fields: dict[str, object] | ReviewLine) -> bytes:
 
 def _cut_line(fields: dict[str, object]) -> bytes:
     for characters, items in _CUTS:
-        line = _encoded({**_cut(fields, characters, items), "cut": True})
+        line = _encode({**_cut(fields, characters, items), "cut": True})
         if len(line) < MAX_LINE_BYTES:
             return line
-    said = {name: fields.get(name) for name in ("ts", "level", "msg")}
-    return _encoded({**_cut(said, *_CUTS[-1]), "cut": True})
+    basic = {name: fields.get(name) for name in ("ts", "level", "msg")}
+    return _encode({**_cut(basic, *_CUTS[-1]), "cut": True})
 
 
 def _cut(value: Any, characters: int, items: int) -> Any:
@@ -166,7 +189,7 @@ class JSONFormatter(logging.Formatter):
         }
         fields.update(getattr(record, "fields", {}))
         if record.exc_info:
-            # The last lines of a traceback have the error.
+            # The end of a traceback contains the error.
             fields["exception"] = self.formatException(record.exc_info)[-_MAX_TRACEBACK:]
         return encode_line(fields).decode().removesuffix("\n")
 
@@ -175,7 +198,7 @@ def configure_logging(lines: LogLines | None = None) -> None:
     """Send every logger's records to standard error as JSON lines.
 
     Args:
-        lines: Other lines for standard error, among which records keep their place; None if there are none.
+        lines: Other lines on standard error, with which records keep their order; None if there are none.
     """
     handler = logging.StreamHandler() if lines is None else LinesHandler(lines)
     handler.setFormatter(JSONFormatter())

@@ -12,7 +12,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from app.api.consumer_metrics import ConsumerMetrics
-from app.api.series import MAX_CLUSTERS, ClusterNames, WebhookNames, bounded_code
+from app.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
 from app.api.tallies import MULTIPROCESS, Counts, Observations
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
@@ -38,12 +38,12 @@ class Metrics:
         self.consumers: Final = ConsumerMetrics(self.registry, ClusterNames(max_clusters=max_clusters))
         self._reviews: Final = Counts(
             "fleethook_reviews",
-            "Reviews answered, by route, operation and outcome.",
+            "Answered reviews, by route, operation and outcome.",
             ["route", "operation", "outcome"],
         )
         self._seconds: Final = Observations(
             "fleethook_review_duration_seconds",
-            "Time from the last byte of a review to its answer; exemplars carry the request id.",
+            "Time from the last byte of a review to its answer. Exemplars carry the request id.",
             ["route"],
             buckets=_BUCKETS,
         )
@@ -51,30 +51,30 @@ class Metrics:
         self.registry.register(self._seconds)
         self._calls: Final = Histogram(
             "fleethook_hook_call_duration_seconds",
-            "Time that somebody's hook took to answer, by outcome: answered, failed, ignored. Names beyond 200 are "
-            "`other`.",
+            "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
+            "count as `other`.",
             ["hook", "outcome"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self._scripts: Final = Histogram(
             "fleethook_script_duration_seconds",
-            "Time of a Lua script, by rule and outcome: answered, or what kind of error it was. Names beyond 200 are "
-            "`other`.",
+            "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
+            "as `other`.",
             ["rule", "outcome"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self._webhooks: Final = Counter(
             "fleethook_webhook_requests",
-            "Calls of webhooks that reviews were dispatched to, by outcome and HTTP status. Names beyond a number "
-            "of clusters (dispatch_metrics_clusters) and 20 webhooks of each are `other`.",
+            "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond "
+            "dispatch_metrics_clusters, and webhooks beyond 20 of a cluster, count as `other`.",
             ["cluster", "webhook", "type", "outcome", "code"],
             registry=self.registry,
         )
         self._webhook_seconds: Final = Histogram(
             "fleethook_webhook_duration_seconds",
-            "Time that webhooks took which reviews were dispatched to.",
+            "Duration of webhook calls made while dispatching reviews.",
             ["type"],
             buckets=_BUCKETS,
             registry=self.registry,
@@ -88,18 +88,20 @@ class Metrics:
         self._webhook_histograms: Final[dict[str, Histogram]] = {}
         self._exemplars_due: Final[dict[str, float]] = {}
         self.in_flight = 0
-        self.registry.register(Gauges("fleethook_reviews_in_flight", "Reviews being answered.", self._in_flight))
+        self.registry.register(
+            Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", self._in_flight)
+        )
 
     def _in_flight(self) -> Iterator[tuple[dict[str, str], float]]:
         yield {}, self.in_flight
 
-    def called(self, hook: str, outcome: str, seconds: float) -> None:
-        """Count one call of somebody's hook."""
-        self._calls.labels(self._hook_names.bounded("", hook)[1], outcome).observe(seconds)
+    def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
+        """Count one call of an interpreter webhook."""
+        self._calls.labels(self._hook_names.add_label("", hook)[1], outcome).observe(seconds)
 
-    def dispatched(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+    def count_webhook_call(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
-        key = (*self._webhook_names.bounded(hook.cluster, hook.uid), hook.phase, outcome, bounded_code(code))
+        key = (*self._webhook_names.add_label(hook.cluster, hook.uid), hook.phase, outcome, group_code(code))
         counter = self._webhook_counters.get(key)
         if counter is None:
             counter = self._webhook_counters[key] = self._webhooks.labels(*key)
@@ -107,23 +109,23 @@ class Metrics:
         counter.inc()
         self._webhook_histograms[hook.phase].observe(seconds)
 
-    def scripted(self, rule: str, outcome: str, seconds: float) -> None:
+    def count_script(self, rule: str, outcome: str, seconds: float) -> None:
         """Count one call of a script."""
-        key = (self._rule_names.bounded("", rule)[1], outcome)
+        key = (self._rule_names.add_label("", rule)[1], outcome)
         histogram = self._script_histograms.get(key)
         if histogram is None:
             histogram = self._script_histograms[key] = self._scripts.labels(*key)
         histogram.observe(seconds)
 
-    def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
+    def count_review(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
         """Count one answered review."""
         self._reviews.add((route, operation, outcome))
         self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id))
 
     def _exemplar(self, route: str, seconds: float, request_id: str) -> dict[str, str] | None:
-        """Return the exemplar of an answer: each that took long has one, of the others one a second.
+        """Return the exemplar of an answer: every slow answer has one, and one answer a second of the others.
 
-        A scrape shows the last one of each bucket; making one for each answer would be a fiftieth of its time.
+        A scrape shows the last exemplar of each bucket. To make one for each answer takes 2 % of its time.
         """
         now = time.monotonic()
         if not request_id or (seconds < _SLOW_SECONDS and now < self._exemplars_due.get(route, 0.0)):
@@ -142,7 +144,7 @@ class Metrics:
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """Return what is in a registry as text and its content type, in the format that ``accept`` asks for."""
+    """Return the metrics of a registry as text and its content type, in the format that ``accept`` asks for."""
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
@@ -167,43 +169,43 @@ class Gauges(Collector):
 
 
 class _Evictions(Collector):
-    """How often plans were dropped for room."""
+    """The number of times that plans were dropped to make room."""
 
     def __init__(self, read: Callable[[], int]) -> None:
         self._read: Final = read
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counter."""
-        text = "Times that the plans of a subject, or of a node pool, were dropped to make room."
+        text = "Number of times that the plans of a subject or of a node pool were dropped to make room."
         counter = CounterMetricFamily("fleethook_plan_cache_evictions", text)
         counter.add_metric([], self._read())
         yield counter
 
 
 def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
-    """Yield the metrics of compiled plans; ``read`` returns their bytes, and how often some were dropped for room."""
+    """Yield the metrics of compiled plans; ``read`` returns their bytes and the number of evictions."""
 
     def size() -> Iterator[tuple[dict[str, str], float]]:
         yield {}, read()[0]
 
-    yield Gauges("fleethook_plan_cache_bytes", "Bytes that compiled plans take, estimated.", size)
+    yield Gauges("fleethook_plan_cache_bytes", "Estimated bytes of compiled plans.", size)
     yield _Evictions(lambda: read()[1])
 
 
 def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
-    """Yield the gauges of customizations; ``counts`` returns how many scripts are in use, how many objects refused."""
+    """Yield the gauges of customizations; ``counts`` returns the number of scripts in use and of refused objects."""
 
-    def used() -> Iterator[tuple[dict[str, str], float]]:
+    def count_used() -> Iterator[tuple[dict[str, str], float]]:
         yield {}, counts()[0]
 
-    def refused() -> Iterator[tuple[dict[str, str], float]]:
+    def count_refused_objects() -> Iterator[tuple[dict[str, str], float]]:
         yield {}, counts()[1]
 
-    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", used)
+    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", count_used)
     yield Gauges(
         "fleethook_customizations_refused",
-        "Customizations whose newest version cannot be used; /readyz names them, and what is wrong.",
-        refused,
+        "Customizations whose newest version cannot be used; /readyz names them and their errors.",
+        count_refused_objects,
     )
 
 
@@ -213,8 +215,8 @@ def store_gauges(
     """Yield the gauges of a store.
 
     Args:
-        counts: How many objects of each kind there are.
-        parts: How each part of the source stands.
+        counts: Returns the number of objects by kind.
+        parts: Returns the state of each part of the source.
     """
 
     def objects() -> Iterator[tuple[dict[str, str], float]]:
@@ -226,20 +228,20 @@ def store_gauges(
             if part.age is not None:
                 yield {"source": part.name}, part.age
 
-    def failing() -> Iterator[tuple[dict[str, str], float]]:
+    def read_failing() -> Iterator[tuple[dict[str, str], float]]:
         for part in parts():
             yield {"source": part.name}, float(part.failing)
 
     yield Gauges("fleethook_store_objects", "Objects in the store.", objects, "group", "kind")
     yield Gauges(
         "fleethook_store_age_seconds",
-        "Seconds since a part of the source last agreed with the store: a look, an event, a bookmark.",
+        "Seconds since a part of the source last confirmed the store: by a list, an event or a bookmark.",
         seconds,
         "source",
     )
     yield Gauges(
         "fleethook_store_source_failing",
-        "1 where a part of the source cannot be read just now and its last good state is used.",
-        failing,
+        "1 if a part of the source cannot be read now, so that its last good state is used.",
+        read_failing,
         "source",
     )

@@ -1,4 +1,4 @@
-"""Review routes in the OpenAPI document, from the same types that decode them."""
+"""Describes the review routes in the OpenAPI document, by the types that decode reviews."""
 
 import re
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _PATH_PARAMETERS: Final = {
 _EXPLAIN: Final = {
     "name": "explain",
     "in": "query",
-    "description": "Say which layers were asked, unless 0 or false",
+    "description": "List the layers that were asked, unless 0 or false",
     "schema": {"type": "string"},
 }
 _SAME: Final = "The same review with its response; allowed or not"
-_OTHER: Final = "The answer; or the same review with a response that says why it cannot be read"
+_OTHER: Final = "The answer, or the same review with a response that explains why it cannot be read"
 _TIMEOUT: Final = {
     "name": "timeout",
     "in": "query",
@@ -36,7 +36,7 @@ _TIMEOUT: Final = {
 
 
 def describe_reviews(document: dict[str, Any], routes: Sequence[ReviewRoute]) -> dict[str, Any]:
-    """Add the review routes and their types to ``document``, and return it; doing so twice changes nothing."""
+    """Add the review routes and their types to ``document`` and return it; a second call changes nothing."""
     types = tuple(dict.fromkeys(kind for route in routes for kind in (route.review, _answer_of(route))))
     (status, *described), components = msgspec.json.schema_components((Status, *types), ref_template=_TEMPLATE)
     by_type = dict(zip(types, described, strict=True))
@@ -96,14 +96,14 @@ def _parameters(route: ReviewRoute) -> list[dict[str, Any]]:
 
 
 def _refusals(route: ReviewRoute) -> dict[str, str]:
-    """Return why a route answers with a Status, by HTTP status."""
+    """Return the reasons for which a route answers with a Status, by HTTP status."""
     refusals = {
         "400": "No usable review in the body",
         "403": "The caller needs a client certificate, or may not ask this",
         "405": "Not a POST",
         "413": "The body is larger than the limit",
         "415": "Not application/json",
-        "503": "The objects are not read, or too many requests and connections are open (Retry-After)",
+        "503": "The objects are not read yet, or too many requests and connections are open (Retry-After)",
     }
     if route.review is AdmissionReview:
         refusals["404"] = "The route is off, or the path names no logical cluster"

@@ -1,4 +1,4 @@
-"""How many requests of one logical cluster are answered at a time."""
+"""The limit of requests in flight of one logical cluster."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,15 +6,15 @@ from typing import Final
 
 
 class FullQuotaError(Exception):
-    """As many requests of a consumer are being answered as its quota allows."""
+    """A consumer has used up its quota of requests in flight."""
 
 
 class RequestQuota:
     """Counts requests in flight by consumer.
 
     Attributes:
-        limit: Requests of one consumer at a time.
-        in_flight: The consumers with requests, and how many each has; so it is bounded by the requests themselves.
+        limit: The maximum number of requests in flight of one consumer.
+        in_flight: The number of requests by consumer; consumers without requests take no memory.
     """
 
     def __init__(self, limit: int) -> None:
@@ -24,13 +24,13 @@ class RequestQuota:
 
     @contextlib.contextmanager
     def hold(self, consumer: str) -> Iterator[None]:
-        """Count one request while it is answered.
+        """Count one request while it is being answered.
 
         Args:
             consumer: The logical cluster of the request.
 
         Raises:
-            FullQuotaError: The consumer has too many already.
+            FullQuotaError: The consumer has reached the limit.
         """
         count = self.in_flight.get(consumer, 0)
         if count >= self.limit:

@@ -1,4 +1,4 @@
-"""An answer to one HTTP request, before it is known how it is sent."""
+"""An answer to one HTTP request, which either path can send."""
 
 from typing import Final, NamedTuple
 
@@ -10,12 +10,12 @@ JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
 class Reply(NamedTuple):
-    """An answer of JSON.
+    """A JSON answer.
 
     Attributes:
         status: The HTTP status.
         body: The JSON text.
-        headers: Further headers, beside the type and the length of the body.
+        headers: Headers beside the type and the length of the body.
     """
 
     status: int
@@ -23,7 +23,7 @@ class Reply(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def all_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers, in the order in which they are sent."""
+        """Return all headers in their order."""
         return [JSON_TYPE, (b"content-length", b"%d" % len(self.body)), *self.headers]
 
 

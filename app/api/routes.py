@@ -1,4 +1,4 @@
-"""Which path answers which review."""
+"""The table of review routes: path, handler, and the kinds that its answers depend on."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -6,19 +6,19 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from app.api.bodies import BodyBudget
-from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
-from app.api.edge import Conclude, Prepare, ReviewEndpoint, ReviewHandler
+from app.api.admission import AdmissionEndpoint, Conclude, Prepare, ReviewHandler
+from app.api.body_memory import BodyBudget
+from app.api.dispatch import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_at_once
 from app.control.turns import Executor
-from app.crds.instance.review import mutate_karmada, validate_karmada
+from app.crds.instance.admission import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation
+from app.interpret.admission import validate_configuration
 from app.interpret.chain import Chain, PythonLayer
-from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
 from app.interpret.samples.foo import foo
 from app.model.admission import AdmissionRequest, AdmissionReview, Response
@@ -31,12 +31,12 @@ from app.model.karmada import (
     InterpretReview,
 )
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload_in_slices
-from app.overrider.review import default_overrider, validate_overrider_in_slices
-from app.overrider.selected import Announce, announce_overrider
-from app.overrider.subject_review import Policy, validate_subject_in_slices
+from app.overrider.admission import default_overrider, validate_overrider_in_slices
+from app.overrider.bound_subjects import Announce, announce_overrider
+from app.overrider.plan_cache import PlanCache
+from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
+from app.overrider.subject_admission import Policy, validate_subject_in_slices
+from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,
@@ -86,21 +86,21 @@ class Make(Protocol):
 
 
 class ReviewRoute(NamedTuple):
-    """A route that takes reviews, as it is served and as OpenAPI shows it."""
+    """A route that takes reviews, for the server and for OpenAPI."""
 
     path: str
     summary: str
     make: Make
     review: type[Any] = AdmissionReview
     needs: tuple[GroupKind, ...] = ()
-    """Kinds that every answer depends on. Routes whose answers depend on different kinds look for themselves."""
+    """Kinds that every answer depends on. If the kinds depend on the review, the handler checks them itself."""
     authorizes: bool = False
     """Whether callers need the right to ask about a logical cluster."""
     answer: type[Any] | None = None
     """The type of the answer; None for that of the review."""
 
 
-def _admission(
+def _make_admission_route(
     path: str,
     summary: str,
     handler: ReviewHandler,
@@ -111,12 +111,14 @@ def _admission(
     slices: Slices | None = None,
     pure: bool = False,
 ) -> ReviewRoute:
-    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices, pure=pure)
+    make = partial(
+        _make_admission_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices, pure=pure
+    )
     return ReviewRoute(path, summary, make, needs=needs)
 
 
-def _review_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
-    return ReviewEndpoint(path, handler, **rest)
+def _make_admission_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
+    return AdmissionEndpoint(path, handler, **rest)
 
 
 def overrider_routes(
@@ -133,12 +135,12 @@ def overrider_routes(
 
     Args:
         store: The objects.
-        plans: What was compiled from them.
-        live: The source of the objects, if they can be read past the store.
+        plans: The plans that were compiled from them.
+        live: The apiserver to read current objects from; None if there is none.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
-        announce: Has the workloads of an overrider's subject sent, if an apiserver selects them by subject.
-        findings: Returns what the cluster does to overriders, for the warnings of those who write one.
-        slices: Whose turns long checks take; None for turns of their own.
+        announce: Makes an apiserver send the workloads of an overrider's subject, if it selects them by subject.
+        findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
+        slices: The turns that long checks take; None for turns of their own.
     """
 
     def render(request: AdmissionRequest) -> Response | Sliced[Response]:
@@ -159,19 +161,21 @@ def overrider_routes(
     shared = slices or Slices()
     workloads = overriders = None
     if live is not None:
-        workloads = partial(freshen_workload, store=store, live=live)
-        overriders = partial(freshen_overrider, store=store, live=live)
+        workloads = partial(ensure_fresh_workload, store=store, live=live)
+        overriders = partial(ensure_fresh_overrider, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
-    edits = partial(_admission, handler=validate_edit, slices=shared)
+    edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
-    rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
+    rehearse = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
-        _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
-        _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
-        _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
-        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared),
+        _make_admission_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
+        _make_admission_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
+        _make_admission_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
+        _make_admission_route(
+            VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared
+        ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
         edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
@@ -186,7 +190,7 @@ def interpret_routes(
     Args:
         everything: The chain of all layers.
         validate: Answers reviews of objects that have scripts.
-        slices: Whose turns long checks take; None for turns of their own.
+        slices: The turns that long checks take; None for turns of their own.
     """
     shared = slices or Slices()
     chains = (
@@ -194,59 +198,65 @@ def interpret_routes(
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
     )
     samples = (
-        (EXPLORE_FOO, "The proposal's example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
-        (EXPLORE_BAR, "The proposal's example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
+        (EXPLORE_FOO, "Example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
+        (EXPLORE_BAR, "Example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
     )
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
-        _admission(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
-        _admission(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
-        _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared),
-        *_interpret_routes(chains, needs=_INTERPRETED_FROM),
-        *_interpret_routes(samples, needs=()),
+        _make_admission_route(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
+        _make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
+        _make_admission_route(
+            VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared
+        ),
+        *_make_interpret_routes(chains, needs=_INTERPRETED_FROM),
+        *_make_interpret_routes(samples, needs=()),
     ]
 
 
 def crds_routes() -> list[ReviewRoute]:
     """Return the routes of instances of Karmada."""
-    crds = "where the CRDs of a Karmada come from"
+    crds = "the CRD tarball of a Karmada"
     return [
-        _admission(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
-        _admission(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
+        _make_admission_route(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
+        _make_admission_route(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
     ]
 
 
-def dispatch_routes(standing: Standing, validate: ReviewHandler) -> list[ReviewRoute]:
+def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[ReviewRoute]:
     """Return the routes of dispatching.
 
     Args:
-        standing: What it answers from.
+        context: The objects and services that it answers with.
         validate: Answers reviews of webhook configurations.
     """
-    mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return one patch of theirs"
+    mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return their changes as one patch"
     ask = "Ask the validating webhooks of the cluster that owns the schema"
-    explained = "Say which webhooks would be asked, and for each other one why not"
-    validation = "Validate a webhook configuration, and point out what it does not do"
+    explained = "Explain for each webhook whether it would be asked, and if not, why"
+    validation = "Validate a webhook configuration, and warn about settings without effect"
     return [
-        _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, standing=standing, phase="mutating")),
-        _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, standing=standing, phase="validating")),
-        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, standing=standing))._replace(answer=Explanation),
-        _admission(VALIDATE_MUTATING, validation, validate),
-        _admission(VALIDATE_VALIDATING, validation, validate),
+        _make_cluster_route(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
+        _make_cluster_route(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),
+        _make_cluster_route(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, context=context))._replace(
+            answer=Explanation
+        ),
+        _make_admission_route(VALIDATE_MUTATING, validation, validate),
+        _make_admission_route(VALIDATE_VALIDATING, validation, validate),
     ]
 
 
-def _cluster(path: str, summary: str, make: Make) -> ReviewRoute:
+def _make_cluster_route(path: str, summary: str, make: Make) -> ReviewRoute:
     return ReviewRoute(path, summary, make, authorizes=True)
 
 
-def _interpret_routes(chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]) -> list[ReviewRoute]:
+def _make_interpret_routes(
+    chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]
+) -> list[ReviewRoute]:
     return [
-        ReviewRoute(path, summary, partial(_interpret_endpoint, chain=chain), InterpretReview, needs)
+        ReviewRoute(path, summary, partial(_make_interpret_endpoint, chain=chain), InterpretReview, needs)
         for path, summary, chain in chains
     ]
 
 
-def _interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
+def _make_interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
     return InterpretEndpoint(path, chain, **rest)

@@ -1,14 +1,14 @@
-"""Sending large answers in pieces, so that the memory of a client that does not read them is known and bounded.
+"""Sends large answers in pieces, so that a client that does not read them holds a known and limited memory.
 
-Given the whole answer, the event loop keeps in its own buffers all that the client does not read. Given a piece, it
-says when it wants the next one. The answer then belongs to its request, which is charged for it.
+The event loop buffers all bytes of an answer that the client does not read. If it gets a piece, it signals when it can
+take the next one. So the answer stays with its request, which is charged for it.
 """
 
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.bodies import BodyBudget, BodyCharge, OverBudgetError, client_of
+from app.api.body_memory import BodyBudget, BodyCharge, OverBudgetError, client_of
 from app.api.codec import encode_error
 
 PIECE_BYTES: Final = 64 * 1024
@@ -18,7 +18,7 @@ _TOO_BUSY: Final = encode_error(
 
 
 async def send_body(send: Send, body: bytes, *, more_body: bool = False) -> None:
-    """Send a part of an answer, the next piece when the client has read enough of those before."""
+    """Send a part of an answer; each piece waits until the client has read enough of the previous ones."""
     if len(body) <= PIECE_BYTES:
         await send({"type": "http.response.body", "body": body, "more_body": more_body})
         return
@@ -30,14 +30,14 @@ async def send_body(send: Send, body: bytes, *, more_body: bool = False) -> None
 
 
 class PacedApp:
-    """Sends the large answers of an application in pieces, and charges them as bodies are charged."""
+    """Sends the large answers of an application in pieces, and charges them to the body memory."""
 
     def __init__(self, app: ASGIApp, budget: BodyBudget) -> None:
         self._app: Final = app
         self._budget: Final = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; any other scope is the application's."""
+        """Answer one HTTP request; pass any other scope to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -46,7 +46,7 @@ class PacedApp:
 
 
 class _Paced:
-    """The channel of one answer; its start is held back until its size is known."""
+    """The channel of one answer; it holds the start back until the size of the answer is known."""
 
     def __init__(self, send: Send, charge: BodyCharge) -> None:
         self._send: Final = send
@@ -70,7 +70,7 @@ class _Paced:
         await send_body(self._send, body, more_body=message.get("more_body", False))
 
     async def _has_room(self, size: int) -> bool:
-        """Charge an answer; refuse the request, if it has no answer yet, where there is no room for it in time."""
+        """Charge an answer; if there is no room in time, refuse the request, unless its answer has begun."""
         try:
             await self._charge.add(size)
         except OverBudgetError:
@@ -85,8 +85,8 @@ class _Paced:
         return True
 
 
-def closing(send: Send) -> Send:
-    """Return a channel that closes the connection after the answer, so that the client makes another one elsewhere."""
+def close_after_answer(send: Send) -> Send:
+    """Return a channel that closes the connection after the answer, so that the client connects to another replica."""
 
     async def send_and_close(message: Message) -> None:
         if message["type"] == "http.response.start":

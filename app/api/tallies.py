@@ -1,9 +1,9 @@
-"""Counters and histograms for the path of a review: plain numbers, which a collector reads when it is scraped.
+"""Counters and histograms without locks, for the path of a review.
 
-prometheus_client takes a lock for each number, which costs more than the addition. Reviews are counted on the event
-loop only, and scrapes are answered there, so nothing has to be locked. Names, labels and samples are those of its
-`Counter` and `Histogram`, exemplars included. With several worker processes, each number is written to a file of the
-directory that prometheus_client shares between them, and its `MultiProcessCollector` adds them up.
+prometheus_client takes a lock for each number, which costs more than the addition. Both reviews and scrapes are
+answered on the event loop, so these numbers need no lock. Names, labels and samples are those of `Counter` and
+`Histogram`, exemplars included. With several worker processes, each number is written to a file in the shared directory
+of prometheus_client, and its `MultiProcessCollector` adds them up.
 """
 
 import os
@@ -19,16 +19,16 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable with the directory that worker processes share."""
+"""The environment variable with the shared directory of worker processes."""
 
 Labels = tuple[str, ...]
 
 
 class _Shared:
-    """Numbers of one metric in a file that every worker process reads."""
+    """The numbers of one metric in a file that every worker process reads."""
 
     def __init__(self, kind: str, name: str, directory: str) -> None:
-        # The reader takes the kind from the beginning of the file's name.
+        # The reader finds the kind at the beginning of the file's name.
         path = Path(directory) / f"{kind}_{name}_{os.getpid()}.db"
         self._numbers: Final = MmapedDict(str(path))  # type: ignore[no-untyped-call]
 
@@ -87,7 +87,7 @@ class Counts(Collector):
 
 
 class _Observed:
-    """One histogram: how many values fell into each bucket, not cumulated."""
+    """One histogram: the number of values in each bucket, not cumulated."""
 
     __slots__ = ("buckets", "created", "exemplars", "keys", "sum", "sum_key")
 
@@ -131,7 +131,7 @@ class Observations(Collector):
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = self._make(labels)
-        # A value that is equal to a bound belongs below it.
+        # A value equal to a bound belongs to the bucket below it.
         place = bisect_left(self._bounds, value)
         series.buckets[place] += 1.0
         series.sum += value

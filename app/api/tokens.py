@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from app.api.expiring import ExpiringCache
+from app.api.expiring_cache import ExpiringCache
 from app.dispatch.cel.access_check import AccessQuestion
 from app.dispatch.live_lookups import LiveSource, Post, build_access_review
 from app.kube.errors import APIError, UnreachableError
@@ -24,16 +24,16 @@ _log: Final = logging.getLogger(__name__)
 ACCESS_GROUP: Final = "fleethook.io"
 ACCESS_RESOURCE: Final = "clusters"
 ACCESS_VERB: Final = "create"
-"""To ask a route about a cluster takes this verb on ``clusters/<route>`` of the group, with the cluster's name."""
+"""A caller needs this verb on ``clusters/<route>`` of the group, with the cluster's name, to ask a route about it."""
 
 _AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_SECONDS: Final = 5.0
+_REVIEW_SECONDS: Final = 5.0
 MAX_ENTRIES: Final = 10_000
-"""Answers that are kept, of each kind."""
+"""Cached answers of each kind."""
 REFUSED_SECONDS: Final = 10.0
-"""A token that was refused is asked about again after this time, so that a new right is seen soon."""
-# Reviews under way: for one client address and one cluster, for one client address, for all.
+"""The apiserver reviews a refused token again after this time, so that a new right has effect soon."""
+# Reviews in flight: for one client address and one cluster, for one client address, for all.
 _QUOTAS: Final = Quotas(connections=8, calls=32, total=128)
 
 
@@ -46,11 +46,11 @@ class Decision(NamedTuple):
 
 
 class UndecidedError(Exception):
-    """The apiserver gave no answer about a token; the text is for the caller."""
+    """The apiserver gave no answer about a token; the caller gets the message."""
 
 
 class BusyError(Exception):
-    """Too many reviews of tokens are under way."""
+    """Too many reviews of tokens are in flight."""
 
 
 class _User(NamedTuple):
@@ -60,8 +60,8 @@ class _User(NamedTuple):
     extra: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-class _Asked(NamedTuple):
-    """A question about a token; ``digest`` stands for it wherever something is kept."""
+class _Question(NamedTuple):
+    """A question about a token; caches hold ``digest`` instead of the token."""
 
     digest: bytes
     cluster: str
@@ -86,9 +86,9 @@ class Tokens:
         Args:
             post: Posts to the apiserver.
             live: Knows the paths of clusters.
-            seconds: How long an answer is used that allows something.
-            audiences: One of these a token must be for; the apiserver's own if there are none.
-            limit: How many answers are kept, of each kind.
+            seconds: The lifetime of a positive answer.
+            audiences: A token must be for one of these; for the apiserver's own if there are none.
+            limit: The maximum number of cached answers of each kind.
             clock: Returns the time in seconds.
         """
         self._post: Final = post
@@ -97,11 +97,15 @@ class Tokens:
         self._audiences: Final = tuple(audiences)
         self._secret: Final = secrets.token_bytes(32)
         self._users: Final[ExpiringCache[bytes, _User]] = ExpiringCache(limit, clock=clock)
-        self._allowed: Final[ExpiringCache[_Asked, Decision]] = ExpiringCache(limit, clock=clock)
+        self._allowed: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
         # Apart, so that a caller with many invalid tokens evicts no answer of another caller.
-        self._refused: Final[ExpiringCache[_Asked, Decision]] = ExpiringCache(limit, clock=clock)
-        self._pending: Final[dict[_Asked, asyncio.Task[Decision]]] = {}
+        self._refused: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
+        self._pending: Final[dict[_Question, asyncio.Task[Decision]]] = {}
         self._slots: Final = CallSlots(_QUOTAS)
+
+    def find(self, token: str, *, cluster: str, route: str) -> Decision | None:
+        """Return the cached answer, None if the apiserver has to be asked; arguments as in `decide`."""
+        return self._find(self._make_question(token, cluster, route))
 
     async def decide(self, token: str, *, cluster: str, route: str, client: str, seconds: float) -> Decision:
         """Return the apiserver's answer, which may come from the cache.
@@ -110,61 +114,66 @@ class Tokens:
             token: The bearer token.
             cluster: The logical cluster, by its name.
             route: The route: ``mutate``, ``validate`` or ``explain``.
-            client: The address of the caller, among which reviews under way are shared.
-            seconds: How long to wait.
+            client: The address of the caller; addresses share the reviews in flight.
+            seconds: The longest wait.
 
         Raises:
             UndecidedError: The apiserver gave no answer.
-            BusyError: Too many reviews are under way.
+            BusyError: Too many reviews are in flight.
         """
-        asked = _Asked(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
-        known = self._allowed.get(cluster, asked) or self._refused.get(cluster, asked)
-        if known is not None:
+        question = self._make_question(token, cluster, route)
+        if (known := self._find(question)) is not None:
             return known
-        pending = self._pending.get(asked)
+        pending = self._pending.get(question)
         if pending is None:
-            pending = asyncio.create_task(self._review(token, asked, client), name=f"access to {cluster}")
-            pending.add_done_callback(lambda done: self._ended(asked, done))
-            self._pending[asked] = pending
+            pending = asyncio.create_task(self._review(token, question, client), name=f"access to {cluster}")
+            pending.add_done_callback(lambda done: self._forget(question, done))
+            self._pending[question] = pending
         try:
-            # One caller that leaves does not end a review that others wait for, too.
+            # A caller that leaves must not end a review for which other callers wait, too.
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(pending)
         except TimeoutError:
-            raise UndecidedError("the apiserver did not answer in time whether the token permits this") from None
+            raise UndecidedError("the apiserver did not review the token in time") from None
 
-    def _ended(self, asked: _Asked, done: "asyncio.Task[Decision]") -> None:
-        del self._pending[asked]
+    def _make_question(self, token: str, cluster: str, route: str) -> _Question:
+        return _Question(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
+
+    def _find(self, question: _Question) -> Decision | None:
+        return self._allowed.get(question.cluster, question) or self._refused.get(question.cluster, question)
+
+    def _forget(self, question: _Question, done: "asyncio.Task[Decision]") -> None:
+        del self._pending[question]
         if not done.cancelled():
-            # Marked as seen: every caller may have left before.
+            # Marked as retrieved, since every caller may have left.
             done.exception()
 
-    async def _review(self, token: str, asked: _Asked, client: str) -> Decision:
+    async def _review(self, token: str, question: _Question, client: str) -> Decision:
         try:
-            async with self._slots.hold(client, asked.cluster, seconds=_SECONDS):
-                decision = await self._asked_of_apiserver(token, asked)
+            async with self._slots.hold(client, question.cluster, seconds=_REVIEW_SECONDS):
+                decision = await self._ask_apiserver(token, question)
         except FullError as error:
             raise BusyError from error
         except (APIError, UnreachableError, ValueError) as error:
             _log.warning(
-                "access of a caller cannot be reviewed",
-                extra={"fields": {"cluster": asked.cluster, "error": str(error).replace(token, "(token)")}},
+                "cannot review the access of a caller",
+                extra={"fields": {"cluster": question.cluster, "error": str(error).replace(token, "(token)")}},
             )
-            text = "the apiserver cannot be asked whether the token permits this; the log of this server has the reason"
+            text = "the apiserver cannot review the token; the log of this server has the reason"
             raise UndecidedError(text) from None
         cache, seconds = (self._allowed, self._seconds) if decision.allowed else (self._refused, REFUSED_SECONDS)
-        cache.put(asked.cluster, asked, decision, seconds=min(seconds, self._seconds))
+        cache.put(question.cluster, question, decision, seconds=min(seconds, self._seconds))
         return decision
 
-    async def _asked_of_apiserver(self, token: str, asked: _Asked) -> Decision:
-        scope = self._live.scope(asked.cluster)
-        user = self._users.get(scope, asked.digest)
+    async def _ask_apiserver(self, token: str, question: _Question) -> Decision:
+        scope = self._live.scope(question.cluster)
+        user = self._users.get(scope, question.digest)
         if user is None:
             user = await self._authenticate(token, scope)
             if user is None:
                 return Decision("")
-            self._users.put(scope, asked.digest, user, seconds=self._seconds)
-        return Decision(user.name, allowed=await self._permits(user, scope, asked))
+            self._users.put(scope, question.digest, user, seconds=self._seconds)
+        return Decision(user.name, allowed=await self._permits(user, scope, question))
 
     async def _authenticate(self, token: str, scope: str) -> _User | None:
         spec: JSONObject = {"token": token}
@@ -173,29 +182,29 @@ class Tokens:
         review: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         answer: JSON = None
         try:
-            answer = await self._post("POST", scope + _AUTHENTICATION, body=review, timeout=_SECONDS)
+            answer = await self._post("POST", scope + _AUTHENTICATION, body=review, timeout=_REVIEW_SECONDS)
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
-            # The answer must not tell callers which logical clusters exist. Where the named one cannot be asked, the
-            # cluster of the server's own credentials says whether the token is valid.
-            answer = await self._post("POST", _AUTHENTICATION, body=review, timeout=_SECONDS)
-        return self._user_of(as_object(as_object(answer).get("status")))
+            # The answer must not reveal which logical clusters exist. If the named cluster cannot be asked, the cluster
+            # of the server's own credentials decides whether the token is valid.
+            answer = await self._post("POST", _AUTHENTICATION, body=review, timeout=_REVIEW_SECONDS)
+        return self._read_user(as_object(as_object(answer).get("status")))
 
-    def _user_of(self, status: Mapping[str, Any]) -> _User | None:
+    def _read_user(self, status: Mapping[str, Any]) -> _User | None:
         """Return the user in the status of a TokenReview, None if the token is not accepted."""
         user = as_object(status.get("user"))
         name = user.get("username")
         if status.get("authenticated") is not True or not isinstance(name, str) or not name:
             return None
-        # An apiserver that does not know audiences names none: the token is for the apiserver itself then.
+        # An apiserver without support for audiences names none: the token is for the apiserver itself then.
         if self._audiences and not set(self._audiences) & set(_texts(status.get("audiences"))):
             return None
         extra = tuple(sorted((key, _texts(values)) for key, values in as_object(user.get("extra")).items()))
         return _User(name, str(user.get("uid") or ""), _texts(user.get("groups")), extra)
 
-    async def _permits(self, user: _User, scope: str, asked: _Asked) -> bool:
-        question = AccessQuestion(
+    async def _permits(self, user: _User, scope: str, question: _Question) -> bool:
+        access = AccessQuestion(
             user.name,
             ACCESS_VERB,
             uid=user.uid,
@@ -203,20 +212,20 @@ class Tokens:
             extra=user.extra,
             group=ACCESS_GROUP,
             resource=ACCESS_RESOURCE,
-            subresource=asked.route,
-            name=asked.cluster,
+            subresource=question.route,
+            name=question.cluster,
         )
         try:
             answer = await self._post(
-                "POST", scope + _AUTHORIZATION, body=build_access_review(question), timeout=_SECONDS
+                "POST", scope + _AUTHORIZATION, body=build_access_review(access), timeout=_REVIEW_SECONDS
             )
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
             # The same answer as in an existing cluster in which the user has no right.
             _log.warning(
-                "access in a logical cluster cannot be reviewed",
-                extra={"fields": {"cluster": asked.cluster, "error": str(error)}},
+                "cannot review access in a logical cluster",
+                extra={"fields": {"cluster": question.cluster, "error": str(error)}},
             )
             return False
         status = as_object(as_object(answer).get("status"))
@@ -224,7 +233,7 @@ class Tokens:
 
 
 _NO_CLUSTER: Final = frozenset({403, 404})
-"""How kcp answers for a logical cluster that does not exist, or in which this server has no rights."""
+"""kcp's answers for a logical cluster that does not exist, or in which this server has no rights."""
 
 
 def _texts(value: JSON) -> tuple[str, ...]:

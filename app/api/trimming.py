@@ -13,7 +13,7 @@ from typing import Final
 # A smaller burst does not justify the walk through the heap.
 _WORTH_BYTES: Final = 16 * 1024 * 1024
 # The end of a burst: memory that is freed within a second goes back at once.
-_SECONDS: Final = 1.0
+_BURST_SECONDS: Final = 1.0
 # Parameters of mallopt, from glibc's malloc.h.
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -25,9 +25,9 @@ _ARENAS: Final = 2
 
 
 class Trimmer:
-    """Returns memory after every burst."""
+    """Returns free memory after every burst."""
 
-    def __init__(self, trim: Callable[[], None] | None, *, seconds: float = _SECONDS) -> None:
+    def __init__(self, trim: Callable[[], None] | None, *, seconds: float = _BURST_SECONDS) -> None:
         """Prepare.
 
         Args:

@@ -1,12 +1,12 @@
-"""The ``fleethook`` command: one module per command, imported when the command is asked for."""
+"""The ``fleethook`` command: one module per subcommand, imported when the subcommand runs."""
 
 import sys
 
 import typer
 
 from app import __version__
-from app.cli.later import Place, group_of
-from app.cli.output import check_arguments, reporting_output_errors
+from app.cli.lazy import CommandSpec, lazy_group
+from app.cli.standard_output import check_arguments, report_output_errors
 
 app = typer.Typer(
     name="fleethook",
@@ -15,48 +15,48 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    cls=group_of(
+    cls=lazy_group(
         {
-            "serve": Place("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
-            "render": Place(
+            "serve": CommandSpec("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+            "render": CommandSpec(
                 "app.cli.render",
                 "render",
-                "Print what every node pool's workload will be, before anything is applied.",
+                "Print the workload of every node pool, before you apply anything.",
             ),
-            "explain": Place(
+            "explain": CommandSpec(
                 "app.cli.explain",
                 "explain",
-                "Explain which webhooks a request goes to, and for each other one why not.",
+                "List the webhooks that a request is sent to, and the reason for skipping each other one.",
             ),
-            "lint": Place(
+            "lint": CommandSpec(
                 "app.cli.lint",
                 "lint",
-                "Find overriders that are refused or do nothing, and webhooks that never fire or lock themselves out.",
+                "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
             ),
-            "convert": Place(
+            "convert": CommandSpec(
                 "app.cli.convert",
                 "convert_command",
                 "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with "
                 "tweaks.",
             ),
-            "certs": Place("app.cli.certs", "certs", "Make and look at serving certificates."),
-            "crds": Place(
+            "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
+            "crds": CommandSpec(
                 "app.cli.crds",
                 "crds",
                 "Fetch, verify and cache the CRD tarballs of Karmada.",
             ),
-            "interpret": Place(
+            "interpret": CommandSpec(
                 "app.cli.interpret",
                 "interpret",
-                "Run and test interpreters off-line: Lua, hooks, Python, native.",
+                "Run, test, check and register resource interpreters: Lua, webhooks, Python, native.",
             ),
         }
     ),
 )
 
 
-def _print_version(*, wanted: bool) -> None:
-    if wanted:
+def _print_version(*, requested: bool) -> None:
+    if requested:
         sys.stdout.write(f"fleethook {__version__}\n")
         raise typer.Exit
 
@@ -64,7 +64,7 @@ def _print_version(*, wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=lambda wanted: _print_version(wanted=wanted), is_eager=True,
+        False, "--version", callback=lambda requested: _print_version(requested=requested), is_eager=True,
         help="Print the version and exit.",
     ),
 ) -> None:  # fmt: skip
@@ -73,6 +73,6 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    with reporting_output_errors():
+    with report_output_errors():
         check_arguments(sys.argv[1:])
         app()

@@ -1,7 +1,7 @@
-"""Accepting connections, so that they are counted and timed from the moment of accept.
+"""Accepting connections, which are counted and timed from the moment of accept.
 
-uvicorn and the event loop know a connection only once its TLS handshake is done. A client that never starts it would
-hold a connection and its buffers unseen, for the 60 seconds that uvloop gives a handshake.
+uvicorn and the event loop see a connection only after its TLS handshake. Without this module, a client that never
+starts the handshake would hold an uncounted connection and its buffers for the 60 seconds of uvloop's limit.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from app.api.connections import Connection, Connections
 
 _log: Final = logging.getLogger(__name__)
 
-# Connections that are accepted before other events of the loop have their turn; a handshake takes about 0.5 ms.
-_ACCEPTED_PER_TURN: Final = 32
-# Seconds without accepting when the process or the system has no file descriptor left; asyncio waits as long.
+# Connections accepted before the event loop handles other events. A handshake takes about 0.5 ms.
+_MAX_ACCEPTS_PER_EVENT: Final = 32
+# Pause in accepting after the process or the system ran out of file descriptors; asyncio pauses as long.
 _PAUSE_SECONDS: Final = 1.0
-# uvloop reads up to 256 KiB at once, into buffers that a connection keeps. The system doubles this for its own use, and
-# with a round trip of 1 ms it still lets a client send 64 MB/s.
+# uvloop reads up to 256 KiB at once into buffers that a connection keeps. A smaller receive buffer bounds that. The
+# kernel doubles it for its own use. With a round trip of 1 ms, a client can still send 64 MB/s.
 _RECEIVE_BYTES: Final = 64 * 1024
-# Connections that the system keeps until they are accepted; uvicorn's own default.
+# Length of the kernel's queue of connections that wait for accept; uvicorn's default.
 _BACKLOG: Final = 2048
-_OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Transports(NamedTuple):
-    """How connections are set up.
+    """Parameters of accepted connections.
 
     Attributes:
         context: The TLS context.
         handshake_timeout: Seconds from accept to the end of the TLS handshake.
-        write_timeout: Seconds after which a client is disconnected that acknowledges none of the bytes sent to it.
+        write_timeout: Seconds until a client that acknowledges no sent byte is disconnected.
     """
 
     context: ssl.SSLContext
@@ -44,7 +44,7 @@ class Transports(NamedTuple):
 
 
 class Acceptor:
-    """Listening sockets that uvicorn can close as it closes those of the event loop."""
+    """Listening sockets with the interface of `asyncio.Server` that uvicorn uses at shutdown."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Acceptor:
         transports: Transports,
         make: Callable[[Connection], asyncio.Protocol],
     ) -> None:
-        """Prepare; `start` accepts.
+        """Prepare; `start` begins to accept.
 
         Args:
-            sockets: They listen already.
+            sockets: Listening sockets.
             connections: Counts and limits the connections.
-            transports: How they are set up.
-            make: Returns the protocol of a connection.
+            transports: Parameters of accepted connections.
+            make: Returns the protocol for a connection.
         """
         self.sockets: Final = sockets
         self._connections: Final = connections
@@ -81,7 +81,7 @@ class Acceptor:
         self._listen()
 
     def close(self) -> None:
-        """Stop to accept; handshakes go on."""
+        """Stop accepting; running handshakes continue."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -93,7 +93,7 @@ class Acceptor:
             listener.close()
 
     async def wait_closed(self) -> None:
-        """End the handshakes that are still under way; uvicorn calls this when all other connections are closed."""
+        """Cancel the running handshakes; uvicorn calls this after all other connections are closed."""
         for task in self._handshakes:
             task.cancel()
         if self._handshakes:
@@ -106,12 +106,12 @@ class Acceptor:
             loop.add_reader(listener, self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_ACCEPTED_PER_TURN):
+        for _ in range(_MAX_ACCEPTS_PER_EVENT):
             try:
                 accepted, address = listener.accept()
             except OSError as error:
-                # Another worker was faster, or the client has left.
-                if error.errno in _OUT_OF_FILES:
+                # Other errors mean that another worker accepted the connection, or the client closed it.
+                if error.errno in _OUT_OF_DESCRIPTORS:
                     self._pause(error)
                 return
             accepted.setblocking(False)
@@ -121,7 +121,7 @@ class Acceptor:
             task.add_done_callback(self._handshakes.discard)
 
     def _pause(self, error: OSError) -> None:
-        _log.error("connections are not accepted for %g s: %s; raise the limit of open files", _PAUSE_SECONDS, error)
+        _log.error("accepting paused for %g s: %s: raise the limit of open files (ulimit -n)", _PAUSE_SECONDS, error)
         loop = asyncio.get_running_loop()
         for listener in self.sockets:
             loop.remove_reader(listener)
@@ -130,7 +130,7 @@ class Acceptor:
     async def _connect(self, accepted: socket.socket, connection: Connection) -> None:
         transports = self._transports
         try:
-            # A client that gives up, or sends no TLS, is none of an operator's business.
+            # Failed handshakes are not logged: any client can cause them, and operators cannot act on them.
             with contextlib.suppress(OSError):
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: self._make(connection),
@@ -141,21 +141,21 @@ class Acceptor:
                 )
         finally:
             if connection.exchange is None:
-                # The handshake failed, so no protocol will say that the connection is gone.
+                # The handshake failed, so no protocol will report the end of the connection.
                 self._connections.remove(connection)
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on every address of a host, with the same port.
+    """Return sockets that listen on every address of a host, all on the same port.
 
     Raises:
-        OSError: The host has no address, or the port is taken.
+        OSError: The host has no address, or the port is in use.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-            # Port 0 takes a free one: the first socket's, for all.
+            # Port 0 lets the system choose a port for the first socket; the others use the same one.
             chosen = listeners[0].getsockname()[1] if listeners else port
             listeners.append(_listen_on(family, (address[0], chosen, *address[2:])))
     except OSError:

@@ -1,4 +1,4 @@
-"""``fleethook certs``: certificates by hand."""
+"""``fleethook certs``: create and show serving certificates."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,37 +11,39 @@ from cryptography.hazmat.primitives import hashes
 
 from app.certs.authority import find_renewal_time, list_names
 from app.certs.files import CertificateError, ensure_certificates
-from app.cli.failures import fail
+from app.cli.exit_codes import fail
 from app.cli.json_output import write_json
 from app.cli.terminal import write
 
-certs = typer.Typer(help="Make and look at serving certificates.", no_args_is_help=True)
+certs = typer.Typer(help="Create and show serving certificates.", no_args_is_help=True)
 
 _Directory = Annotated[Path, typer.Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
 
 
 class Output(StrEnum):
-    """How something is printed."""
+    """Output formats of the commands."""
 
     TEXT = "text"
     JSON = "json"
 
 
-_Output = Annotated[Output, typer.Option(help="How to print.")]
+_Output = Annotated[Output, typer.Option(help="Output format.")]
 
 
 @certs.command()
 def issue(
     cert_dir: _Directory = Path("certs"),
     name: Annotated[
-        list[str] | None, typer.Option(help="DNS name or IP address to be valid for; may be repeated.")
+        list[str] | None, typer.Option(help="DNS name or IP address of the server; may be repeated.")
     ] = None,
     output: _Output = Output.TEXT,
 ) -> None:
-    """Make a CA and a serving certificate, or renew the certificate where that is due; then show them.
+    """Create a CA and a serving certificate, or renew the certificate if it is due; then show both.
 
-    What is still good is left alone. Give one --name for each name that clients use: an apiserver calls
-    a Service as SERVICE.NAMESPACE.svc.
+    Valid certificates stay unchanged. Give --name for each name that clients use. An apiserver calls a Service as
+    SERVICE.NAMESPACE.svc.
+
+    Exit codes: 0 success; 2 a file cannot be read or written.
     """
     try:
         ensure_certificates(cert_dir, names=name or ["localhost", "127.0.0.1", "::1"], now=datetime.now(UTC))
@@ -52,19 +54,22 @@ def issue(
 
 @certs.command()
 def show(cert_dir: _Directory = Path("certs"), output: _Output = Output.TEXT) -> None:
-    """Show the certificates of a directory: for whom, by whom, and until when."""
+    """Show the certificates of a directory: subject, issuer, names, validity and renewal.
+
+    Exit codes: 0 success; 2 no certificates, or a file cannot be read.
+    """
     _print(cert_dir, output)
 
 
 def _print(directory: Path, output: Output) -> None:
-    found = [_described(directory / name) for name in ("tls.crt", "ca.crt") if (directory / name).exists()]
-    if not found:
-        fail(f"{directory} has neither tls.crt nor ca.crt; `fleethook certs issue` makes them")
-    described = [certificate for file in found for certificate in file]
+    files = [directory / name for name in ("tls.crt", "ca.crt") if (directory / name).exists()]
+    if not files:
+        fail(f"{directory} has neither tls.crt nor ca.crt: create them with `fleethook certs issue`")
+    rows = [row for file in files for row in _describe(file)]
     if output is Output.JSON:
-        write_json(described)
+        write_json(rows)
         return
-    for certificate in described:
+    for certificate in rows:
         write(f"{certificate['file']}")
         for member in ("subject", "issuer", "names", "notBefore", "notAfter", "renewal", "sha256"):
             value = certificate[member]
@@ -73,12 +78,12 @@ def _print(directory: Path, output: Output) -> None:
                 write(f"  {member + ':':<11}{text}")
 
 
-def _described(file: Path) -> list[dict[str, Any]]:
-    """Return what is in a PEM file: a bundle has several certificates."""
+def _describe(file: Path) -> list[dict[str, Any]]:
+    """Return the members of each certificate in a PEM file. A bundle has several."""
     try:
         certificates = x509.load_pem_x509_certificates(file.read_bytes())
     except (OSError, ValueError) as error:
-        fail(f"{file} cannot be read: {error}")
+        fail(f"cannot read {file}: {error}")
     return [
         {
             "file": str(file),

@@ -1,4 +1,4 @@
-"""``fleethook crds``: CRD tarballs of Karmada, from the right place, verified, kept."""
+"""``fleethook crds``: fetch, verify and cache CRD tarballs of Karmada."""
 
 import tempfile
 from pathlib import Path
@@ -8,20 +8,20 @@ import platformdirs
 import typer
 
 from app.cli import crds_options as option
+from app.cli.crds_arguments import check_reach, read_file, select_sources
 from app.cli.crds_cache import cache
-from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_controller import DATA_DIR
-from app.cli.crds_progress import Style, reporting
-from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
-from app.cli.crds_text import Output, leaving, show, warn
-from app.cli.later import Place, group_of
+from app.cli.crds_output import Output, exit_on_error, show, warn
+from app.cli.crds_progress import Style, display_progress
+from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
+from app.cli.lazy import CommandSpec, lazy_group
 from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
 from app.crds.download.download import download
-from app.crds.download.redaction import redacted
+from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 from app.crds.fetch import fetch as fetch_tarball
@@ -32,27 +32,27 @@ crds = typer.Typer(
     name="crds",
     help="Fetch, verify and cache the CRD tarballs of Karmada.",
     no_args_is_help=True,
-    cls=group_of(
+    cls=lazy_group(
         {
-            "render": Place(
+            "render": CommandSpec(
                 "app.cli.crds_apply",
                 "render",
                 "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
             ),
-            "apply": Place(
+            "apply": CommandSpec(
                 "app.cli.crds_apply",
                 "apply",
-                "Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.",
+                "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
             ),
-            "diff": Place(
+            "diff": CommandSpec(
                 "app.cli.crds_diff",
                 "diff",
-                "Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.",
+                "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
             ),
-            "controller": Place(
+            "controller": CommandSpec(
                 "app.cli.crds_controller",
                 "controller",
-                "Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.",
+                "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",
             ),
         }
     ),
@@ -87,7 +87,7 @@ def fetch(
     follow_instance: option.Follow = False,
     policy: option.DownloadPolicy = None,
     sha256: option.SHA256 = "",
-    attestation: Wanted,
+    attestation: ProvenanceOptions,
     proxy: option.Proxy = "",
     ca: option.CA = None,
     mirror: option.Mirror = None,
@@ -108,11 +108,11 @@ def fetch(
     the lock for too long; 20 network, 21 HTTP status, 22 TLS; 23 digest mismatch; 24 not a CRD tarball; 25 too large;
     26 disk; 130 interrupted.
     """
-    with leaving():
-        chosen = list(chosen_of(url, karmada, version, follow_instance=follow_instance, strict=strict))
+    with exit_on_error():
+        chosen = list(select_sources(url, karmada, version, follow_instance=follow_instance, strict=strict))
         # --version names the release, so its attestation must be of that tag; with --karmada it is the operator's own.
         tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
-        proven, sha256 = pin_by(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
+        proven, sha256 = verify_provenance(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
         changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
         if ca is not None:
             changes["ca_pem"] = read_file(ca)
@@ -122,7 +122,7 @@ def fetch(
             warn(one.warnings)
             check_reach(one)
             source = one.source._replace(**given)
-            with reporting(style, redacted(source.url)) as report:
+            with display_progress(style, redact(source.url)) as report:
                 fetched = fetch_tarball(
                     context.obj,
                     source,
@@ -155,7 +155,7 @@ def verify(
     *,
     file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
     sha256: option.SHA256 = "",
-    attestation: Wanted,
+    attestation: ProvenanceOptions,
     strict: option.Strict = False,
     normalize_dot: option.NormalizeDot = False,
     output: option.OutputFormat = Output.TEXT,
@@ -164,11 +164,11 @@ def verify(
 
     Nothing is unpacked. The exit code is 0 also if only the operator cannot use it, unless --strict is given.
     """
-    with leaving():
-        proven, sha256 = pin_by(attestation, sha256=sha256, strict=strict)
+    with exit_on_error():
+        proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
         manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
-            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
+            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is expected")
         render_trial(files)
         _print_manifest(manifest, proven, output)
         if strict and manifest.operator_problems:
@@ -182,24 +182,24 @@ def pin(
     url: Annotated[str, typer.Argument(help="Address of the tarball.")],
     proxy: option.Proxy = "",
     ca: option.CA = None,
-    attestation: Wanted,
+    attestation: ProvenanceOptions,
     normalize_dot: option.NormalizeDot = False,
     progress: option.Progress = Style.AUTO,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Download a tarball, verify it, and print the digest for --sha256 and for httpSource.sha256; nothing is kept."""
-    with leaving(), tempfile.TemporaryDirectory() as directory:
-        proven, sha256 = pin_by(attestation, sha256="")
+    """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
+    with exit_on_error(), tempfile.TemporaryDirectory() as directory:
+        proven, sha256 = verify_provenance(attestation, sha256="")
         source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
-        with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:
+        with display_progress(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path, normalize_dot=normalize_dot)
         if output is Output.JSON:
             _print_manifest(manifest, proven, output)
         else:
             warn(manifest.warnings)
-            # Standard output has the digest alone, for scripts.
+            # Standard output has only the digest, for scripts.
             write_error(*format_provenance(proven))
             show(output, [manifest.sha256], None)
 

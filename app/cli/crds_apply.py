@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_instances import How, apply_to_instances, check_names
-from app.cli.crds_release import Wanted, read_release
-from app.cli.crds_server import connected, kubeconfig_of, lines_of
-from app.cli.crds_text import Output, leaving, show
+from app.cli.crds_instances import ApplyOptions, apply_to_instances, check_names
+from app.cli.crds_output import Output, exit_on_error, show
+from app.cli.crds_release import ReleaseOptions, read_release
+from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.json_output import write_json
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, rendered
+from app.crds.apply.patches import Patch, render_crds
 from app.crds.apply.yaml_text import dump
 
 if TYPE_CHECKING:
-    from app.crds.apply.applying import Applied
+    from app.crds.apply.apply import Applied
 
 
 class Form(StrEnum):
@@ -33,19 +33,18 @@ class Form(StrEnum):
 @option.expand
 def render(
     context: typer.Context,
-    wanted: Wanted,
+    wanted: ReleaseOptions,
     *,
     output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.YAML,
 ) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.
 
-    Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, 24 where a
-    patch does not fit.
+    Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
     """
     wanted = wanted.show_progress(shown=output is not Form.JSON)
-    with leaving():
+    with exit_on_error():
         tree, patches = read_release(context, wanted)
-        found = list(rendered(tree.crds, patches).values())
+        found = list(render_crds(tree.crds, patches).values())
         if output is Form.YAML:
             write_document(dump(found))
         else:
@@ -56,17 +55,17 @@ def render(
 @option.expand
 def apply(
     context: typer.Context,
-    wanted: Wanted,
+    wanted: ReleaseOptions,
     *,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config); with --instance or --all "
-            "of the host cluster."
+            help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config). With --instance or "
+            "--all, that of the host cluster."
         ),
     ] = None,
     wait_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait until the CRDs are established; 0 does not wait.")
+        float, typer.Option(min=0, help="Seconds to wait for the CRDs to become established; 0 does not wait.")
     ] = 60.0,
     one: Annotated[
         list[str] | None,
@@ -79,35 +78,36 @@ def apply(
     every: Annotated[
         bool, typer.Option("--all", help="Apply to all instances in the cluster of --kubeconfig.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send dry-run requests only; nothing changes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send dry-run requests only.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Drop also versions that objects may be stored in, if the server agrees.")
+        bool, typer.Option("--force", help="Allow dropping versions that objects may be stored in.")
     ] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.
+    """Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.
 
-    Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, or the
-    kubeconfig cannot be used; 20 too where the server does not answer or a CRD is not established in time, 21 where
-    the server refuses. First it prints the changes. A version that objects may be stored in (storedVersions) is
-    dropped only with --force, and only if the server agrees. Running it again is safe.
+    Prints the changes first. Drops a version that objects may be stored in (storedVersions) only with --force, and only
+    if the server agrees. A second run is safe.
+
+    Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, or the kubeconfig cannot be
+    used; 20 if the server does not answer or a CRD is not established in time; 21 if it refuses a request.
 
     With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's
-    operator writes in the host cluster. One line per instance; the exit code is the highest of an instance.
+    operator writes in the host cluster. Prints one line per instance; the exit code is the highest of all instances.
     """
     wanted = wanted.show_progress(shown=output is not Output.JSON)
-    with leaving("what was applied stays, and running it again is safe"):
+    with exit_on_error("applied CRDs stay; a second run is safe"):
         if one or every:
             check_names(one or (), wanted, every=every)
-            how = How(dry_run, force, wait_seconds, output)
-            apply_to_instances(context, wanted, one or (), kubeconfig=kubeconfig_of(kubeconfig), how=how)
+            options = ApplyOptions(dry_run, force, wait_seconds, output)
+            apply_to_instances(context, wanted, one or (), kubeconfig=find_kubeconfig(kubeconfig), options=options)
             return
         tree, patches = read_release(context, wanted)
-        target = _Target(kubeconfig_of(kubeconfig), dry_run, force, wait_seconds, output)
+        target = _Target(find_kubeconfig(kubeconfig), dry_run, force, wait_seconds, output)
         asyncio.run(_apply(target, tree, patches))
 
 
-# --- Where it is applied to -------------------------------------------------------------------------------------------
+# --- One API server ---------------------------------------------------------------------------------------------------
 
 
 class _Target(NamedTuple):
@@ -119,22 +119,22 @@ class _Target(NamedTuple):
 
 
 async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:
-    from app.crds.apply.applying import apply as apply_crds  # noqa: PLC0415 - see app.kube
+    from app.crds.apply.apply import apply as apply_crds  # noqa: PLC0415 - see app.kube
     from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from app.crds.apply.planning import check_lost, plan  # noqa: PLC0415 - as above
+    from app.crds.apply.plan import check_lost_versions, plan  # noqa: PLC0415 - as above
 
     async with contextlib.AsyncExitStack() as stack:
-        connection = await connected(stack, target.kubeconfig)
+        connection = await connect(stack, target.kubeconfig)
         changes = await plan(connection, tree.crds, patches)
-        # Standard output has the results, which are one JSON document perhaps.
-        write_error(*lines_of(changes))
+        # Standard output has only the results, perhaps as one JSON document.
+        write_error(*format_changes(changes))
         if not target.force:
-            check_lost(changes)
+            check_lost_versions(changes)
         applied = await apply_crds(connection, tree.crds, patches, dry_run=target.dry_run)
-        show(target.output, map(_line, applied), [one._asdict() for one in applied])
+        show(target.output, map(_format_line, applied), [one._asdict() for one in applied])
         if target.wait_seconds and not target.dry_run:
             await wait_established(connection, tree.crds, seconds=target.wait_seconds)
 
 
-def _line(one: "Applied") -> str:
+def _format_line(one: "Applied") -> str:
     return f"{one.result:<10} {one.name}{'  patched' if one.patched else ''}"

@@ -7,31 +7,31 @@ from typing import Annotated
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
-from app.cli.crds_sizes import bytes_of, seconds_of
-from app.cli.crds_text import Output, leaving, show, warn
+from app.cli.crds_output import Output, exit_on_error, show, warn
+from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
+from app.cli.crds_units import parse_age, parse_size
 from app.crds.cache.cache import Cache, Origin
-from app.crds.cache.guard import is_key
 from app.crds.cache.listing import Listed
-from app.crds.download.redaction import redacted
+from app.crds.cache.permissions import is_key
+from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 
 cache = typer.Typer(name="cache", help="List, check, export and remove the entries of the cache.", no_args_is_help=True)
 
-_Which = Annotated[str, typer.Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
+_EntryArgument = Annotated[str, typer.Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
 
 
-def _key(which: str) -> str:
-    return which if is_key(which) else Source(which).key
+def _parse_key(entry: str) -> str:
+    return entry if is_key(entry) else Source(entry).key
 
 
-def _line(one: Listed) -> str:
+def _format_line(one: Listed) -> str:
     url = one.record.url if one.record else ""
     return f"{one.key}  {one.state:<8} {one.size:>12,}  {one.asked_at:%Y-%m-%d %H:%M}  {url or one.problem}"
 
 
-def _document(one: Listed) -> dict[str, object]:
+def _build_document(one: Listed) -> dict[str, object]:
     record = one.record
     return {
         "key": one.key, "path": one.path, "state": one.state, "bytes": one.size, "asked_at": one.asked_at,
@@ -42,49 +42,49 @@ def _document(one: Listed) -> dict[str, object]:
 @cache.command(name="ls")
 def list_entries(context: typer.Context, output: option.OutputFormat = Output.TEXT) -> None:
     """List the entries."""
-    with leaving():
-        found = _of(context).entries()
-        show(output, list(map(_line, found)) or ["the cache is empty"], [_document(one) for one in found])
+    with exit_on_error():
+        found = _get_cache(context).entries()
+        show(output, list(map(_format_line, found)) or ["the cache is empty"], [_build_document(one) for one in found])
 
 
 @cache.command(name="show")
-def show_entry(context: typer.Context, which: _Which, output: option.OutputFormat = Output.TEXT) -> None:
+def show_entry(context: typer.Context, entry: _EntryArgument, output: option.OutputFormat = Output.TEXT) -> None:
     """Show one entry; exits 10 if there is none."""
-    with leaving():
-        one = _listed(_of(context), _key(which))
-        document = _document(one)
+    with exit_on_error():
+        one = _find_entry(_get_cache(context), _parse_key(entry))
+        document = _build_document(one)
         show(output, [f"{name}: {value}" for name, value in document.items() if value != ""], document)
 
 
 @cache.command(name="path")
-def print_path(context: typer.Context, which: _Which) -> None:
-    """Print where an entry is or would be, whether or not it is there."""
-    with leaving():
-        show(Output.TEXT, [str(_of(context).path(_key(which)))], None)
+def print_path(context: typer.Context, entry: _EntryArgument) -> None:
+    """Print the path of an entry, whether or not it exists."""
+    with exit_on_error():
+        show(Output.TEXT, [str(_get_cache(context).path(_parse_key(entry)))], None)
 
 
 @cache.command(name="verify")
 def verify_entries(
     context: typer.Context,
-    which: Annotated[str | None, typer.Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
-    with leaving():
-        kept = _of(context)
+    with exit_on_error():
+        kept = _get_cache(context)
         problems: dict[str, list[str]] = {}
-        for key in [_key(which)] if which else kept.keys():
+        for key in [_parse_key(entry)] if entry else kept.keys():
             found = kept.verify(key)
             if found and repair:
-                warn(tuple(f"{key}: {problem}; mended" for problem in found))
+                warn(tuple(f"{key}: {problem}; repaired" for problem in found))
                 kept.repair(key)
                 found = []
             problems[key] = found
-        lines = [f"{key}: {'; '.join(found) or 'whole'}" for key, found in problems.items()]
+        lines = [f"{key}: {'; '.join(found) or 'ok'}" for key, found in problems.items()]
         show(output, lines or ["the cache is empty"], problems)
         if any(problems.values()):
-            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run it with --repair")
+            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run `crds cache verify --repair`")
 
 
 @cache.command()
@@ -100,25 +100,25 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the entries without removing them.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Remove entries that are too old, then those that do not fit; those in use stay."""
-    with leaving():
+    """Remove entries that are too old, then those that exceed the size; entries in use stay."""
+    with exit_on_error():
         try:
-            age = None if older_than is None else timedelta(seconds=seconds_of(older_than))
-            size = None if max_size is None else bytes_of(max_size)
+            age = None if older_than is None else timedelta(seconds=parse_age(older_than))
+            size = None if max_size is None else parse_size(max_size)
         except (ValueError, OverflowError) as error:
             raise CRDsError(Exit.USAGE, str(error)) from None
         if age is None and size is None:
-            raise CRDsError(Exit.USAGE, "give --older-than or --max-size: everything stays otherwise")
-        gone = _of(context).prune(older_than=age, most_bytes=size, keep=keep, dry_run=dry_run)
-        show(output, list(map(_line, gone)) or ["nothing to remove"], [_document(one) for one in gone])
+            raise CRDsError(Exit.USAGE, "give --older-than or --max-size: without them no entry is removed")
+        gone = _get_cache(context).prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
+        show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(one) for one in gone])
 
 
 @cache.command(name="rm")
-def remove(context: typer.Context, which: _Which) -> None:
+def remove(context: typer.Context, entry: _EntryArgument) -> None:
     """Remove an entry; exits 10 if there is none."""
-    with leaving():
-        if not _of(context).remove(_key(which)):
-            raise CRDsError(Exit.NOT_CACHED, f"{which} is not in the cache")
+    with exit_on_error():
+        if not _get_cache(context).remove(_parse_key(entry)):
+            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache")
 
 
 @cache.command(name="import")
@@ -129,17 +129,17 @@ def import_tarball(
     file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
     url: Annotated[str, typer.Option(help="URL of the tarball.")],
     sha256: option.SHA256 = "",
-    attestation: Wanted,
+    attestation: ProvenanceOptions,
     strict: option.Strict = False,
     normalize_dot: option.NormalizeDot = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
-    with leaving():
-        proven, sha256 = pin_by(attestation, sha256=sha256, strict=strict)
-        kept, key = _of(context), Source(url).key
-        origin = Origin(url=redacted(url), asked=0)
-        entry = kept.bring(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
+    """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
+    with exit_on_error():
+        proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
+        kept, key = _get_cache(context), Source(url).key
+        origin = Origin(url=redact(url), asked=0)
+        entry = kept.import_file(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
         lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
@@ -149,16 +149,16 @@ def import_tarball(
 @cache.command()
 def export(
     context: typer.Context,
-    which: _Which,
+    entry: _EntryArgument,
     to: Annotated[Path, typer.Option(help="File to write; it must not exist.")],
 ) -> None:
-    """Write the tarball of an entry to a file, to be imported elsewhere; exits 10 if there is none."""
-    with leaving():
-        kept, key = _of(context), _key(which)
+    """Write the tarball of an entry to a file, to import it elsewhere; exits 10 if there is none."""
+    with exit_on_error():
+        kept, key = _get_cache(context), _parse_key(entry)
         with kept.reading(key):
             found = kept.tarball(key)
         if found is None:
-            raise CRDsError(Exit.NOT_CACHED, f"{which} is not in the cache, or not whole")
+            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache, or damaged")
         try:
             with to.open("xb") as file:
                 file.write(found[1])
@@ -166,13 +166,13 @@ def export(
             raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
 
 
-def _of(context: typer.Context) -> Cache:
+def _get_cache(context: typer.Context) -> Cache:
     found = context.find_object(Cache)
     assert found is not None, "the group's callback made it"
     return found
 
 
-def _listed(kept: Cache, key: str) -> Listed:
+def _find_entry(kept: Cache, key: str) -> Listed:
     found = next((one for one in kept.entries() if one.key == key), None)
     if found is None:
         raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {kept.directory}")

@@ -1,4 +1,4 @@
-"""``fleethook crds controller``: the process that looks after ``Karmada`` objects."""
+"""``fleethook crds controller``: run the controller for ``Karmada`` objects."""
 
 import os
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Annotated, Final
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_text import leaving
+from app.cli.crds_output import exit_on_error
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.version import release_of
+from app.crds.instance.version import parse_release
 
 DATA_DIR: Final = Path("/var/lib/karmada")
-"""Where the Go operator has its cache, which is not to be told otherwise."""
+"""The data directory of Karmada's operator, which has no flag for it."""
 
 
 def controller(
@@ -25,7 +25,7 @@ def controller(
     ] = None,
     beside_operator: Annotated[
         bool,
-        typer.Option("--beside-operator", help="Run beside Karmada's own operator: write only conditions about CRDs."),
+        typer.Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs."),
     ] = False,
     version: Annotated[str, typer.Option(help="Release of the operator, for instances that name none.")] = "",
     follow_instance: option.Follow = False,
@@ -54,17 +54,17 @@ def controller(
         float, typer.Option(help="Seconds after which another replica takes over from one that has ended.", min=1)
     ] = 15.0,
     host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port of these; 0 takes a free one.", min=0, max=65535)] = 8080,
+    port: Annotated[int, typer.Option(help="Port of these endpoints; 0 picks a free port.", min=0, max=65535)] = 8080,
 ) -> None:
-    """Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.
+    """Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.
 
-    Alone it takes the Lease of Karmada's own operator, so that never both look after the same objects.
+    Without --beside-operator it uses the Lease of Karmada's operator, so that only one of them handles the objects.
     """
-    with leaving():
+    with exit_on_error():
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
         if version:
-            release_of(version)
+            parse_release(version)
         cache = context.find_object(Cache)
         assert cache is not None, "the group's callback made it"
         options = Options(
@@ -78,6 +78,6 @@ def controller(
             apply=apply,
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
-        from app.cli.crds_process import Place, look_after  # noqa: PLC0415 - other commands need no web server
+        from app.cli.crds_process import ProcessOptions, run_controller  # noqa: PLC0415 - other commands need no web server
 
-        look_after(cache, options, Place(kubeconfig, namespace, lease_duration, host, port))
+        run_controller(cache, options, ProcessOptions(kubeconfig, namespace, lease_duration, host, port))

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_release import Wanted, read_release, read_tree
-from app.cli.crds_server import connected, kubeconfig_of, lines_of
-from app.cli.crds_text import Output, leaving, show
-from app.cli.failures import CHECK_FAILED
+from app.cli.crds_output import Output, exit_on_error, show
+from app.cli.crds_release import ReleaseOptions, read_release, read_tree
+from app.cli.crds_server import connect, find_kubeconfig, format_changes
+from app.cli.exit_codes import CHECK_FAILED
 from app.crds.apply.diff import CRDChange, compare
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch
@@ -25,7 +25,7 @@ _READ: Final = ("crds/bases", "crds/patches")
 @option.expand
 def diff(
     context: typer.Context,
-    wanted: Wanted,
+    wanted: ReleaseOptions,
     *,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config).")
@@ -35,30 +35,30 @@ def diff(
     ] = None,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.
+    """Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.
 
-    Compares with the CRDs of a server, which is only asked for a dry run, or with another release (--against). Exits 0
-    if nothing differs, 1 if something does, else as `apply` does.
+    Compares with the CRDs of a server, by dry-run requests, or with another release (--against). Exit codes: 0 no
+    difference; 1 differences; others as of `apply`.
     """
     wanted = wanted.show_progress(shown=output is not Output.JSON)
-    with leaving("nothing was changed"):
+    with exit_on_error("nothing was changed"):
         if against is not None:
             if kubeconfig is not None:
                 raise CRDsError(Exit.USAGE, "give --kubeconfig or --against, not both")
             changes = compare(render_tree(_read_other(against)), render_tree(read_tree(context, wanted)))
         else:
             tree, patches = read_release(context, wanted)
-            changes = asyncio.run(_changes_on(kubeconfig_of(kubeconfig), tree, patches))
-        show(output, lines_of(changes), [_document(one) for one in changes])
+            changes = asyncio.run(_compare_with_server(find_kubeconfig(kubeconfig), tree, patches))
+        show(output, format_changes(changes), [_build_document(one) for one in changes])
         if changes:
             raise typer.Exit(CHECK_FAILED)
 
 
 def _read_other(path: Path) -> Tree:
-    return read_files(_files_in(path) if path.is_dir() else archive.read_files(path)[1])
+    return read_files(_read_directory(path) if path.is_dir() else archive.read_files(path)[1])
 
 
-def _files_in(directory: Path) -> dict[str, bytes]:
+def _read_directory(directory: Path) -> dict[str, bytes]:
     try:
         files = [file for below in _READ for file in (directory / below).rglob("*.yaml") if file.is_file()]
         found = {file.relative_to(directory).as_posix(): file.read_bytes() for file in files}
@@ -69,12 +69,12 @@ def _files_in(directory: Path) -> dict[str, bytes]:
     return found
 
 
-async def _changes_on(kubeconfig: Path, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
-    from app.crds.apply.planning import plan  # noqa: PLC0415 - see app.kube
+async def _compare_with_server(kubeconfig: Path, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
+    from app.crds.apply.plan import plan  # noqa: PLC0415 - see app.kube
 
     async with contextlib.AsyncExitStack() as stack:
-        return await plan(await connected(stack, kubeconfig), tree.crds, patches)
+        return await plan(await connect(stack, kubeconfig), tree.crds, patches)
 
 
-def _document(change: CRDChange) -> dict[str, object]:
+def _build_document(change: CRDChange) -> dict[str, object]:
     return {**change._asdict(), "versions": [one._asdict() for one in change.versions]}

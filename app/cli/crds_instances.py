@@ -1,4 +1,4 @@
-"""``fleethook crds apply --instance`` and ``--all``: CRDs for the instances of a cluster, each with its own Secrets."""
+"""``fleethook crds apply --instance`` and ``--all``: apply CRDs to the instances of a cluster by their Secrets."""
 
 import asyncio
 import contextlib
@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from app.cli.crds_choice import read_file
-from app.cli.crds_release import Wanted, read_instance_tree
-from app.cli.crds_server import connected, lines_of
-from app.cli.crds_text import Output
+from app.cli.crds_arguments import read_file
+from app.cli.crds_output import Output
+from app.cli.crds_release import ReleaseOptions, read_instance_tree
+from app.cli.crds_server import connect, format_changes
 from app.cli.json_output import write_json
 from app.cli.terminal import write, write_error
 from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, patches_of
-from app.crds.apply.placeholders import values_of
+from app.crds.apply.patches import Patch, build_patches
+from app.crds.apply.placeholders import build_values
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
 from app.model.operator import KARMADA
 
 if TYPE_CHECKING:
-    from app.crds.apply.applying import Applied
+    from app.crds.apply.apply import Applied
     from app.crds.apply.target import Target
     from app.kube.connection import Connection
 
 AT_ONCE: Final = 8
-"""API servers that are asked at the same time, and Secrets that are read at the same time."""
+"""Limit of concurrent requests, to API servers of instances and for Secrets."""
 
 
-class How(NamedTuple):
-    """How CRDs are applied."""
+class ApplyOptions(NamedTuple):
+    """Options of applying CRDs."""
 
     dry_run: bool
     force: bool
@@ -40,7 +40,7 @@ class How(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An instance, or the reason why nothing is done about it."""
+    """An instance, or the reason to skip it."""
 
     name: str
     """Namespace and name, with a slash between them."""
@@ -64,8 +64,8 @@ class _Outcome(NamedTuple):
         return {**self._asdict(), "exit": int(self.exit), "crds": [one._asdict() for one in self.crds]}
 
 
-def check_names(names: Sequence[str], wanted: Wanted, *, every: bool) -> None:
-    """Refuse options that exclude each other, and names that are none; raises CRDsError USAGE."""
+def check_names(names: Sequence[str], wanted: ReleaseOptions, *, every: bool) -> None:
+    """Raise CRDsError USAGE for options that exclude each other, and for malformed names."""
     if every and names:
         raise CRDsError(Exit.USAGE, "give --instance or --all, not both")
     if wanted.karmada is not None:
@@ -79,34 +79,34 @@ def check_names(names: Sequence[str], wanted: Wanted, *, every: bool) -> None:
 
 
 def apply_to_instances(
-    context: typer.Context, wanted: Wanted, names: Sequence[str], *, kubeconfig: Path, how: How
+    context: typer.Context, wanted: ReleaseOptions, names: Sequence[str], *, kubeconfig: Path, options: ApplyOptions
 ) -> None:
     """Apply CRDs to the API servers of instances, and print one line for each; a failure does not end the others.
 
     Args:
-        context: Has the cache.
-        wanted: Which tarball, if not the one that each instance names, and what comes before the instance's Secrets.
-        names: Which instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
-        kubeconfig: Of the cluster that has the instances.
-        how: How.
+        context: Context of the command, with the cache.
+        wanted: Options of the tarball; without one, each instance gets the tarball that it names.
+        names: Instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
+        kubeconfig: Kubeconfig of the cluster that has the instances.
+        options: Options of applying CRDs.
 
     Raises:
         CRDsError: The instances cannot be read.
-        typer.Exit: With the highest exit code of an instance, if that is not 0.
+        typer.Exit: The highest exit code of all instances, if it is not 0.
     """
     ca_pem = None if wanted.ca_file is None else read_file(wanted.ca_file)
     instances = asyncio.run(_read_all(kubeconfig, list(dict.fromkeys(names)), ca_pem))
-    # Not beside requests: Ctrl-C ends a download only outside of the loop.
-    work = [_release_for(context, wanted, one) for one in instances]
-    outcomes = asyncio.run(_apply_all(work, how))
-    if how.output is Output.JSON:
+    # Outside of the event loop, because Ctrl-C ends a download only there.
+    work = [_read_release(context, wanted, one) for one in instances]
+    outcomes = asyncio.run(_apply_all(work, options))
+    if options.output is Output.JSON:
         write_json([one.document() for one in outcomes], indent=None)
     worst = max((one.exit for one in outcomes), default=Exit.OK)
     if worst:
         raise typer.Exit(worst)
 
 
-# --- What there is ----------------------------------------------------------------------------------------------------
+# --- Reading instances ------------------------------------------------------------------------------------------------
 
 
 async def _read_all(kubeconfig: Path, names: list[str], ca_pem: bytes | None) -> list[Instance]:
@@ -114,9 +114,11 @@ async def _read_all(kubeconfig: Path, names: list[str], ca_pem: bytes | None) ->
 
     slots = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
-        host = await connected(stack, kubeconfig)
+        host = await connect(stack, kubeconfig)
         if not names:
-            listed = [Instance(_name(one), one, skipped=_reason_to_skip(one)) for one in await list_instances(host)]
+            listed = [
+                Instance(_format_name(one), one, skipped=_reason_to_skip(one)) for one in await list_instances(host)
+            ]
             return await asyncio.gather(*(_read_secrets(host, one, ca_pem, slots) for one in listed))
         found: list[Instance] = []
         for name in names:
@@ -139,7 +141,7 @@ async def _read_secrets(host: "Connection", one: Instance, ca_pem: bytes | None,
             return one._replace(failure=error)
 
 
-def _name(karmada: JSONObject) -> str:
+def _format_name(karmada: JSONObject) -> str:
     metadata = as_object(karmada.get("metadata"))
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
 
@@ -152,45 +154,45 @@ def _reason_to_skip(karmada: JSONObject) -> str:
     return ""
 
 
-# --- What is applied --------------------------------------------------------------------------------------------------
+# --- Applying ---------------------------------------------------------------------------------------------------------
 
 
-class _Work(NamedTuple):
+class _InstanceWork(NamedTuple):
     instance: Instance
     tree: Tree | None = None
     patches: list[Patch] | None = None
 
 
-def _release_for(context: typer.Context, wanted: Wanted, one: Instance) -> _Work:
+def _read_release(context: typer.Context, wanted: ReleaseOptions, one: Instance) -> _InstanceWork:
     if one.target is None:
-        return _Work(one)
+        return _InstanceWork(one)
     metadata = as_object(one.karmada.get("metadata"))
     try:
-        values = values_of(
+        values = build_values(
             name=wanted.name or metadata.get("name", ""),
             namespace=wanted.namespace or metadata.get("namespace", ""),
             ca_pem=one.target.ca_pem,
         )
         tree = read_instance_tree(context, wanted, one.karmada)
-        return _Work(one, tree, patches_of(tree, values))
+        return _InstanceWork(one, tree, build_patches(tree, values))
     except CRDsError as error:
-        return _Work(one._replace(failure=error))
+        return _InstanceWork(one._replace(failure=error))
 
 
-async def _apply_all(work: Sequence[_Work], how: How) -> list[_Outcome]:
+async def _apply_all(work: Sequence[_InstanceWork], options: ApplyOptions) -> list[_Outcome]:
     slots = asyncio.Semaphore(AT_ONCE)
-    show: Callable[[str], None] = (lambda _: None) if how.output is Output.JSON else write
+    show: Callable[[str], None] = (lambda _: None) if options.output is Output.JSON else write
 
-    async def apply(one: _Work) -> _Outcome:
-        outcome = await _outcome(one, how, slots)
+    async def apply(one: _InstanceWork) -> _Outcome:
+        outcome = await _apply_one(one, options, slots)
         show(outcome.line())
         return outcome
 
     return await asyncio.gather(*map(apply, work))
 
 
-async def _outcome(work: _Work, how: How, slots: asyncio.Semaphore) -> _Outcome:
-    from app.crds.apply.applying import summary  # noqa: PLC0415 - see app.kube
+async def _apply_one(work: _InstanceWork, options: ApplyOptions, slots: asyncio.Semaphore) -> _Outcome:
+    from app.crds.apply.apply import summarize  # noqa: PLC0415 - see app.kube
 
     one = work.instance
     if one.skipped:
@@ -199,33 +201,33 @@ async def _outcome(work: _Work, how: How, slots: asyncio.Semaphore) -> _Outcome:
         if one.failure is not None:
             raise one.failure
         async with slots:
-            crds = await _applied(work, how)
+            crds = await _apply_work(work, options)
     except CRDsError as error:
         concealed = error if one.target is None else one.target.conceal(error)
         return _Outcome(one.name, "failed", error.exit, str(concealed))
-    return _Outcome(one.name, "tried" if how.dry_run else "applied", message=summary(crds), crds=crds)
+    return _Outcome(one.name, "tried" if options.dry_run else "applied", message=summarize(crds), crds=crds)
 
 
-async def _applied(work: _Work, how: How) -> "Sequence[Applied]":
-    from app.crds.apply.applying import apply  # noqa: PLC0415 - see app.kube
+async def _apply_work(work: _InstanceWork, options: ApplyOptions) -> "Sequence[Applied]":
+    from app.crds.apply.apply import apply  # noqa: PLC0415 - see app.kube
     from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from app.crds.apply.planning import check_lost, plan  # noqa: PLC0415 - as above
+    from app.crds.apply.plan import check_lost_versions, plan  # noqa: PLC0415 - as above
 
     assert work.tree is not None
     assert work.patches is not None
-    async with _reaching(work.instance) as connection:
+    async with _connect(work.instance) as connection:
         changes = await plan(connection, work.tree.crds, work.patches)
-        write_error(*(f"{work.instance.name}: {line}" for line in lines_of(changes)))
-        if not how.force:
-            check_lost(changes)
-        crds = await apply(connection, work.tree.crds, work.patches, dry_run=how.dry_run)
-        if how.wait_seconds and not how.dry_run:
-            await wait_established(connection, work.tree.crds, seconds=how.wait_seconds)
+        write_error(*(f"{work.instance.name}: {line}" for line in format_changes(changes)))
+        if not options.force:
+            check_lost_versions(changes)
+        crds = await apply(connection, work.tree.crds, work.patches, dry_run=options.dry_run)
+        if options.wait_seconds and not options.dry_run:
+            await wait_established(connection, work.tree.crds, seconds=options.wait_seconds)
         return crds
 
 
 @contextlib.asynccontextmanager
-async def _reaching(one: Instance) -> "AsyncIterator[Connection]":
+async def _connect(one: Instance) -> "AsyncIterator[Connection]":
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
 
     assert one.target is not None

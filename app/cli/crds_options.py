@@ -7,8 +7,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from app.cli.crds_output import Output
 from app.cli.crds_progress import Style
-from app.cli.crds_text import Output
 from app.crds.provenance.identity import SOURCE
 from app.crds.source import Policy
 
@@ -21,7 +21,7 @@ Follow = Annotated[
 ]
 DownloadPolicy = Annotated[Policy | None, typer.Option(help="Download policy (default: the manifest's).")]
 SHA256 = Annotated[str, typer.Option(help="Expected SHA-256 digest of the tarball.")]
-Proxy = Annotated[str, typer.Option(help="URL of a proxy; wins over the environment's.")]
+Proxy = Annotated[str, typer.Option(help="URL of a proxy; takes precedence over those of the environment.")]
 CA = Annotated[Path | None, typer.Option(help="PEM file of certificate authorities to trust instead of the system's.")]
 Mirror = Annotated[list[str] | None, typer.Option(help="URL to try if the first one fails; may be repeated.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Use the cache only, as policy Never does.")]
@@ -33,7 +33,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors
 NormalizeDot = Annotated[
     bool,
     typer.Option(
-        "--normalize-dot", help="Accept names with ./ in front (`tar -C directory .`); upstream refuses them."
+        "--normalize-dot", help="Accept names with a leading ./ (`tar -C directory .`); upstream refuses them."
     ),
 ]
 NoEnvProxy = Annotated[
@@ -47,7 +47,7 @@ Provenance = Annotated[
 ]
 TrustRoot = Annotated[
     Path | None,
-    typer.Option(help="Sigstore trusted_root.json, or Fulcio's certificates as PEM, to verify --provenance with."),
+    typer.Option(help="Sigstore trusted_root.json, or PEM certificates of Fulcio, to verify --provenance."),
 ]
 SourceRepository = Annotated[
     str | None, typer.Option(help=f"Repository that --provenance must name (default: {SOURCE}).")
@@ -62,9 +62,9 @@ Builder = Annotated[
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter of a command whose type is a NamedTuple by the options that are its members.
+    """Replace each NamedTuple parameter of a command by one option for each member.
 
-    The command gets the tuple of their values.
+    The command still gets the tuple, made of the options' values.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
     groups = {one.name: one.annotation for one in parameters if hasattr(one.annotation, "_field_defaults")}

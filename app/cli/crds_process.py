@@ -1,4 +1,4 @@
-"""The process that looks after ``Karmada`` objects: one of several at a time, its health and its metrics."""
+"""The process of the controller for ``Karmada`` objects: leader election, health and metrics."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from app.api.health import Check, health_routes
 from app.api.logs import configure_logging
 from app.api.metrics import exposition
-from app.cli.server import port_of
+from app.cli.server import find_port
 from app.cli.terminal import flush, write
 from app.control.leader_metrics import LeaderMetrics, LeaderState
 from app.crds.cache.cache import Cache
@@ -27,28 +27,28 @@ from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
-from app.lifetime import running
+from app.lifetime import run_in_background
 
-# The Go operator's own: the process that does not hold it waits.
+# The Lease of Karmada's operator: a process without it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
 _LEASE: Final = "fleethook-crds"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Place(NamedTuple):
+class ProcessOptions(NamedTuple):
     """The cluster, Lease and address of the process."""
 
     kubeconfig: Path | None
     """None for the service account of the pod."""
     namespace: str
-    """Of the Lease."""
+    """Namespace of the Lease."""
     lease_seconds: float
     host: str
     port: int
 
 
-def look_after(cache: Cache, options: Options, place: Place) -> None:
-    """Look after instances until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if that cannot begin."""
+def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:
+    """Run the controller until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if it cannot start."""
     configure_logging()
     try:
         asyncio.run(_run(cache, options, place))
@@ -58,7 +58,7 @@ def look_after(cache: Cache, options: Options, place: Place) -> None:
         raise CRDsError(Exit.HTTP, str(error)) from None
 
 
-async def _run(cache: Cache, options: Options, place: Place) -> None:
+async def _run(cache: Cache, options: Options, place: ProcessOptions) -> None:
     registry, ended = CollectorRegistry(), list[str]()
     metrics, stopping = FetchMetrics(registry), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ async def _run(cache: Cache, options: Options, place: Place) -> None:
     async with Connection(place.kubeconfig) as connection:
         candidate = _Candidate(
             connection,
-            _lease(options, place),
+            _choose_lease(options, place),
             place.lease_seconds,
             lambda: KarmadaController(connection, cache, options, metrics),
         )
@@ -82,13 +82,13 @@ async def _run(cache: Cache, options: Options, place: Place) -> None:
             lambda port: _announce(connection, cache, f"{place.host}:{port}"),
         )  # fmt: skip
         serving = asyncio.create_task(server.serve(), name="health")
-        async with running(candidate.run(), name="controller", ended=ended.append):
+        async with run_in_background(candidate.run(), name="controller", ended=ended.append):
             await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
         await serving
 
 
-def _lease(options: Options, place: Place) -> LeaseName:
+def _choose_lease(options: Options, place: ProcessOptions) -> LeaseName:
     return LeaseName(place.namespace, _LEASE if options.beside else _OPERATOR_LEASE)
 
 
@@ -109,7 +109,7 @@ class _Candidate:
         await self._elector.run(self._lead)
 
     async def _lead(self) -> None:
-        # A new one each time: the state of an earlier term may be stale.
+        # A new controller for each term: the state of an earlier one may be stale.
         self._controller = self._make()
         try:
             await self._controller.run()
@@ -131,7 +131,7 @@ class _Candidate:
 
 
 class _Server(uvicorn.Server):
-    """Serves until it is told to exit; signals are the process's."""
+    """Serves until ``should_exit`` is set; the process handles signals."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
         super().__init__(config)
@@ -144,12 +144,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._ready(port_of(self.servers))
+            self._ready(find_port(self.servers))
 
 
 def _announce(connection: Connection, cache: Cache, address: str) -> None:
     write(
-        f"fleethook looks after the Karmada objects of {connection.host}",
+        f"fleethook handles the Karmada objects of {connection.host}",
         f"  cache:  {cache.directory}",
         f"  health: http://{address}/readyz",
     )

@@ -1,4 +1,4 @@
-"""How far a download is, for a person at a terminal or for a log."""
+"""Shows the progress of a download, as a bar at a terminal or as lines in a log."""
 
 import contextlib
 import enum
@@ -13,29 +13,29 @@ from app.cli.terminal import write_error
 from app.model.text import escape
 
 Report = Callable[[int, int | None], None]
-"""Told how many bytes have come, and how many there will be, if that is known."""
+"""Called with the number of received bytes, and the expected total or None."""
 
-# A log has a line a second at most: a progress bar is for eyes.
+# At most one line per second, to keep logs short.
 _LINE_SECONDS: Final = 1.0
 
 
 class Style(enum.StrEnum):
-    """How progress is shown."""
+    """Style of the progress display."""
 
     AUTO = "auto"
-    """A bar at a terminal, nothing elsewhere."""
+    """A bar at a terminal, else no display."""
     PLAIN = "plain"
     NONE = "none"
 
 
 @contextlib.contextmanager
-def reporting(style: Style, what: str) -> Iterator[Report | None]:
-    """Show progress on standard error while the context lasts; None where none is shown."""
+def display_progress(style: Style, what: str) -> Iterator[Report | None]:
+    """Show progress on standard error during the block; yields None without a display."""
     console = Console(stderr=True)
     if style is Style.NONE or (style is Style.AUTO and not console.is_terminal):
         yield None
     elif style is Style.PLAIN:
-        yield _lines(what)
+        yield _report_lines(what)
     else:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
@@ -43,14 +43,14 @@ def reporting(style: Style, what: str) -> Iterator[Report | None]:
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _lines(what: str) -> Report:
-    told = 0.0
+def _report_lines(what: str) -> Report:
+    printed = 0.0
 
     def report(done: int, total: int | None) -> None:
-        nonlocal told
+        nonlocal printed
         now = time.monotonic()
-        if now - told >= _LINE_SECONDS or done == total:
-            told = now
+        if now - printed >= _LINE_SECONDS or done == total:
+            printed = now
             of = "" if total is None else f" of {total:,}"
             write_error(f"{what}: {done:,}{of} bytes")
 

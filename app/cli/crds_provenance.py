@@ -1,11 +1,11 @@
-"""``--provenance`` of the commands about CRD tarballs: its flags, the files, and how the result is printed."""
+"""``--provenance`` of the ``crds`` commands: its options, its files, and the output of the result."""
 
 import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.cli import crds_options as option
-from app.cli.crds_choice import check_sha256
+from app.cli.crds_arguments import check_sha256
 from app.crds.failures import CRDsError, Exit
 from app.crds.provenance.attestation import MAX_BYTES, parse_attestation
 from app.crds.provenance.identity import BUILDER, SOURCE, Expected
@@ -13,7 +13,7 @@ from app.crds.provenance.trust_root import read_trust_root
 from app.crds.provenance.verify import Provenance, verify_attestation
 
 
-class Wanted(NamedTuple):
+class ProvenanceOptions(NamedTuple):
     """Options of commands (`app.cli.crds_options.expand`)."""
 
     provenance: option.Provenance = None
@@ -23,13 +23,13 @@ class Wanted(NamedTuple):
     builder: option.Builder = None
 
 
-def pin_by(wanted: Wanted, *, sha256: str, strict: bool = False) -> tuple[Provenance | None, str]:
+def verify_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool = False) -> tuple[Provenance | None, str]:
     """Verify the attestation of ``--provenance``, before any request, and take its digest as the tarball's pin.
 
     Args:
-        wanted: The flags.
+        wanted: The options.
         sha256: Value of ``--sha256``; ``""`` for none.
-        strict: Whether a property that cannot be verified is an error.
+        strict: Treat a property that cannot be verified as an error.
 
     Returns:
         The attestation, None without the flag, and the digest that the tarball must have, ``""`` for any.
@@ -43,25 +43,25 @@ def pin_by(wanted: Wanted, *, sha256: str, strict: bool = False) -> tuple[Proven
     return found, sha256 if found is None else found.subject.sha256
 
 
-def _read_provenance(wanted: Wanted, *, sha256: str, strict: bool) -> Provenance | None:
+def _read_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool) -> Provenance | None:
     if wanted.provenance is None:
         if any(value is not None for value in wanted):
-            text = "--trust-root, --source-repository, --source-tag and --builder take --provenance"
+            text = "--trust-root, --source-repository, --source-tag and --builder require --provenance"
             raise CRDsError(Exit.USAGE, text)
         return None
     if wanted.trust_root is None:
-        raise CRDsError(Exit.USAGE, "--provenance takes --trust-root: a trusted_root.json, or Fulcio's certificates")
-    root = read_trust_root(wanted.trust_root, _read_small(wanted.trust_root))
+        raise CRDsError(Exit.USAGE, "--provenance requires --trust-root: a trusted_root.json, or Fulcio's certificates")
+    root = read_trust_root(wanted.trust_root, _read_limited(wanted.trust_root))
     expected = Expected(wanted.source_repository or SOURCE, wanted.source_tag or "", wanted.builder or BUILDER)
     try:
-        found = verify_attestation(parse_attestation(_read_small(wanted.provenance)), root, expected)
+        found = verify_attestation(parse_attestation(_read_limited(wanted.provenance)), root, expected)
     except CRDsError as error:
         raise CRDsError(error.exit, f"--provenance {wanted.provenance}: {error}") from None
-    _check(found, wanted.provenance, sha256=sha256, strict=strict)
+    _check_strictness(found, wanted.provenance, sha256=sha256, strict=strict)
     return found
 
 
-def _check(found: Provenance, path: Path, *, sha256: str, strict: bool) -> None:
+def _check_strictness(found: Provenance, path: Path, *, sha256: str, strict: bool) -> None:
     if sha256 not in {"", found.subject.sha256}:
         text = f"--provenance {path} is about {found.subject.sha256}, but --sha256 is {sha256}"
         raise CRDsError(Exit.INTEGRITY, text)
@@ -87,9 +87,9 @@ def document_provenance(found: Provenance | None) -> dict[str, Any]:
     return {"provenance": {"form": found.form, **found.identity._asdict(), "checks": checks}}
 
 
-def _read_small(path: Path) -> bytes:
+def _read_limited(path: Path) -> bytes:
     try:
-        # Not a pipe, which would be waited for.
+        # Opening a pipe would wait for a writer.
         if not stat.S_ISREG(path.stat().st_mode):
             raise CRDsError(Exit.USAGE, f"{path}: not a regular file")
         with path.open("rb") as file:

@@ -6,19 +6,19 @@ from typing import Annotated, Any, NamedTuple, Self
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
-from app.cli.crds_progress import Style, reporting
-from app.cli.crds_text import warn
-from app.cli.manifests import documents
+from app.cli.crds_arguments import check_reach, check_sha256, read_file, select_sources
+from app.cli.crds_output import warn
+from app.cli.crds_progress import Style, display_progress
+from app.cli.manifests import read_objects
 from app.crds.apply.documents import Tree, read_files
-from app.crds.apply.patches import Patch, patches_of
-from app.crds.apply.placeholders import values_of
+from app.crds.apply.patches import Patch, build_patches
+from app.crds.apply.placeholders import build_values
 from app.crds.archive import archive
 from app.crds.cache.cache import Cache
-from app.crds.download.redaction import redacted
+from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import fetch
-from app.crds.instance.chosen import Chosen, source_of
+from app.crds.instance.source_selection import SelectedSource, select_source
 from app.crds.source import Policy
 from app.model.json import JSONObject, as_object
 from app.model.operator import KARMADA
@@ -37,8 +37,8 @@ NamespaceOption = Annotated[str, typer.Option(help="Namespace of the instance (d
 CAFileOption = Annotated[Path | None, typer.Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
 
 
-class Wanted(NamedTuple):
-    """The tarball, how to get it, and its instance: options of commands (`app.cli.crds_options.expand`)."""
+class ReleaseOptions(NamedTuple):
+    """Options of commands about a tarball, its download, and its instance (`app.cli.crds_options.expand`)."""
 
     url: option.URL = None
     karmada: KarmadaOption = None
@@ -64,59 +64,59 @@ class Wanted(NamedTuple):
         return self if shown else self._replace(progress=Style.NONE)
 
 
-def read_release(context: typer.Context, wanted: Wanted) -> tuple[Tree, list[Patch]]:
+def read_release(context: typer.Context, wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
     """Return the release that is wanted, and its patches for the instance; raises CRDsError."""
     wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
-    instance = None if wanted.karmada is None else _instance(wanted.karmada)
+    instance = None if wanted.karmada is None else _read_manifest(wanted.karmada)
     metadata = as_object(as_object(instance).get("metadata"))
     # First, since it needs no network.
-    values = values_of(
+    values = build_values(
         name=wanted.name or metadata.get("name", ""),
         namespace=wanted.namespace or metadata.get("namespace", ""),
         ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
     )
-    tree = _tree(context, wanted, instance)
-    return tree, patches_of(tree, values)
+    tree = _read_tree(context, wanted, instance)
+    return tree, build_patches(tree, values)
 
 
-def read_tree(context: typer.Context, wanted: Wanted) -> Tree:
+def read_tree(context: typer.Context, wanted: ReleaseOptions) -> Tree:
     """Return the release that is wanted, for no instance; raises CRDsError."""
     wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
-    return _tree(context, wanted, None if wanted.karmada is None else _instance(wanted.karmada))
+    return _read_tree(context, wanted, None if wanted.karmada is None else _read_manifest(wanted.karmada))
 
 
-def read_instance_tree(context: typer.Context, wanted: Wanted, karmada: JSONObject) -> Tree:
-    """Return the release that is wanted, and if none is, the one that an instance names; raises CRDsError."""
+def read_instance_tree(context: typer.Context, wanted: ReleaseOptions, karmada: JSONObject) -> Tree:
+    """Return the release of the options, or else the one that an instance names; raises CRDsError."""
     elsewhere = wanted.url is not None or wanted.tarball is not None
-    return _tree(context, wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
+    return _read_tree(context, wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
 
 
-def _tree(context: typer.Context, wanted: Wanted, instance: JSONObject | None) -> Tree:
+def _read_tree(context: typer.Context, wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
     if wanted.tarball is not None:
-        return _unpacked(wanted.tarball, wanted)
+        return _read_tarball(wanted.tarball, wanted)
     kept = context.find_object(Cache)
     assert kept is not None, "the group's callback made it"
-    return _fetched(kept, _chosen(wanted, instance), wanted)
+    return _fetch_tree(kept, _select_source(wanted, instance), wanted)
 
 
-def _instance(manifest: Path) -> JSONObject:
-    found = [one.object for one in documents([manifest]) if one.object["kind"] == KARMADA.kind]
+def _read_manifest(manifest: Path) -> JSONObject:
+    found = [one.object for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
     if len(found) != 1:
-        raise CRDsError(Exit.USAGE, f"there must be one {KARMADA.kind} in {manifest}, and there are {len(found)}")
+        raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
     return found[0]
 
 
-def _chosen(wanted: Wanted, instance: JSONObject | None) -> Chosen:
+def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> SelectedSource:
     if instance is None:
-        (chosen,) = chosen_of(wanted.url, None, wanted.version, follow_instance=False, strict=wanted.strict)
+        (chosen,) = select_sources(wanted.url, None, wanted.version, follow_instance=False, strict=wanted.strict)
         return chosen
     if wanted.url is not None:
-        raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
+        raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
     version, follow = wanted.version or "", wanted.follow_instance
-    return source_of(instance, version=version, follow_instance=follow, strict=wanted.strict)
+    return select_source(instance, version=version, follow_instance=follow, strict=wanted.strict)
 
 
-def _fetched(kept: Cache, chosen: Chosen, wanted: Wanted) -> Tree:
+def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> Tree:
     warn(chosen.warnings)
     check_reach(chosen)
     changes: dict[str, Any] = {
@@ -126,7 +126,7 @@ def _fetched(kept: Cache, chosen: Chosen, wanted: Wanted) -> Tree:
     source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
     policy = Policy.NEVER if wanted.offline else wanted.policy or chosen.policy
     env_proxies = not wanted.no_env_proxy
-    with reporting(wanted.progress, redacted(source.url)) as report:
+    with display_progress(wanted.progress, redact(source.url)) as report:
         fetched = fetch(
             kept, source, policy, strict=wanted.strict, normalize_dot=wanted.normalize_dot, env_proxies=env_proxies,
             progress=report,
@@ -135,16 +135,16 @@ def _fetched(kept: Cache, chosen: Chosen, wanted: Wanted) -> Tree:
     with kept.reading(fetched.key):
         found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
-        raise CRDsError(Exit.INTEGRITY, f"{fetched.path} was changed by somebody else meanwhile: run it again")
+        raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
     _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot, again=True)
     return read_files(files)
 
 
-def _unpacked(tarball: Path, wanted: Wanted) -> Tree:
+def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
     if wanted.url is not None or wanted.version is not None:
-        raise CRDsError(Exit.USAGE, "give --tarball or where to get one, not both")
+        raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
     manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
-        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is expected")
     warn(manifest.warnings)
     return read_files(files)

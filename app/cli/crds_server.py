@@ -1,4 +1,4 @@
-"""The API server that CRDs are applied to or compared with."""
+"""Connects to the API server to apply CRDs to or to compare with."""
 
 import contextlib
 import os
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 _HOME_CONFIG: Final = Path("~/.kube/config")
 
 
-def lines_of(changes: Sequence[CRDChange]) -> list[str]:
-    """Return differences as lines for people."""
-    return [line for change in changes for line in change.lines()] or ["no differences"]
+def format_changes(changes: Sequence[CRDChange]) -> list[str]:
+    """Return differences as lines of text."""
+    return [line for change in changes for line in change.format_lines()] or ["no differences"]
 
 
-def kubeconfig_of(given: Path | None) -> Path:
+def find_kubeconfig(given: Path | None) -> Path:
     """Return the kubeconfig to use: the one given, $KUBECONFIG or ~/.kube/config; raises CRDsError USAGE for none."""
     found = given or Path(os.environ.get("KUBECONFIG") or _HOME_CONFIG.expanduser())
-    # KUBECONFIG may name several files, of which some may be missing.
+    # KUBECONFIG may name several files; some of them may be missing.
     if not any(Path(one).is_file() for one in str(found).split(os.pathsep)):
-        told = "" if given else ": give --kubeconfig, or set KUBECONFIG"
-        raise CRDsError(Exit.USAGE, f"there is no kubeconfig {found}{told}")
+        hint = "" if given else ": give --kubeconfig, or set KUBECONFIG"
+        raise CRDsError(Exit.USAGE, f"there is no kubeconfig {found}{hint}")
     return found
 
 
-async def connected(stack: contextlib.AsyncExitStack, kubeconfig: Path) -> "Connection":
-    """Return a connection that is closed with ``stack``; raises CRDsError USAGE for a kubeconfig of no use."""
+async def connect(stack: contextlib.AsyncExitStack, kubeconfig: Path) -> "Connection":
+    """Return a connection that ``stack`` closes; raises CRDsError USAGE for an invalid kubeconfig."""
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
 
     try:
         return await stack.enter_async_context(Connection(kubeconfig))
-    except Exception as error:  # noqa: BLE001 - what a kubeconfig of an odd shape makes of the client library
+    except Exception as error:  # noqa: BLE001 - the client library raises various errors for a malformed kubeconfig
         raise CRDsError(Exit.USAGE, f"the kubeconfig {kubeconfig} cannot be used: {error!r}") from None

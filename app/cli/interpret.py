@@ -1,4 +1,4 @@
-"""``fleethook interpret``: interpreters off-line, through all layers."""
+"""``fleethook interpret``: run, test, check and register interpreters."""
 
 import asyncio
 import contextlib
@@ -10,125 +10,145 @@ from typing import Annotated, NamedTuple
 import typer
 import watchfiles
 
-from app.cli.failures import CHECK_FAILED, fail
-from app.cli.interpreter_registration import register
-from app.cli.interpreters import build_chain, explain_error, find, judge, loaded
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.interpret_chain import build_chain, explain_error, load_interpreters
+from app.cli.interpret_fixtures import find_fixtures, run_fixture
+from app.cli.interpret_output import FixtureResult, Output, print_results
+from app.cli.interpret_register import register
 from app.cli.json_output import write_json
-from app.cli.manifests import documents, mappings, values
+from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts, warn_untested
+from app.cli.manifests import read_mappings, read_objects, read_values
 from app.cli.options import InterpretersOption
-from app.cli.scripts import has_scripts, judged, unasked
 from app.cli.terminal import flush, write, write_document, write_error
-from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
-from app.interpret.fixtures import FixtureError, operation_of, question, results
-from app.interpret.hook_rules import problems
-from app.interpret.hooks import CONFIGURATIONS
+from app.interpret.fixtures import FixtureError, find_operation, make_question, name_results
+from app.interpret.hook_configuration import CONFIGURATIONS
+from app.interpret.hook_validation import problems
 from app.interpret.lua.runner import Runner
+from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
 from app.outbound.client import HookClient
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
-interpret = typer.Typer(help="Run and test interpreters off-line: Lua, hooks, Python, native.", no_args_is_help=True)
+interpret = typer.Typer(
+    help="Run, test, check and register resource interpreters: Lua, webhooks, Python, native.", no_args_is_help=True
+)
 interpret.command("register")(register)
 
 _Manifests = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--manifests", help="Customizations, hook configurations, definitions to take into account; may be repeated."
-    ),
+    typer.Option("--manifests", help="Customizations, webhook configurations and CRDs to use; may be repeated."),
 ]
 
 
 class RunOutput(StrEnum):
-    """How an answer is printed."""
+    """Output formats of ``interpret run``."""
 
     YAML = "yaml"
     JSON = "json"
 
 
-def _object(path: Path | None) -> JSON:
-    if path is None:
-        return None
-    found = values(path)
-    if len(found) != 1:
-        fail(f"{path} holds {len(found)} documents, expected one")
-    return found[0].value
-
-
-class _Given(NamedTuple):
-    """Documents of ``-f``, which karmadactl takes customizations by."""
+class _Input(NamedTuple):
+    """The documents of ``-f``, which takes both objects and customizations, as karmadactl does."""
 
     objects: list[JSONObject]
     interpreters: list[Document]
 
 
-def _given(paths: Sequence[Path]) -> _Given:
-    given = _Given([], [])
-    for document in (one for path in paths for one in mappings(path)):
+def _read_input(paths: Sequence[Path]) -> _Input:
+    found = _Input([], [])
+    for document in (one for path in paths for one in read_mappings(path)):
         key = key_of(document.object)
         if has_scripts(document) or key.group_kind in CONFIGURATIONS:
-            given.interpreters.append(document)
+            found.interpreters.append(document)
         else:
-            given.objects.append(document.object)
-    return given
+            found.objects.append(document.object)
+    return found
+
+
+def _read_object(path: Path | None) -> JSON:
+    if path is None:
+        return None
+    found = read_values(path)
+    if len(found) != 1:
+        fail(f"{path} holds {len(found)} documents, expected one")
+    return found[0].value
+
+
+def _read_status_items(path: Path | None) -> list[JSON]:
+    """Return the documents of a file, or the items of the list that is its only document."""
+    items = [] if path is None else [value.value for value in read_values(path)]
+    return items[0] if len(items) == 1 and isinstance(items[0], list) else items
 
 
 @interpret.command()
 def run(
     operation: Annotated[
-        str, typer.Option(help="InterpretHealth, Retain ...; or ExploreHealthy, ExploreRetaining ...")
+        str,
+        typer.Option(help="Operation such as InterpretHealth or Retain, or ExploreHealthy or ExploreRetaining."),
     ],
     filenames: Annotated[
         list[Path] | None,
-        typer.Option("--filename", "-f", help="The object, or customizations to ask ('-' for stdin); may be repeated."),
+        typer.Option(
+            "--filename", "-f", help="Object to ask about, or customizations to use; '-' for stdin; may be repeated."
+        ),
     ] = None,
-    desired_file: Annotated[Path | None, typer.Option(help="The object, '-' for stdin.")] = None,
-    observed_file: Annotated[Path | None, typer.Option(help="The object as a member cluster has it.")] = None,
-    status_file: Annotated[Path | None, typer.Option(help="AggregatedStatusItems, as documents or a list.")] = None,
-    desired_replica: Annotated[int | None, typer.Option(help="How many replicas are wanted.")] = None,
+    desired_file: Annotated[Path | None, typer.Option(help="Object to ask about; '-' for stdin.")] = None,
+    observed_file: Annotated[Path | None, typer.Option(help="Object as observed in a member cluster.")] = None,
+    status_file: Annotated[
+        Path | None, typer.Option(help="AggregatedStatusItems, as YAML documents or as a list.")
+    ] = None,
+    desired_replica: Annotated[int | None, typer.Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
-    output: Annotated[RunOutput, typer.Option("--output", "-o", help="How to print it.")] = RunOutput.YAML,
+    output: Annotated[RunOutput, typer.Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
 ) -> None:
-    """Ask one question of all layers, and print the answer and who gave it.
+    """Ask all layers one question, and print the answer and the layer that gave it.
 
-    What a script prints is written to standard error. Exits 1 if there is no answer, 2 for usage or unreadable input.
+    Output of a script's print function goes to standard error.
+
+    Exit codes: 0 success; 1 no layer answered, or one failed; 2 invalid arguments or unreadable input.
     """
-    items = [] if status_file is None else [value.value for value in values(status_file)]
-    if len(items) == 1 and isinstance(items[0], list):
-        items = items[0]
-    given = _given(filenames or [])
+    items = _read_status_items(status_file)
+    given = _read_input(filenames or [])
     if len(given.objects) + (desired_file is not None) > 1:
-        fail("-f and --desired-file give several objects: one question is about one of them")
+        fail("-f and --desired-file give several objects: give only one")
     try:
-        asked = question(
-            operation_of(operation),
-            desired=given.objects[0] if given.objects else _object(desired_file),
-            observed=_object(observed_file),
+        asked = make_question(
+            find_operation(operation),
+            desired=given.objects[0] if given.objects else _read_object(desired_file),
+            observed=_read_object(observed_file),
             items=items,
             replicas=desired_replica,
         )
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    objects = [*documents(manifests or []), *given.interpreters]
-
-    async def answered() -> tuple[JSONObject, Step]:
-        async with HookClient(allow_private=True) as client:
-            explained = await build_chain(client, runner, interpreters or [], objects).answer(asked)
-            return results(asked, explained.answer), explained.steps[-1]
-
+    objects = [*read_objects(manifests or []), *given.interpreters]
     try:
-        found, step = asyncio.run(answered())
+        found, step = asyncio.run(_answer(asked, runner, interpreters or [], objects))
     except ChainError as error:
         fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
     except InterpretError as error:
         fail(f"{asked.operation}: {error}", code=CHECK_FAILED)
     finally:
         write_error(*runner.printed())
+    _print_answer(found, step, output)
+
+
+async def _answer(
+    asked: Question, runner: Runner, interpreters: Sequence[str], objects: Sequence[Document]
+) -> tuple[JSONObject, Step]:
+    """Return the results by their names in a fixture, and the step of the layer that answered."""
+    async with HookClient(allow_private=True) as client:
+        explained = await build_chain(client, runner, interpreters, objects).answer(asked)
+        return name_results(asked, explained.answer), explained.steps[-1]
+
+
+def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
     if output is RunOutput.JSON:
         write_json({"layer": step.layer, "hook": step.hook, "results": found})
         return
@@ -142,47 +162,56 @@ def run_tests(
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
-    watch: Annotated[bool, typer.Option("--watch", help="Run again whenever something changes.")] = False,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    watch: Annotated[bool, typer.Option("--watch", help="Run again whenever a file changes.")] = False,
 ) -> None:
-    """Run fixtures through all layers, and print what is answered otherwise.
+    """Run fixtures through all layers, and print the answers that differ.
 
-    In a directory, customizations, hook configurations and *.py beside the fixtures are what is tested. The format is
-    Karmada's own: documents with name, operation, desiredObj, observedObj, statusItems, inputReplicas and output;
-    docs/interpreters.md has a shorter one. Exits 1 if any fails, 2 if a file cannot be read or is no fixture.
+    A fixture is a YAML document in Karmada's format, with name, operation, desiredObj, observedObj, statusItems,
+    inputReplicas and output. docs/interpreters.md describes a shorter format. In a directory, the customizations,
+    webhook configurations and *.py files beside the fixtures are under test.
+
+    Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
     """
 
-    def once() -> list[Verdict]:
-        found = find(paths)
-        if not found.cases:
-            fail("there are no fixtures in what was given")
-        objects = [*found.objects, *documents(manifests or [])]
-        kinds = {case.fixture.question.kind for case in found.cases}
-        write_error(*unasked(found.objects, kinds))
-
-        async def run_all() -> list[Verdict]:
-            async with HookClient(allow_private=True) as client:
-                chain = build_chain(client, Runner(), [*found.interpreters, *(interpreters or [])], objects)
-                return [await judge(chain, case) for case in found.cases]
-
-        verdicts = asyncio.run(run_all())
-        print_verdicts(verdicts, output)
-        flush()
-        return verdicts
+    def run_once() -> list[FixtureResult]:
+        return _run_fixtures(paths, interpreters or [], manifests or [], output)
 
     if not watch:
-        if not all(verdict.passed for verdict in once()):
+        if not all(result.passed for result in run_once()):
             raise typer.Exit(CHECK_FAILED)
         return
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
     with contextlib.suppress(KeyboardInterrupt):
-        for _ in _changes([*paths, *(manifests or []), *python]):
+        for _ in _watch([*paths, *(manifests or []), *python]):
             with contextlib.suppress(typer.Exit):
-                once()
+                run_once()
 
 
-def _changes(paths: Sequence[Path]) -> Iterator[None]:
-    """Yield at once, and whenever something changes, until interrupted."""
+def _run_fixtures(
+    paths: Sequence[Path], interpreters: Sequence[str], manifests: Sequence[Path], output: Output
+) -> list[FixtureResult]:
+    """Run all fixtures and print the results."""
+    found = find_fixtures(paths)
+    if not found.cases:
+        fail(f"no fixtures in {', '.join(map(str, paths))}")
+    objects = [*found.objects, *read_objects(manifests)]
+    kinds = {case.fixture.question.kind for case in found.cases}
+    write_error(*warn_untested(found.objects, kinds))
+
+    async def run_all() -> list[FixtureResult]:
+        async with HookClient(allow_private=True) as client:
+            chain = build_chain(client, Runner(), [*found.interpreters, *interpreters], objects)
+            return [await run_fixture(chain, case) for case in found.cases]
+
+    fixture_results = asyncio.run(run_all())
+    print_results(fixture_results, output)
+    flush()
+    return fixture_results
+
+
+def _watch(paths: Sequence[Path]) -> Iterator[None]:
+    """Yield once, and then after each change of a file, until interrupted."""
     yield
     for _ in watchfiles.watch(*paths, raise_interrupt=True):
         write("")
@@ -193,37 +222,50 @@ def _changes(paths: Sequence[Path]) -> Iterator[None]:
 def check(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Customizations, hook configurations (YAML), interpreters (*.py), or directories of them."),
+        typer.Argument(
+            help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."
+        ),
     ],
 ) -> None:
-    """Check customizations, hook configurations and interpreters, and print which rules are set.
+    """Check customizations, webhook configurations and interpreters, and print the rules that they set.
 
-    Scripts are compiled and their top level is run; what only looks wrong, such as a global or a way through a function
-    that returns nothing, is a warning. Exits 1 if anything is wrong, 2 if a file cannot be read.
+    Scripts are compiled, and their top level is run. Suspicious code is a warning, for example a global variable, or a
+    path through a function that returns nothing.
+
+    Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
     """
-    wrong = False
     sources = [path for path in paths if path.suffix == ".py"]
     in_directories = [path for directory in paths if directory.is_dir() for path in sorted(directory.rglob("*.py"))]
-    for path in [*sources, *in_directories]:
-        for one in loaded([str(path)]):
-            operations = ", ".join(sorted(one.functions)) or "nothing"
-            write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}")
-            wrong |= not one.functions
+    usable = [_check_python(path) for path in [*sources, *in_directories]]
     runner = Runner()
-    for document in documents([path for path in paths if path not in sources]):
-        key = key_of(document.object)
-        found: list[str]
-        warnings: list[str] = []
-        rules: list[str] = []
-        if key.group_kind in CONFIGURATIONS:
-            found = [f"{problem.field}: {problem.text}" for problem in problems(key.group_kind, document.object)]
-        elif has_scripts(document):
-            found, warnings, rules = judged(document, runner)
-        else:
-            continue
-        wrong |= bool(found)
-        name = f"{document.source}:{document.line}: {key.group_kind.kind} {key.name}"
-        write(f"{'FAIL' if found else 'ok  '} {name}", *(f"     {line}" for line in (*rules, *found)))
-        write(*(f"     warning: {line}" for line in warnings))
-    if wrong:
+    objects = read_objects([path for path in paths if path not in sources])
+    usable += [_check_object(document, runner) for document in objects]
+    if not all(usable):
         raise typer.Exit(CHECK_FAILED)
+
+
+def _check_python(path: Path) -> bool:
+    """Print the operations of the interpreters in a file; return whether each one has at least one."""
+    usable = True
+    for one in load_interpreters([str(path)]):
+        operations = ", ".join(sorted(one.functions)) or "nothing"
+        write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}")
+        usable &= bool(one.functions)
+    return usable
+
+
+def _check_object(document: Document, runner: Runner) -> bool:
+    """Print the findings of a customization or a webhook configuration; return whether it has no problem."""
+    key = key_of(document.object)
+    if key.group_kind in CONFIGURATIONS:
+        found = [f"{problem.field}: {problem.text}" for problem in problems(key.group_kind, document.object)]
+        report = ScriptReport(found, [], [])
+    elif has_scripts(document):
+        report = check_scripts(document, runner)
+    else:
+        return True
+    name = f"{document.source}:{document.line}: {key.group_kind.kind} {key.name}"
+    word = "FAIL" if report.problems else "ok  "
+    write(f"{word} {name}", *(f"     {line}" for line in (*report.rules, *report.problems)))
+    write(*(f"     warning: {line}" for line in report.warnings))
+    return not report.problems

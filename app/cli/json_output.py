@@ -1,4 +1,4 @@
-"""JSON for a terminal, in a module of its own: commands that print none start without msgspec."""
+"""JSON on standard output. A separate module, because commands without JSON start faster without msgspec."""
 
 import json
 from typing import Any
@@ -10,9 +10,9 @@ from app.model.text import escape_json
 
 
 def write_json(value: Any, *, indent: int | None = 2) -> None:
-    """Write a value to standard output as JSON in ASCII; other types than JSON's and msgspec's are their texts."""
-    write_document(f"{escape_json(json.dumps(value, indent=indent, default=_builtin))}\n")
+    """Write a value to standard output as ASCII JSON. Types that JSON and msgspec lack are written as `str`."""
+    write_document(f"{escape_json(json.dumps(value, indent=indent, default=_encode_other))}\n")
 
 
-def _builtin(value: object) -> Any:
+def _encode_other(value: object) -> Any:
     return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)

@@ -1,4 +1,4 @@
-"""The parts that the reports of `lint`, `render` and `convert` share."""
+"""Rows of a report and their summary, for `lint`, `render` and `convert`."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,18 @@ import msgspec
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
-    """The first members of a row of a report: the level, the code and the object."""
+    """The first fields of each row: the level, the code and the object.
+
+    Attributes:
+        level: ``error``, ``warning`` or ``note``.
+        code: Stable name of the finding, such as ``unknown-pool``.
+        cluster: Logical cluster of the object, ``""`` for a plain cluster.
+        kind: Kind of the object.
+        namespace: Namespace of the object, ``""`` without one.
+        name: Name of the object.
+    """
 
     level: str
-    """``error``, ``warning`` or ``note``."""
     code: str
     cluster: str
     kind: str
@@ -18,13 +26,13 @@ class ObjectRow(msgspec.Struct, frozen=True):
 
 
 def describe_object(row: ObjectRow) -> str:
-    """Return kind, namespace and name of a row's object, and its logical cluster if it has one."""
+    """Return the kind, namespace, name and logical cluster of the object of a row."""
     name = f"{row.namespace}/{row.name}" if row.namespace else row.name
     inside = f" of {row.cluster}" if row.cluster else ""
     return f"{row.kind} {name}{inside}"
 
 
-def count(rows: Sequence[ObjectRow]) -> str:
-    """Return the number of errors and of warnings in words: ``1 error, 2 warnings``."""
+def count_levels(rows: Sequence[ObjectRow]) -> str:
+    """Return the numbers of errors and warnings as text: ``1 error, 2 warnings``."""
     numbers = {level: sum(row.level == level for row in rows) for level in ("error", "warning")}
     return ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())

@@ -1,4 +1,4 @@
-"""``fleethook serve``: the server."""
+"""``fleethook serve``: serve admission reviews over HTTPS."""
 
 import asyncio
 import os
@@ -13,66 +13,67 @@ from pydantic import ValidationError
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
 from app.certs.files import CertificateError
-from app.cli.failures import fail
-from app.cli.options import InterpretersOption
-from app.cli.running import run_server
+from app.cli.exit_codes import UNREADABLE, fail
+from app.cli.options import ContextOption, InterpretersOption
+from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from app.dispatch.credentials.files import CredentialFileError
-from app.interpret.registry import LoadError
+from app.interpret.python_interpreter import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import CONFIG_VARIABLE, Settings
 
 
 def serve(
     manifests: Annotated[
-        Path | None, typer.Option(help="Directory of YAML manifests to answer from; no cluster needed.")
+        Path | None, typer.Option(help="Directory of YAML manifests to answer from; no cluster is needed.")
     ] = None,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Follow the objects of the cluster that this kubeconfig names.")
+        Path | None, typer.Option(help="Kubeconfig of the cluster to follow, for a server outside of it.")
     ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig (default: its current one).")] = None,
-    kcp: Annotated[
-        bool | None, typer.Option("--kcp", help="The apiserver is a kcp: follow all its logical clusters at once.")
-    ] = None,
+    context: ContextOption = None,
+    kcp: Annotated[bool | None, typer.Option("--kcp", help="Follow all logical clusters of a kcp at once.")] = None,
     in_cluster: Annotated[
-        bool | None, typer.Option("--in-cluster", help="Follow the objects of the cluster that this runs in.")
+        bool | None, typer.Option("--in-cluster", help="Follow the cluster that this pod runs in.")
     ] = None,
     cert_dir: Annotated[
         Path | None, typer.Option(help="Directory of the serving certificate (default: certs).")
     ] = None,
     cert_secret: Annotated[
-        str | None, typer.Option(help="NAMESPACE/NAME of the Secret to keep an own CA and certificate in.")
+        str | None, typer.Option(help="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.")
     ] = None,
     client_ca_file: Annotated[
-        Path | None, typer.Option(help="Only clients with a certificate of these authorities may ask for reviews.")
+        Path | None, typer.Option(help="PEM file of the CAs of client certificates, which review routes then require.")
     ] = None,
     register: Annotated[
         bool | None,
-        typer.Option("--register", help="Apply CRDs and webhook configurations at start, and keep caBundle."),
+        typer.Option("--register", help="Apply CRDs and webhook configurations, and maintain their caBundle."),
     ] = None,
     service: Annotated[
         str | None, typer.Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of this server.")
     ] = None,
-    webhook_url: Annotated[
-        str | None, typer.Option(help="Address that the apiserver calls, instead of a Service.")
-    ] = None,
+    webhook_url: Annotated[str | None, typer.Option(help="URL that the apiserver calls, instead of a Service.")] = None,
     namespace: Annotated[
-        str | None, typer.Option(help="Namespace of this server, where its Lease is kept (default: the pod's).")
+        str | None, typer.Option(help="Namespace of this server, which holds its Lease (default: the pod's).")
     ] = None,
     interpreters: InterpretersOption = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one (default: 9443).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free port (default: 9443).")] = None,
     workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store (default: 1).")] = None,
     drain_delay: Annotated[
-        float | None, typer.Option(help="Seconds between readiness going off and the listener closing (default: 0).")
+        float | None, typer.Option(help="Seconds between becoming unready and closing the listener (default: 0).")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags and FLEETHOOK_* win.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file of settings; flags and FLEETHOOK_* override it.")
+    ] = None,
 ) -> None:
     """Serve admission reviews over HTTPS.
 
-    Objects come from --manifests, followed while the files change, or from an apiserver (--kubeconfig,
-    --in-cluster), followed by list and watch. Every setting can also be given as
-    FLEETHOOK_<NAME> or in the file of --config.
+    The server reads objects from --manifests or from an apiserver (--kubeconfig, --in-cluster), and follows their
+    changes. Flags override FLEETHOOK_<NAME> environment variables, which override the file of --config. README.md lists
+    all settings.
+
+    Exit codes: 0 shut down by a signal; 2 invalid arguments or settings, or no usable certificate, apiserver or port;
+    3 the application failed to start.
     """
     flags = {
         "manifests": manifests,
@@ -93,13 +94,13 @@ def serve(
         "workers": workers,
         "drain_delay": drain_delay,
     }
-    settings = _settings({name: value for name, value in flags.items() if value is not None}, config)
+    settings = _load_settings({name: value for name, value in flags.items() if value is not None}, config)
     if settings.manifests is None and not settings.follows_cluster:
-        fail("there is nothing to answer from: give --manifests DIR, --kubeconfig FILE or --in-cluster")
+        fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
     if settings.manifests is not None and not settings.manifests.is_dir():
         fail(f"--manifests: {settings.manifests} is not a directory")
     if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
-        raise typer.Exit(_serve_with_workers(settings))
+        raise typer.Exit(_run_workers(settings))
     lock_file = os.environ.get(LOCK_VARIABLE)
     with (
         LogLines(lock_file=None if lock_file is None else Path(lock_file)) as lines,
@@ -111,10 +112,10 @@ def serve(
         except (CertificateError, CredentialFileError, LoadError, APIError, UnreachableError, OSError) as error:
             fail(str(error))
     if not served:
-        raise typer.Exit(2)
+        raise typer.Exit(UNREADABLE)
 
 
-def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
+def _load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
     if config is not None:
         if not config.is_file():
             fail(f"--config: {config} is not a file")
@@ -126,7 +127,7 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
         fail(f"settings: {problems}")
 
 
-def _serve_with_workers(settings: Settings) -> int:
+def _run_workers(settings: Settings) -> int:
     try:
         listener = listen(settings.host, settings.port)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The uvicorn server with our way of accepting connections, and of stopping.
+"""The uvicorn server with its own acceptor and a graceful shutdown.
 
-It stops in this order: readiness off, requests finished, then the listener closed.
+Order of the shutdown: become unready, close the listener after a delay, finish the requests.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from uvicorn.config import STARTUP_FAILURE
 from app.api.capacity import CONNECTION_BYTES
 from app.api.connections import Connection, Connections
 from app.api.health import HealthOnly
-from app.api.protocol import Guard, GuardedProtocol
+from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook
 from app.cli.acceptor import Acceptor, Transports
-from app.cli.output import OutputError
+from app.cli.standard_output import OutputError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def server_config(app: Fleethook) -> uvicorn.Config:
-    """Return uvicorn's configuration for ``app``, whose settings are used."""
+def make_config(app: Fleethook) -> uvicorn.Config:
+    """Return uvicorn's configuration for an application and its settings."""
     settings = app.settings
     return uvicorn.Config(
         app,
@@ -46,10 +46,10 @@ def server_config(app: Fleethook) -> uvicorn.Config:
 
 
 class GracefulServer(uvicorn.Server):
-    """Takes the first SIGTERM or SIGINT as "finish", the second as "now", and exits 0 either way.
+    """Shuts down gracefully at the first SIGTERM or SIGINT, and at once at the second. It exits with 0 in both cases.
 
-    Between the first and the closing of the listener lies ``drain_delay``: removing an endpoint from a Service takes
-    a moment to reach every node, and until then requests still arrive.
+    The listener stays open for ``drain_delay`` after the first signal. Requests still arrive during that time, because
+    the removal of an endpoint from a Service takes a moment to reach every node.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class GracefulServer(uvicorn.Server):
         """Prepare.
 
         Args:
-            app: The application, whose settings are used.
-            context: The TLS context to serve with.
+            app: The application with its settings.
+            context: The TLS context.
             ready: Called with the port once the server listens.
-            ended: Called when no more requests are answered, before a signal ends the process at once again.
+            ended: Called after the last answer, before the default signal handlers are restored.
         """
-        super().__init__(server_config(app))
+        super().__init__(make_config(app))
         self._app: Final = app
         self._context: Final = context
         self._ready: Final = ready
@@ -76,7 +76,7 @@ class GracefulServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals on the event loop while serving; uvicorn would raise them again and exit by signal."""
+        """Handle signals on the event loop while serving. uvicorn's handlers would end the process by the signal."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.stop)
@@ -88,7 +88,7 @@ class GracefulServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def stop(self) -> None:
-        """Start to shut down; a second call does not wait for anything."""
+        """Begin the shutdown; a second call shuts down at once."""
         if self._app.draining:
             self.should_exit = self.force_exit = True
             return
@@ -99,22 +99,22 @@ class GracefulServer(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, accept connections on ``sockets``, and say on which port."""
+        """Start the application, accept connections on ``sockets``, and report the port."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
-        acceptor = self._acceptor(sockets or [])
+        acceptor = self._make_acceptor(sockets or [])
         acceptor.start()
         self.servers = [acceptor]  # type: ignore[list-item]  # uvicorn calls close and wait_closed only
         self.started = True
         try:
-            self._ready(port_of(self.servers))
+            self._ready(find_port(self.servers))
         except OutputError:
             # An exception alone would cancel the application's lifespan, which uvicorn logs with a traceback.
             await self.shutdown(sockets)
             raise
 
-    def _acceptor(self, sockets: list[socket.socket]) -> Acceptor:
+    def _make_acceptor(self, sockets: list[socket.socket]) -> Acceptor:
         settings, loop = self._app.settings, asyncio.get_running_loop()
         freed = partial(self._app.trimmer.release, CONNECTION_BYTES)
         connections = Connections(self._app.capacity.connections, removed=freed)
@@ -135,7 +135,7 @@ class GracefulServer(uvicorn.Server):
         return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
 
 
-def port_of(servers: list[Any]) -> int:
-    """Return the port that listeners share, 0 if there are none."""
+def find_port(servers: list[Any]) -> int:
+    """Return the port that all listeners share, 0 without listeners."""
     sockets = [listener for server in servers for listener in server.sockets]
     return int(sockets[0].getsockname()[1]) if sockets else 0

@@ -1,7 +1,7 @@
-r"""The only way from a command to a terminal: text is escaped, so that names in archives and objects cannot act on it.
+r"""The only way from a command to a terminal. Names in archives and objects are escaped: they cannot control it.
 
-Lines of our own are passed one by one. A line feed inside of one comes from somebody else and is shown as ``\n``.
-`app.cli.styles` is the same for coloured text, and `app.cli.json_output` for JSON.
+Pass lines one by one: a line feed within a line comes from untrusted input and is shown as ``\n``. `app.cli.styles`
+does the same for coloured text, and `app.cli.json_output` for JSON.
 """
 
 import sys
@@ -9,7 +9,7 @@ from typing import Final
 
 from app.model.text import escape
 
-# It moves the cursor forward only, and scripts print columns with it.
+# A tab only moves the cursor forward, and Lua scripts print columns with it.
 _KEPT: Final = "\t"
 
 
@@ -24,10 +24,10 @@ def write_error(*lines: str) -> None:
 
 
 def write_document(text: str) -> None:
-    """Write text with lines, such as YAML, to standard output."""
+    """Write text with several lines, such as YAML, to standard output."""
     sys.stdout.write(escape(text, keep=f"\n{_KEPT}"))
 
 
 def flush() -> None:
-    """Hand over what was written to standard output, for a process that waits for it."""
+    """Flush standard output, for a process that reads it line by line."""
     sys.stdout.flush()

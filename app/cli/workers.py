@@ -1,4 +1,4 @@
-"""Several server processes on one listening socket."""
+"""Several worker processes on one listening socket."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from typing import Final
 LISTENER_VARIABLE: Final = "FLEETHOOK_LISTEN_FD"
 _METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 LOCK_VARIABLE: Final = "FLEETHOOK_LOG_LOCK_FILE"
-"""The environment variable with the file that worker processes lock while they write log lines."""
+"""Environment variable with the path of a file that workers lock while they write log lines."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -28,28 +28,28 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def inherited_listeners() -> list[socket.socket] | None:
-    """Return the listening socket that a worker process was given; None in a process that listens for itself.
+def inherit_listeners() -> list[socket.socket] | None:
+    """Return the listening socket that a worker process inherits, None in a process without parent.
 
-    It is asked what it is: uvicorn takes a file descriptor for a Unix socket, whose connections the event loop does not
-    spare Nagle's algorithm, and every answer would wait 40 ms for an acknowledgement.
+    `socket.socket` detects the family of the descriptor. uvicorn would assume a Unix socket, and the event loop would
+    not disable Nagle's algorithm for its connections. Every answer would then wait 40 ms for an acknowledgement.
     """
-    given = os.environ.get(LISTENER_VARIABLE)
-    return None if given is None else [socket.socket(fileno=int(given))]
+    descriptor = os.environ.get(LISTENER_VARIABLE)
+    return None if descriptor is None else [socket.socket(fileno=int(descriptor))]
 
 
 class Workers:
-    """Child processes that serve on the same socket; one that dies is replaced, a signal reaches all."""
+    """Child processes that serve on the same socket. Dead workers are replaced, and signals are forwarded to all."""
 
     def __init__(self, listener: socket.socket, arguments: Sequence[str], *, count: int) -> None:
         self._listener: Final = listener
         self._arguments: Final = list(arguments)
         self._count: Final = count
         self._children: Final[dict[int, subprocess.Popen[bytes]]] = {}
-        self._stopping = False
+        self._is_stopping = False
 
     def run(self) -> int:
-        """Serve until a signal stops it; return the exit code: 0, or that of a worker that could not start."""
+        """Serve until a signal arrives; return the exit code: 0, or that of a worker that could not start."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._forward)
         with tempfile.TemporaryDirectory(prefix="fleethook-metrics-") as metrics:
@@ -59,17 +59,17 @@ class Workers:
                 pid, status = os.wait()
                 child = self._children.pop(pid, None)
                 code = os.waitstatus_to_exitcode(status)
-                if child is None or self._stopping:
+                if child is None or self._is_stopping:
                     continue
                 if code > 0:
-                    # It said itself why it cannot serve; starting it again would say it again, for ever.
+                    # The worker has printed its error. Another start would fail in the same way.
                     self._forward(signal.SIGTERM, None)
                     return code
                 self._start(metrics)
         return 0
 
     def _start(self, metrics: str) -> None:
-        if self._stopping:
+        if self._is_stopping:
             return
         environment = {
             **os.environ,
@@ -84,13 +84,13 @@ class Workers:
         self._forward_missed(child)
 
     def _forward_missed(self, child: "subprocess.Popen[bytes]") -> None:
-        """Pass on a signal that came while the worker started, and so did not reach it."""
-        if self._stopping:
+        """Forward a signal that arrived during the start of the worker, and so did not reach it."""
+        if self._is_stopping:
             child.send_signal(signal.SIGTERM)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
-        self._stopping = True
-        # The workers have the socket, too. When the last of them closes it, the system refuses connections.
+        self._is_stopping = True
+        # The workers share the socket. The system refuses connections after the last of them closes it.
         self._listener.close()
         for child in self._children.values():
             child.send_signal(number)

@@ -1,4 +1,4 @@
-"""Objects as YAML for people."""
+"""Objects as YAML text."""
 
 import yaml
 
@@ -7,16 +7,16 @@ from app.model.text import is_inert
 
 
 class NoAliasDumper(yaml.SafeDumper):
-    """YAML without anchors: people edit the output."""
+    """Writes YAML without anchors, because users edit the output."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Return that a value is written out wherever it is used."""
+        """Return True, so that a shared value is written at each place."""
         del data
         return True
 
 
 def yaml_text(value: JSON, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
-    """Return a value as YAML; if it has characters that act on a terminal, all beyond ASCII are YAML escapes."""
+    """Return a value as YAML. If it has terminal control characters, all characters beyond ASCII are escaped."""
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
     if not is_inert(text.replace("\n", "")):
         text = yaml.dump(value, Dumper=dumper, sort_keys=False)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final, Protocol, TypeVar
 
 from app.control.fair_queue import FairQueue, wait_for_turn
+from app.control.steps import Steps, finish
 
 T = TypeVar("T")
 
@@ -71,7 +72,12 @@ def do_at_once(work: Work[T]) -> T:
 
 
 async def do_in_turns(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> T:
-    """Do work slice by slice.
+    """Do work slice by slice; the arguments are those of `do_in_steps`."""
+    return await finish(do_in_steps(work, turns=turns, worker=worker, cluster=cluster))
+
+
+def do_in_steps(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> Steps[T]:
+    """Do work slice by slice; waits for nothing if the work has one slice.
 
     Args:
         work: The work.
@@ -83,7 +89,7 @@ async def do_in_turns(work: Work[T], *, turns: Turns, worker: Executor, cluster:
     try:
         while True:
             job = work.send(result)
-            result = await (turns.pause(cluster) if job is None else worker.run(cluster, job))
+            result = yield (turns.pause(cluster) if job is None else worker.run(cluster, job))
     except StopIteration as end:
         value: T = end.value
         return value

@@ -1,1 +1,1 @@
-"""CRD tarballs of Karmada: where they come from, whether they are whole, and where they are kept (seed 003)."""
+"""CRD tarballs of Karmada: downloading, verifying, caching and applying them."""

@@ -1,11 +1,11 @@
-"""How bringing in a CRD tarball fails, each with the exit code of the command (research 6.6)."""
+"""Errors of CRD tarballs, each with the exit code of ``fleethook crds``."""
 
 import enum
 from typing import Final
 
 
 class Exit(enum.IntEnum):
-    """What a command of ``fleethook crds`` exits with."""
+    """Exit codes of ``fleethook crds``."""
 
     OK = 0
     INTERNAL = 1
@@ -23,11 +23,11 @@ class Exit(enum.IntEnum):
 
 
 class CRDsError(Exception):
-    """What went wrong, in words that say where and what to do; secrets of addresses are never in them.
+    """An error about a CRD tarball. The message names the place and the remedy, and has no secrets of URLs.
 
     Attributes:
-        exit: What kind it is.
-        transient: Whether the same may go well later without anybody doing anything.
+        exit: The exit code of a command.
+        transient: Whether a later try may succeed without a change by the user.
     """
 
     def __init__(self, exit_code: Exit, text: str, *, transient: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Where a CRD tarball comes from."""
+"""The origin of a CRD tarball: its URL, and the ways and credentials to reach it."""
 
 import enum
 import hashlib
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Policy(enum.StrEnum):
-    """When the origin is asked (``spec.crdTarball.crdDownloadPolicy``; Never is ours)."""
+    """When to send a request to the origin (``spec.crdTarball.crdDownloadPolicy``; upstream has no ``Never``)."""
 
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
@@ -14,7 +14,7 @@ class Policy(enum.StrEnum):
 
 
 class Credentials(NamedTuple):
-    """What an origin asks for; never shown."""
+    """Credentials for an origin; never printed."""
 
     headers: tuple[tuple[str, str], ...] = ()
     username: str = ""
@@ -24,24 +24,24 @@ class Credentials(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A tarball over HTTP, and how to get at it."""
+    """A tarball over HTTP, and the settings of its download."""
 
     url: str
     proxy_url: str = ""
-    """Explicit; wins over the environment's."""
+    """An explicit proxy; it takes precedence over those of the environment."""
     no_proxy: tuple[str, ...] = ()
     sha256: str = ""
-    """What it must be, hexadecimal; ``""`` for whatever comes."""
+    """The expected digest, hexadecimal; ``""`` for any."""
     mirrors: tuple[str, ...] = ()
-    """Asked in order when the URL itself fails."""
+    """URLs to try in order if the first one fails."""
     ca_pem: bytes = b""
-    """Authorities to trust instead of the system's."""
+    """Certificate authorities to trust instead of those of the system."""
     credentials: Credentials = Credentials()
     seconds: float = 300.0
-    """For all of it."""
-    most_bytes: int = 16 * 1024 * 1024
+    """Limit of the whole download, retries and mirrors included."""
+    max_bytes: int = 16 * 1024 * 1024
 
     @property
     def key(self) -> str:
-        """The name of its cache entry, as the Go operator has it: the digest of the URL, and of nothing else."""
+        """The name of the cache entry: the SHA-256 digest of the URL alone, as in Karmada's operator."""
         return hashlib.sha256(self.url.strip().encode()).hexdigest()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from app.control.slices import Pauses
+from app.control.steps import Steps
 from app.control.turns import Executor, Turns, Work, do_at_once, do_in_turns
 from app.dispatch.defaults import set_webhook_defaults
 from app.dispatch.hook_index import HookIndex, group_hooks
@@ -52,16 +53,23 @@ class Configurations:
         known = self._find_hooks(cluster, phase)
         return HookIndex() if known is None else do_at_once(self._compile(known, cluster, phase))
 
-    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Executor) -> HookIndex:
+    def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Executor) -> Steps[HookIndex]:
         """Return the webhooks of a logical cluster; compiling yields to requests of other clusters.
 
-        The result includes every change that the store had at the time of the call.
+        The result includes every change that the store had at the time of the call. If all webhooks are compiled, this
+        waits for nothing.
         """
         known = self._find_hooks(cluster, phase)
         if known is None:
             return HookIndex()
         if not known.changed and not known.lock.locked():
             return known.hooks
+        hooks: HookIndex = yield self._compile_in_turns(known, cluster, phase, turns, worker)
+        return hooks
+
+    async def _compile_in_turns(
+        self, known: _ClusterHooks, cluster: str, phase: Phase, turns: Turns, worker: Executor
+    ) -> HookIndex:
         async with known.lock:
             work = self._compile(known, cluster, phase)
             return await do_in_turns(work, turns=turns, worker=worker, cluster=cluster)

@@ -5,9 +5,16 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from app.control.turns import Turns, do_in_turns
+from app.control.steps import Steps, finish
+from app.control.turns import Turns, do_in_steps
 from app.control.worker import Worker
-from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
+from app.dispatch.attributes import (
+    Attributes,
+    build_attributes,
+    build_outline,
+    can_stay_undecoded,
+    read_claimed_cluster,
+)
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
@@ -17,7 +24,7 @@ from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, find_equivalents
 from app.dispatch.errors import StatusError, forbidden
-from app.dispatch.hook_index import RelevantHook
+from app.dispatch.hook_index import HookIndex, RelevantHook
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, build_rule_attributes, is_exempt, needs_namespace, read_labels
@@ -145,14 +152,27 @@ class Dispatcher:
             msgspec.DecodeError: An object of the review is not JSON.
             StatusError: An object of the review cannot be forwarded.
         """
-        target = self._resolve_owner(request, cluster, vouched=vouched)
+        attributes = build_attributes(request, cluster=cluster)
+        return await finish(self._find_target(attributes, phase=phase, vouched=vouched))
+
+    def _prepare_target(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
+    ) -> Steps[tuple[Target, bool]]:
+        """Return what `find_target` returns, and whether its attributes lack the objects because nothing needs them."""
+        target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
+        if not target.relevant and can_stay_undecoded(request, cluster=cluster):
+            return target, True
+        return target._replace(attributes=build_attributes(request, cluster=cluster)), False
+
+    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Steps[Target]:
+        target = self._resolve_owner(attributes, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
-        return target._replace(relevant=await self.find_relevant(target, owner, phase))
+        return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
 
-    def _resolve_owner(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
-        attributes = build_attributes(request, cluster=cluster)
+    def _resolve_owner(self, attributes: Attributes, *, vouched: bool) -> Target:
+        cluster = attributes.cluster
         group, _, resource = attributes.resource
         ownership = find_owner(
             self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
@@ -172,17 +192,23 @@ class Dispatcher:
 
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
+        return await finish(self._find_relevant(target, cluster, phase))
+
+    def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Steps[tuple[RelevantHook, ...]]:
         attributes = target.attributes
-        hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
+        hooks = yield from self._find_hooks(cluster, phase)
         work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
-        return await do_in_turns(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster)
+        return (yield from do_in_steps(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster))
+
+    def _find_hooks(self, cluster: str, phase: Phase) -> Steps[HookIndex]:
+        return self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
         if owner is None:
             return iter(())
-        return (await self._configurations.find(owner, phase, turns=self.turns, worker=self.worker)).each()
+        return (await finish(self._find_hooks(owner, phase))).each()
 
     @property
     def limits(self) -> RequestLimits:
@@ -208,12 +234,21 @@ class Dispatcher:
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
         """
+        work = self.dispatch_in_steps(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
+        return await finish(work)
+
+    def dispatch_in_steps(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
+    ) -> Steps[DispatchResult]:
+        """Return what `dispatch` returns; waits for nothing if no webhook's rules match the request."""
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            target = await self.find_target(request, cluster=cluster, phase=phase, vouched=vouched)
+            target, is_undecoded = yield from self._prepare_target(
+                request, cluster=cluster, phase=phase, vouched=vouched
+            )
             attributes = target.attributes
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
@@ -222,11 +257,13 @@ class Dispatcher:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             if target.ownership.cluster is None:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            context = await self.build_context(target, deadline, audit, warnings)
+            if is_undecoded:
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
+            context = yield self.build_context(target, deadline, audit, warnings)
             if phase == "mutating":
-                made = await self._mutate(target, context)
+                made = yield self._mutate(target, context)
             else:
-                refusals = await run_validating_phase(target.relevant, attributes, context)
+                refusals = yield run_validating_phase(target.relevant, attributes, context)
         except StatusError as error:
             # The traceback refers to this frame, and so keeps the answers of webhooks until the collector runs.
             error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -236,7 +273,7 @@ class Dispatcher:
             return DispatchResult(_build_refusal(reported, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
-            operations = await Patcher(self.worker, cluster).diff_response(request.object, made)
+            operations = yield Patcher(self.worker, cluster).diff_response(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,

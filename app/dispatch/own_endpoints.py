@@ -15,7 +15,13 @@ from typing import Final, NamedTuple
 from yarl import URL
 
 from app.dispatch.hooks import Hook
-from app.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE
+from app.registration.paths import (
+    CLUSTER_MUTATE,
+    CLUSTER_VALIDATE,
+    DISPATCH_MUTATE,
+    DISPATCH_VALIDATE,
+    split_cluster_path,
+)
 from app.registration.webhooks import service_of
 
 _VERBS: Final = ("mutate", "validate")
@@ -103,5 +109,5 @@ def _is_dispatch_path(path: str, base: str) -> bool:
     path = path.removeprefix(base)
     if path in (DISPATCH_MUTATE, DISPATCH_VALIDATE):
         return True
-    cluster, _, verb = path.removeprefix(CLUSTERS).rpartition("/")
-    return path.startswith(CLUSTERS) and bool(cluster) and verb in _VERBS
+    route, cluster = split_cluster_path(path)
+    return bool(cluster) and route in (CLUSTER_MUTATE, CLUSTER_VALIDATE)

@@ -1,6 +1,6 @@
-"""Interpreting resources for Karmada: replicas, status, health, dependencies, of kinds that it knows and of one's own.
+"""Interprets resources for Karmada: replicas, status, health and dependencies of built-in and custom kinds.
 
-To teach it a kind, write a file and name it to ``fleethook serve --interpreters FILE``::
+To support another kind, write a file and pass it to ``fleethook serve --interpreters FILE``::
 
     from fleethook.interpret import interpreter
 
@@ -11,6 +11,6 @@ To teach it a kind, write a file and name it to ``fleethook serve --interpreters
         return observed["status"]["phase"] == "Ready"
 """
 
-from app.interpret.registry import Interpreter, interpreter
+from app.interpret.python_interpreter import Interpreter, interpreter
 
 __all__ = ["Interpreter", "interpreter"]

@@ -1,4 +1,4 @@
-"""Reading members of documents whose shape nobody vouches for."""
+"""Typed access to members of documents that no schema has validated."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class InterpretError(ValueError):
-    """An object that an operation cannot be done on; the text says which member is wrong, and how.
+    """An operation failed; the text names the member at fault and the reason.
 
     Attributes:
-        code: The HTTP status that says so.
+        code: The HTTP status code of the answer.
     """
 
     def __init__(self, message: str, *, code: int = 422) -> None:
@@ -22,107 +22,107 @@ class InterpretError(ValueError):
         self.code = code
 
 
-def _member(document: Mapping[str, JSON], path: Sequence[str]) -> JSON:
+def _find_member(document: Mapping[str, JSON], path: Sequence[str]) -> JSON:
     found: Any = document
     for name in path:
         if type(found) is not dict:
-            raise _not_an_object(document, path)
+            raise _make_path_error(document, path)
         found = found.get(name)
         if found is None:
             return None
     return found
 
 
-def _not_an_object(document: Mapping[str, JSON], path: Sequence[str]) -> InterpretError:
-    """Return the error of a path that leads through something else than objects."""
+def _make_path_error(document: Mapping[str, JSON], path: Sequence[str]) -> InterpretError:
+    """Return the error for a path that leads through a value other than an object."""
     found: Any = document
     for position, name in enumerate(path):
         if not isinstance(found, dict):
-            return _wrong(found, path[:position], "object")
+            return _make_type_error(found, path[:position], "object")
         found = found[name]
-    return _wrong(found, path, "object")
+    return _make_type_error(found, path, "object")
 
 
 def json_type(value: JSON) -> str:
-    """Return the name that JSON has for the type of a value."""
+    """Return the JSON name for the type of a value."""
     return _NAMES.get(type(value), "null")
 
 
-def _wrong(value: JSON, path: Sequence[str], expected: str) -> InterpretError:
+def _make_type_error(value: JSON, path: Sequence[str], expected: str) -> InterpretError:
     found = json_type(value)
     return InterpretError(f".{'.'.join(path)} accessor error: it is of type {found}, expected {expected}")
 
 
-def _typed(document: Mapping[str, JSON], path: Sequence[str], kind: type[T]) -> T | None:
-    """Return a member of a JSON type, None if it is not there; raises InterpretError."""
-    found: Any = _member(document, path)
+def _read_member(document: Mapping[str, JSON], path: Sequence[str], kind: type[T]) -> T | None:
+    """Return a member of a JSON type, None if it is missing or null; raises InterpretError."""
+    found: Any = _find_member(document, path)
     if found is None:
         return None
     # Not isinstance: True is an int.
     if type(found) is not kind:
-        raise _wrong(found, path, _NAMES[kind])
+        raise _make_type_error(found, path, _NAMES[kind])
     return found
 
 
 def number(document: Mapping[str, JSON], *path: str) -> int | None:
-    """Return an integer, None if it is not there; raises InterpretError."""
-    return _typed(document, path, int)
+    """Return an integer, None if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, int)
 
 
 def count(document: Mapping[str, JSON], *path: str) -> int:
-    """Return an integer, 0 if it is not there; raises InterpretError."""
-    return _typed(document, path, int) or 0
+    """Return an integer, 0 if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, int) or 0
 
 
 def text(document: Mapping[str, JSON], *path: str) -> str:
-    """Return a string, ``""`` if it is not there; raises InterpretError."""
-    return _typed(document, path, str) or ""
+    """Return a string, ``""`` if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, str) or ""
 
 
 def flag(document: Mapping[str, JSON], *path: str) -> bool:
-    """Return a boolean, False if it is not there; raises InterpretError."""
-    return _typed(document, path, bool) or False
+    """Return a boolean, False if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, bool) or False
 
 
 def mapping(document: Mapping[str, JSON], *path: str) -> JSONObject:
-    """Return an object, ``{}`` if it is not there; raises InterpretError. It must not be changed."""
-    found = _typed(document, path, dict)
+    """Return an object, ``{}`` if it is missing or null; raises InterpretError. Callers must not change it."""
+    found = _read_member(document, path, dict)
     return _EMPTY if found is None else found
 
 
 def listing(document: Mapping[str, JSON], *path: str) -> list[JSON]:
-    """Return an array, ``[]`` if it is not there; raises InterpretError. It must not be changed."""
-    found = _typed(document, path, list)
+    """Return an array, ``[]`` if it is missing or null; raises InterpretError. Callers must not change it."""
+    found = _read_member(document, path, list)
     return [] if found is None else found
 
 
 def objects(document: Mapping[str, JSON], *path: str) -> list[JSONObject]:
-    """Return an array of objects, ``[]`` if it is not there; raises InterpretError. It must not be changed."""
+    """Return an array of objects, ``[]`` if missing or null; raises InterpretError. Callers must not change it."""
     found = listing(document, *path)
     for index, element in enumerate(found):
         if not isinstance(element, dict):
-            raise _wrong(element, [*path, str(index)], "object")
+            raise _make_type_error(element, [*path, str(index)], "object")
     return found
 
 
 def present(document: Mapping[str, JSON], *path: str) -> bool:
-    """Return whether a member is there and not null; raises InterpretError where it cannot be."""
-    return _member(document, path) is not None
+    """Return whether a member exists and is not null; raises InterpretError if its parent is not an object."""
+    return _find_member(document, path) is not None
 
 
 def with_member(document: JSONObject, value: JSON, *path: str) -> JSONObject:
-    """Return ``document`` with a member set; what is not on the path is shared with it. Raises InterpretError."""
+    """Return ``document`` with a member set; values outside the path are shared. Raises InterpretError."""
     name, *rest = path
     if rest:
         inner = document.get(name)
         if inner is not None and not isinstance(inner, dict):
-            raise _wrong(inner, [name], "object")
+            raise _make_type_error(inner, [name], "object")
         value = with_member(inner or {}, value, *rest)
     return {**document, name: value}
 
 
 def without(document: JSONObject, *path: str) -> JSONObject:
-    """Return ``document`` without a member; the same document where it is not there."""
+    """Return ``document`` without a member; the same document if it has no such member."""
     name, *rest = path
     if name not in document:
         return document

@@ -1,14 +1,15 @@
-"""Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
+"""Asks the layers in order: the first layer with an interpreter for the kind and the operation answers."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from app.control.steps import Done, Steps, begin
 from app.interpret.access import InterpretError
-from app.interpret.checks import checked
-from app.interpret.native import NATIVE, native
+from app.interpret.answer_validation import validate_answer
+from app.interpret.native import NATIVE, find_native
+from app.interpret.python_interpreter import Interpreter
 from app.interpret.question import Answer, Question, ask
-from app.interpret.registry import Interpreter
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
@@ -17,50 +18,50 @@ T = TypeVar("T")
 _NOT_FOUND: Final = 404
 
 Observe = Callable[[str, str, float], None]
-"""Told of each call of a hook or a script: its name, how it ended, and the seconds that it took."""
+"""Called after each call of a hook or a script with its name, its outcome and its seconds."""
 
 
 class OffLoop(Protocol):
-    """Runs functions in a thread."""
+    """Runs a function in a thread."""
 
     def __call__(self, function: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        """Return the result of a function; raises its errors."""
+        """Return the result of the function; raises its errors."""
 
 
-class Found(NamedTuple):
-    """What a layer has for a question."""
+class Handler(NamedTuple):
+    """The interpreter of a layer for a question."""
 
     hook: str
     """Its name, for explanations and metrics."""
     answer: Callable[[Question], Answer | Awaitable[Answer]]
-    """Raises InterpretError; IgnoredError where the next layer is to be asked."""
+    """Raises InterpretError, or IgnoredError if the chain must ask the next layer."""
     in_thread: bool = False
-    """Whether the answer to a large question is looked for in a thread. Other layers have their own means."""
+    """Whether the chain calls ``answer`` in a thread for a large question. Other layers use their own threads."""
 
 
 class IgnoredError(Exception):
-    """A hook failed whose failures are to be ignored."""
+    """A hook with ``failurePolicy: Ignore`` failed."""
 
 
 class Layer(Protocol):
-    """One place to find interpreters in."""
+    """One source of interpreters."""
 
     @property
     def name(self) -> str:
-        """What explanations call it."""
+        """Its name in explanations."""
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether this layer may have something, whatever the object; no is certain."""
+        """Return whether this layer may have an interpreter for some object; False means it has none for any object."""
 
-    def find(self, question: Question) -> Found | None:
-        """Return what this layer has, None if nothing."""
+    def find(self, question: Question) -> Handler | None:
+        """Return the interpreter for a question, None if there is none."""
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
-        """Return the kinds and operations that this server answers by this layer itself."""
+        """Return the kinds and operations that this layer answers without calling other servers."""
 
 
 class Step(NamedTuple):
-    """What was made of one layer."""
+    """The outcome of asking one layer."""
 
     layer: str
     hook: str
@@ -70,53 +71,47 @@ class Step(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """An answer, and how it came about."""
+    """An answer, with the outcome of each layer that was asked."""
 
     answer: Answer
     steps: tuple[Step, ...]
 
 
 class ChainError(InterpretError):
-    """An answer that could not be had, and how that came about."""
+    """No layer answered, or a layer failed.
+
+    Attributes:
+        steps: The outcome of each layer that was asked.
+    """
 
     def __init__(self, error: InterpretError, steps: tuple[Step, ...]) -> None:
         super().__init__(str(error), code=error.code)
         self.steps: Final = steps
 
 
-_T_co = TypeVar("_T_co", covariant=True)
-_Asking = Generator[Awaitable[Any], Any, _T_co]
-"""Work that yields awaitables, is sent their results, and returns its own."""
-
-
-async def _wait(work: _Asking[Explained], waiting: Awaitable[Any]) -> Explained:
-    try:
-        while True:
-            try:
-                answer = await waiting
-            except Exception as error:  # noqa: BLE001 - the layers are asked where they handle it
-                waiting = work.throw(error)
-            else:
-                waiting = work.send(answer)
-    except StopIteration as end:
-        explained: Explained = end.value
-        return explained
-
-
 class Chain:
-    """Layers, asked in order; an error of one stops, as a kind that has an interpreter is not to be guessed at."""
+    """Layers that are asked in order.
+
+    An error ends the search: a later layer must not guess for a kind that has an interpreter.
+    """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        """Make a chain of ``layers``, the first of them wins."""
+        """Make a chain of ``layers`` in the order in which to ask them."""
         self._layers: Final = tuple(layers)
         self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
+        natives = [number for number, layer in enumerate(layers) if isinstance(layer, NativeLayer)]
+        self._native: Final = natives[0] if natives else len(layers)
+        self._others: Final = tuple(layer for layer in layers if not isinstance(layer, NativeLayer))
 
     def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether nobody but the native layer can be asked."""
-        return not any(layer.knows(kind, operation) for layer in self._layers if not isinstance(layer, NativeLayer))
+        for layer in self._others:  # noqa: SIM110 - a generator would take longer than all that it asks
+            if layer.knows(kind, operation):
+                return False
+        return True
 
     def answers(self) -> frozenset[tuple[GroupVersionKind, Operation]]:
-        """Return the kinds and operations that some layer answers itself."""
+        """Return the kinds and operations that any layer answers without calling other servers."""
         return frozenset(pair for layer in self._layers for pair in layer.answers())
 
     def begin(
@@ -126,28 +121,24 @@ class Chain:
 
         Args:
             question: The question.
-            off_loop: Runs work on a large question in a thread; None where nobody else waits.
+            off_loop: Runs work on a large question in a thread; None to run it on the event loop.
 
         Raises:
             ChainError: None has one, or it failed; the work that is returned raises it, too.
         """
-        work = self._ask(question, off_loop)
-        try:
-            waiting = next(work)
-        except StopIteration as end:
-            explained: Explained = end.value
-            return explained
-        return _wait(work, waiting)
+        begun = begin(self._ask(question, off_loop))
+        return begun.result if isinstance(begun, Done) else begun
 
     async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
         """Return the answer of the first layer that has an interpreter, as `begin` does."""
         begun = self.begin(question, off_loop=off_loop)
         return begun if isinstance(begun, Explained) else await begun
 
-    def _ask(self, question: Question, off_loop: OffLoop | None) -> _Asking[Explained]:
+    def _ask(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
         """Ask the layers; yields answers that have to be waited for, and is sent their results."""
-        steps: list[Step] = []
-        for layer in self._layers:
+        first = self._native if question.built_in else 0
+        steps = [self._none[layer.name] for layer in self._layers[:first]]
+        for layer in self._layers[first:]:
             found = layer.find(question)
             if found is None:
                 steps.append(self._none[layer.name])
@@ -159,18 +150,18 @@ class Chain:
                 continue
             except InterpretError as error:
                 if layer.name == NativeLayer.name:
-                    # What is built in says what the object says: where that makes no sense, the object is wrong.
+                    # A native interpreter only fails if the object is malformed.
                     error.code = 422
                 steps.append(Step(layer.name, found.hook, "failed", str(error)))
                 raise ChainError(error, tuple(steps)) from error
-            return Explained(final, (*steps, _answered(layer.name, found.hook)))
+            return Explained(final, (*steps, _make_answered_step(layer.name, found.hook)))
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
         raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
 
 
-def _final(found: Found, question: Question, off_loop: OffLoop | None) -> _Asking[Answer]:
+def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Steps[Answer]:
     """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
     if off_loop is not None and found.in_thread:
         answer = yield off_loop(found.answer, question)
@@ -178,45 +169,47 @@ def _final(found: Found, question: Question, off_loop: OffLoop | None) -> _Askin
         answer = found.answer(question)
     if not isinstance(answer, Answer):
         answer = yield answer
-    return checked(question, answer) if off_loop is None else (yield off_loop(checked, question, answer))
+    return (
+        validate_answer(question, answer) if off_loop is None else (yield off_loop(validate_answer, question, answer))
+    )
 
 
 @lru_cache(maxsize=1024)
-def _answered(layer: str, hook: str) -> Step:
+def _make_answered_step(layer: str, hook: str) -> Step:
     return Step(layer, hook, "answered")
 
 
 class NativeLayer:
-    """What is built in."""
+    """The native interpreters of Kubernetes' own kinds."""
 
     name = "native"
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there is a function."""
-        return native(kind, operation) is not None
+        """Return whether there is a native interpreter."""
+        return find_native(kind, operation) is not None
 
-    def find(self, question: Question) -> Found | None:
-        """Return the function for a kind and operation."""
-        return _native(question.kind, question.operation)
+    def find(self, question: Question) -> Handler | None:
+        """Return the native interpreter for a kind and operation."""
+        return _find_native_handler(question.kind, question.operation)
 
     def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
-        """Yield the kinds of Kubernetes with their operations; what is answered for any kind has no kind of its own."""
+        """Return Kubernetes' kinds with their operations, without the operations that are answered for any kind."""
         return ((kind, operation) for kind, functions in NATIVE.items() for operation in functions)
 
 
 @lru_cache(maxsize=1024)
-def _native(kind: GroupVersionKind, operation: Operation) -> Found | None:
-    function = native(kind, operation)
-    return None if function is None else Found(function.__name__, partial(ask, function), in_thread=True)
+def _find_native_handler(kind: GroupVersionKind, operation: Operation) -> Handler | None:
+    function = find_native(kind, operation)
+    return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
 
 
 class PythonLayer:
-    """What users wrote in Python."""
+    """Python interpreters of users."""
 
     name = "python"
 
     def __init__(self, interpreters: Iterable[Interpreter]) -> None:
-        """Take the interpreters; of two for a kind and operation the first wins."""
+        """Take the interpreters; the first one for a kind and operation wins."""
         found: dict[tuple[GroupVersionKind, Operation], Interpreter] = {}
         for one in interpreters:
             for operation in one.functions:
@@ -227,13 +220,13 @@ class PythonLayer:
         """Return whether there is an interpreter."""
         return (kind, operation) in self._found
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return the interpreter for a kind and operation."""
         one = self._found.get((question.kind, question.operation))
         if one is None:
             return None
         function = one.functions[question.operation]
-        return Found(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
+        return Handler(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that there are functions for."""

@@ -1,4 +1,4 @@
-"""Interpreter reviews to and from bytes, in both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``."""
+"""Decodes and encodes interpreter reviews of both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``."""
 
 import base64
 from collections.abc import Callable
@@ -7,8 +7,9 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from app.interpret import light
+from app.interpret import partial_decode
 from app.interpret.access import InterpretError
+from app.interpret.answer_validation import MAX_REPLICAS
 from app.interpret.chain import Step
 from app.interpret.question import Answer, Question
 from app.model.envelope import BadReviewError, salvage
@@ -36,44 +37,48 @@ _decode: Final = msgspec.json.decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Asked(NamedTuple):
-    """A review to answer: ``problem`` is set where there is no question in it."""
+class DecodedReview(NamedTuple):
+    """A review with a uid to answer to; ``problem`` is set if its request cannot be read."""
 
     uid: str
     kind: str
-    """The kind of the review, which the answer repeats."""
+    """The kind of the review; the answer has the same."""
     request: InterpretRequest | None
     problem: str
 
 
-def decode_review(body: bytes) -> Asked:
+def decode_review(body: bytes) -> DecodedReview:
     """Return the request in ``body``.
 
     Raises:
-        BadReviewError: Not JSON, not a review, or without a uid to answer to.
+        BadReviewError: The body is not JSON, is not a review, or has no uid to answer to.
     """
     try:
         review = _review.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         uid, document, problem = salvage(body, error, fits=_is_review, expected=_EXPECTED)
-        return Asked(uid, document["kind"], None, problem)
+        return DecodedReview(uid, document["kind"], None, problem)
     if review.kind not in KINDS or review.api_version != API_VERSION:
         raise BadReviewError(f"the body is not {_EXPECTED}")
     if review.request is None or not review.request.uid:
         raise BadReviewError(f"the {review.kind} has no request with a uid to answer to")
-    return Asked(review.request.uid, review.kind, review.request, "")
+    return DecodedReview(review.request.uid, review.kind, review.request, "")
 
 
 def _is_review(document: JSONObject) -> bool:
     return document.get("kind") in KINDS and document.get("apiVersion") == API_VERSION
 
 
-def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:
-    """Return what is asked; raises InterpretError where that cannot be told.
+def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:
+    """Return the question of a review.
 
     Args:
         asked: The review.
-        built_in: Whether nobody but us can be asked about a kind, so that what is not read need not be decoded.
+        built_in: Returns whether only the native layer can be asked about a kind. Then the object may be decoded
+            partially.
+
+    Raises:
+        InterpretError: The request is malformed; the text names the member.
     """
     request = asked.request
     if request is None:
@@ -81,58 +86,66 @@ def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation
     operation = operation_named(request.operation)
     if operation is None:
         known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
-        raise InterpretError(f"request.operation {request.operation!r} is not known; there are {known}", code=400)
+        raise InterpretError(f"request.operation {request.operation!r} is unknown: use one of {known}", code=400)
     said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
-    document = light.decode(request.object_raw, operation) if said.kind and built_in(said, operation) else None
+    is_built_in = bool(said.kind) and built_in(said, operation)
+    document = partial_decode.decode(request.object_raw, operation) if is_built_in else None
     if document is None:
-        document = _object(request.object_raw, "object")
+        document = _decode_object(request.object_raw, "object")
     observed = None
     if operation is Operation.RETAIN:
         if bytes(request.observed_raw) == b"null":
-            raise InterpretError("request.observedObject is missing: there is nothing to retain from", code=400)
-        observed = _object(request.observed_raw, "observedObject")
+            raise InterpretError(
+                "request.observedObject is missing: Retain needs the object as observed in the member cluster", code=400
+            )
+        observed = _decode_object(request.observed_raw, "observedObject")
     replicas = request.replicas
     if operation is Operation.REVISE_REPLICA and replicas is None:
-        raise InterpretError("request.replicas is missing: it says how many are wanted", code=400)
-    if replicas is not None and not 0 <= replicas < 2**31:
-        raise InterpretError(f"request.replicas is {replicas}, which is no replica count", code=400)
+        raise InterpretError(
+            "request.replicas is missing: ReviseReplica needs the desired number of replicas", code=400
+        )
+    if replicas is not None and not 0 <= replicas <= MAX_REPLICAS:
+        raise InterpretError(
+            f"request.replicas is {replicas}, expected a replica count from 0 to {MAX_REPLICAS}", code=400
+        )
     items = cast("list[JSONObject] | None", request.aggregated_status)
-    return Question(operation, _kind(said, document), document, observed, replicas or 0, items)
+    kind = _require_same_kind(said, document)
+    return Question(operation, kind, document, observed, replicas or 0, items, built_in=is_built_in)
 
 
-def _object(raw: msgspec.Raw, name: str) -> JSONObject:
+def _decode_object(raw: msgspec.Raw, name: str) -> JSONObject:
     try:
         document: JSON = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InterpretError(f"request.{name} is not JSON: {str(error) or type(error).__name__}", code=400) from None
     if not isinstance(document, dict):
-        raise InterpretError(f"request.{name} is missing, or is no object", code=400)
+        raise InterpretError(f"request.{name} is missing or not an object", code=400)
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InterpretError(f"request.{name}.metadata is no object", code=400)
+        raise InterpretError(f"request.{name}.metadata is not an object", code=400)
     return document
 
 
 @lru_cache(maxsize=1024)
-def _gvk(api_version: str, kind: str) -> GroupVersionKind:
+def _parse_kind(api_version: str, kind: str) -> GroupVersionKind:
     return GroupVersionKind(*parse_api_version(api_version), kind)
 
 
-def _kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
-    """Return what kind is asked about: what the request says, and the object may not say otherwise."""
+def _require_same_kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
+    """Return the kind of the object; raises InterpretError if the request has another one."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         if api_version is None and kind is None and said.kind:
             return said
         raise InterpretError("request.object has no apiVersion and kind", code=400)
-    found = _gvk(api_version, kind)
+    found = _parse_kind(api_version, kind)
     if said.kind and said != found:
-        raise InterpretError(f"request.kind says {'/'.join(said)}, and the object is {'/'.join(found)}", code=400)
+        raise InterpretError(f"request.kind is {'/'.join(said)}, but request.object is {'/'.join(found)}", code=400)
     return found
 
 
-def encode_answer(asked: Asked, question: Question, answer: Answer, steps: tuple[Step, ...] | None) -> bytes:
-    """Return the answer to a review, in the shape that asked; ``steps`` explain it where that was asked for."""
+def encode_answer(asked: DecodedReview, question: Question, answer: Answer, steps: tuple[Step, ...] | None) -> bytes:
+    """Return the answer to a review in the shape of the review, with an explanation unless ``steps`` is None."""
     response: JSONObject = {"uid": asked.uid, "successful": True}
     shipped = asked.kind == INTERPRETER_CONTEXT
     if shipped:
@@ -148,7 +161,7 @@ def encode_answer(asked: Asked, question: Question, answer: Answer, steps: tuple
         if answer.requirements:
             response["replicaRequirements"] = answer.requirements
     elif operation is Operation.STATUS:
-        # An object without a status has an empty one: callers take a missing one for a failure.
+        # Karmada takes a missing status for a failure, so an object without status has an empty one.
         response["rawStatus" if shipped else "status"] = answer.status or {}
     elif operation is Operation.HEALTH:
         response["healthy"] = answer.healthy
@@ -156,22 +169,22 @@ def encode_answer(asked: Asked, question: Question, answer: Answer, steps: tuple
         response["components"] = answer.components
     else:
         response["dependencies"] = answer.dependencies
-    return _answered(asked, response, steps)
+    return _encode_response(asked, response, steps)
 
 
-def encode_failure(asked: Asked, error: InterpretError, steps: tuple[Step, ...] | None) -> bytes:
+def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[Step, ...] | None) -> bytes:
     """Return the answer to a review that failed.
 
-    The proposal has no way to say that: ``successful``, ``message`` and ``code`` are added to it. As shipped,
-    ``status`` says it.
+    ResourceInterpreterContext reports a failure in ``status``. ExploreReview has no member for it, so fleethook adds
+    ``successful``, ``message`` and ``code``.
     """
     response: JSONObject = {"uid": asked.uid, "successful": False}
     reason = {"message": str(error), "code": error.code}
     response |= {"status": reason} if asked.kind == INTERPRETER_CONTEXT else reason
-    return _answered(asked, response, steps)
+    return _encode_response(asked, response, steps)
 
 
-def _answered(asked: Asked, response: JSONObject, steps: tuple[Step, ...] | None) -> bytes:
+def _encode_response(asked: DecodedReview, response: JSONObject, steps: tuple[Step, ...] | None) -> bytes:
     answer: JSONObject = {"apiVersion": API_VERSION, "kind": asked.kind, "response": response}
     if steps is not None:
         answer["explanation"] = [step._asdict() for step in steps]

@@ -1,17 +1,17 @@
-"""The layers of interpreting, as the server and the commands ask them."""
+"""Assembles the chain of layers for the server and for the commands."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from app.interpret.chain import Chain, Layer, NativeLayer, Observe, PythonLayer
-from app.interpret.lua.bundle import bundled
+from app.interpret.lua.bundle import load_bundle_rules
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
-from app.interpret.registry import Interpreter
+from app.interpret.python_interpreter import Interpreter
 
 
-def chain_of(
+def assemble_chain(
     customizations: Customizations,
     hooks: Layer,
     interpreters: Sequence[Interpreter],
@@ -20,15 +20,15 @@ def chain_of(
     bundle: bool,
     observe: Observe,
 ) -> Chain:
-    """Return the chain: the user's scripts, hooks, interpreters in Python, the bundle, what is built in.
+    """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters.
 
     Args:
-        customizations: Scripts of users.
-        hooks: The webhooks of configurations.
-        interpreters: What users wrote in Python.
-        runner: What runs scripts.
-        bundle: Whether the bundle is asked.
-        observe: Told of each call of a script.
+        customizations: The customizations in the store.
+        hooks: The webhooks of hook configurations.
+        interpreters: Python interpreters of users.
+        runner: Runs the scripts.
+        bundle: Whether to include the bundle.
+        observe: Called after each call of a script.
     """
     layers: Final[list[Layer]] = [
         LuaLayer("lua", customizations.rules, runner, observe=observe),
@@ -36,6 +36,6 @@ def chain_of(
         PythonLayer(interpreters),
     ]
     if bundle:
-        bundled()  # read now, and not when somebody waits for an answer
-        layers.append(LuaLayer("bundle", bundled, runner, observe=observe))
+        load_bundle_rules()  # at startup, so that no review waits for it
+        layers.append(LuaLayer("bundle", load_bundle_rules, runner, observe=observe))
     return Chain([*layers, NativeLayer()])

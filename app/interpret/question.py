@@ -1,4 +1,4 @@
-"""What is asked, and what is answered."""
+"""The question to an interpreter, and its answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,20 +15,22 @@ class Question(NamedTuple):
     kind: GroupVersionKind
     object: JSONObject
     observed: JSONObject | None = None
-    """Retain: the object as it is in the member cluster."""
+    """Retain: the object as observed in the member cluster."""
     replicas: int = 0
-    """ReviseReplica: how many."""
+    """ReviseReplica: the desired number of replicas."""
     items: Sequence[JSONObject] | None = None
-    """AggregateStatus: AggregatedStatusItems, as they were sent; None, which scripts tell from none, if not at all."""
+    """AggregateStatus: the AggregatedStatusItems of the review. Scripts get nil for None, an empty list for ``[]``."""
     large: bool = False
     """Whether the review is so large that no work on it may run on the event loop."""
+    built_in: bool = False
+    """Whether only the native layer can be asked. Then ``object`` may lack members that this layer does not read."""
 
 
 class Answer(NamedTuple):
-    """What an interpreter says; the member of the operation is set."""
+    """The answer of an interpreter; only the members of the operation are set."""
 
     object: JSONObject | None = None
-    """The object as it should be."""
+    """The changed object."""
     replicas: int | None = None
     requirements: JSON = None
     components: list[JSONObject] | None = None
@@ -38,18 +40,18 @@ class Answer(NamedTuple):
 
 
 Function = Callable[..., Any]
-"""An interpreter of one operation: `ask` says what it is given and what it returns."""
+"""Interprets one operation; `ask` lists the arguments and the results."""
 
 
-def _replica(function: Function, question: Question) -> Answer:
+def _ask_replicas(function: Function, question: Question) -> Answer:
     found = function(question.object)
     replicas, requirements = found if isinstance(found, tuple) else (found, None)
     return Answer(replicas=replicas, requirements=requirements)
 
 
-# A table and not a match: the operations are texts, and the last of nine would be compared with all of them.
+# A table is faster than a match statement: operations are strings, and the ninth case would take nine comparisons.
 _ASK: Final[Mapping[Operation, Callable[[Function, Question], Answer]]] = {
-    Operation.REPLICA: _replica,
+    Operation.REPLICA: _ask_replicas,
     Operation.COMPONENT: lambda function, question: Answer(components=function(question.object)),
     Operation.REVISE_REPLICA: lambda function, question: Answer(object=function(question.object, question.replicas)),
     Operation.RETAIN: lambda function, question: Answer(object=function(question.object, question.observed or {})),
@@ -64,9 +66,9 @@ _ASK: Final[Mapping[Operation, Callable[[Function, Question], Answer]]] = {
 
 
 def ask(function: Function, question: Question) -> Answer:
-    """Return what a function answers.
+    """Return the answer of a function.
 
-    What it is given and what it returns, by operation: Replica(object) -> count, or count and requirements;
+    Arguments and results by operation: Replica(object) -> count, or count and requirements;
     Component(object) -> components; ReviseReplica(object, replicas), Retain(desired, observed),
     AggregateStatus(object, items) and Prune(object) -> the object; Status(object) -> status; Health(object) -> bool;
     Dependency(object) -> references.

@@ -1,4 +1,4 @@
-"""Keeping the ResourceInterpreterWebhookConfiguration of this server up to date: the leader's part."""
+"""Keeps this server's ResourceInterpreterWebhookConfiguration up to date; only the leader runs it."""
 
 import asyncio
 import base64
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from app.interpret.registration import PLURAL, Answers, LeftOut, Selection, configuration_of, hooks_in, select
+from app.interpret.registration import PLURAL, Answers, LeftOut, Selection, build_configuration, list_hooks, select
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import API_VERSION, CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION
@@ -24,18 +24,18 @@ _NOT_FOUND: Final = 404
 _INPUTS: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION})
 
 
-def read_others(store: Store, answers: Answers) -> Selection:
-    """Return the rules for what this server answers beside the configurations in the store."""
+def select_from_store(store: Store, answers: Answers) -> Selection:
+    """Return the rules for the kinds and operations that no other configuration in the store names."""
     kind = INTERPRETER_CONFIGURATION
-    return select(answers, hooks_in((kind, one) for one in store.each("", kind)))
+    return select(answers, list_hooks((kind, one) for one in store.each("", kind)))
 
 
 class InterpreterRegistrar:
-    """Applies the configuration, and again whenever the customizations, other configurations or the bundle change.
+    """Applies the configuration again whenever customizations, other configurations or the CA bundle change.
 
     Attributes:
-        problem: Why that has not been done, ``""`` once it has.
-        absent: Whether the apiserver does not serve such configurations.
+        problem: The error of the last attempt, ``""`` if it succeeded.
+        absent: Whether the API server does not serve such configurations.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class InterpreterRegistrar:
             connection: To Karmada's apiserver.
             store: Customizations and configurations.
             answers: Returns the kinds and operations that this server answers now.
-            client_config: Returns where Karmada finds this server, ``caBundle`` included.
-            check_seconds: How often to compare.
+            client_config: Returns the webhook's ``clientConfig``, including ``caBundle``.
+            check_seconds: Seconds between two comparisons.
         """
         self._connection: Final = connection
         self._store: Final = store
@@ -67,8 +67,8 @@ class InterpreterRegistrar:
         self.problem = ""
 
     async def run(self) -> None:
-        """Compare after each change and every few seconds, and write where it differs, until cancelled."""
-        end = self._store.subscribe(self._told)
+        """Compare after each change and every few seconds, and apply differences, until cancelled."""
+        end = self._store.subscribe(self._mark_changed)
         try:
             while True:
                 self._changed.clear()
@@ -77,7 +77,7 @@ class InterpreterRegistrar:
                     self.problem = ""
                 except (APIError, UnreachableError) as error:
                     if self.problem != str(error):
-                        _log.error("Karmada is not told which kinds to send, trying again: %s", error)
+                        _log.error("cannot apply the ResourceInterpreterWebhookConfiguration, trying again: %s", error)
                     self.problem = str(error)
                 try:
                     async with asyncio.timeout(self._check_seconds):
@@ -87,27 +87,27 @@ class InterpreterRegistrar:
         finally:
             end()
 
-    def _told(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+    def _mark_changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
         if key.group_kind in _INPUTS:
             self._changed.set()
 
     async def write(self) -> bool:
-        """Apply the configuration if it differs; return whether it did. Raises APIError, UnreachableError."""
+        """Apply the configuration if it differs; return whether it differed. Raises APIError, UnreachableError."""
         from app.kube.connection import APPLY_PATCH  # noqa: PLC0415 - see app.kube
 
-        found = read_others(self._store, self._answers())
+        found = select_from_store(self._store, self._answers())
         if found.left_out != self._left_out:
             self._left_out = found.left_out
             for one in found.left_out:
                 _log.warning("%s", one)
-        wanted = configuration_of(found.rules, self._client_config())
+        wanted = build_configuration(found.rules, self._client_config())
         try:
             present = await self._connection.json("GET", PATH)
         except APIError as error:
             if error.code != _NOT_FOUND:
                 raise
             present = None
-        if present is not None and _holds(present, wanted):
+        if present is not None and _has_webhooks(present, wanted):
             return False
         query = {"fieldManager": _MANAGER, "force": "true"}
         try:
@@ -115,30 +115,33 @@ class InterpreterRegistrar:
         except APIError as error:
             if error.code != _NOT_FOUND:
                 raise
-            # An OpenYurt cluster, or a Karmada that is being installed.
+            # The API server is not Karmada's (for example OpenYurt without Karmada), or its CRDs are not installed yet.
             if not self.absent:
-                _log.info("%s is not served: nobody has to be told which kinds to send", PLURAL)
+                _log.info("the API server does not serve %s: nothing to register", PLURAL)
             self.absent = True
             return False
         self.absent = False
-        kinds = sum(len(_kinds(rule)) for rule in found.rules)
-        _log.info("Karmada is told which kinds to send", extra={"fields": {"rules": len(found.rules), "kinds": kinds}})
+        kinds = sum(len(_read_kinds(rule)) for rule in found.rules)
+        _log.info(
+            "applied the ResourceInterpreterWebhookConfiguration",
+            extra={"fields": {"rules": len(found.rules), "kinds": kinds}},
+        )
         return True
 
 
-def encoded(bundle: bytes) -> str:
-    """Return authorities, PEM, as the member ``caBundle`` holds them."""
+def encode_ca_bundle(bundle: bytes) -> str:
+    """Return CA certificates (PEM) as the value of ``caBundle``."""
     return base64.b64encode(bundle).decode()
 
 
-def _kinds(rule: JSONObject) -> list[JSON]:
+def _read_kinds(rule: JSONObject) -> list[JSON]:
     kinds = rule["kinds"]
     assert isinstance(kinds, list)
     return kinds
 
 
-def _holds(present: JSONObject, wanted: JSONObject) -> bool:
-    """Return whether an apiserver has the webhooks that are wanted, and no others; it adds members of its own."""
+def _has_webhooks(present: JSONObject, wanted: JSONObject) -> bool:
+    """Return whether the stored configuration has the desired webhooks and no others; API servers add defaults."""
     there, asked = present.get("webhooks") or [], wanted["webhooks"]
     assert isinstance(asked, list)
     if not isinstance(there, list) or len(there) != len(asked):

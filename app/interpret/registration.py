@@ -1,14 +1,14 @@
-"""The ResourceInterpreterWebhookConfiguration that sends Karmada here: with exactly what can be answered.
+"""Builds this server's ResourceInterpreterWebhookConfiguration, with exactly the kinds and operations that it answers.
 
-Karmada takes every operation of a kind that a rule names for enabled, and asks the first webhook by name only
-(pkg/resourceinterpreter/customized/webhook). So a rule for more than can be answered makes Karmada fail where its own
-interpreters would have answered, and two configurations for one kind shadow each other.
+Karmada considers every operation that a rule names as enabled, and calls only the first webhook by name
+(karmada v1.16 pkg/resourceinterpreter/customized/webhook). If a rule names more than the server answers, Karmada fails
+where its own interpreters would have answered. If two configurations name one kind, the second is never called.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from app.interpret.hooks import CONFIGURATIONS, Hook, Target, hooks_of, is_own, matches
+from app.interpret.hook_configuration import CONFIGURATIONS, Hook, Target, is_own, matches, parse_hooks
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSONObject
 from app.model.karmada import API_VERSION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, VERSION, Operation
@@ -17,13 +17,13 @@ WEBHOOK_NAME: Final = "interpret.fleethook.io"
 PLURAL: Final = "resourceinterpreterwebhookconfigurations"
 _TIMEOUT_SECONDS: Final = 10
 _OPERATIONS: Final = tuple(operation for operation in Operation if operation is not Operation.PRUNE)
-"""The operations that Karmada knows, in the order in which rules have them."""
+"""Karmada's operations, in the order of their names in rules."""
 
 Answers = Iterable[tuple[GroupVersionKind, Operation]]
 
 
 class LeftOut(NamedTuple):
-    """Something that another webhook is asked for: one that comes second is never asked."""
+    """A kind and operation that another webhook has already. Karmada never calls a second webhook."""
 
     kind: GroupVersionKind
     operation: Operation
@@ -31,9 +31,8 @@ class LeftOut(NamedTuple):
     """``CONFIGURATION/WEBHOOK``."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.operation} of {self.kind.api_version} {self.kind.kind} is left out: {self.webhook} is asked for it"
-        )
+        kind = f"{self.kind.api_version} {self.kind.kind}"
+        return f"{self.operation} of {kind} is not registered: webhook {self.webhook} already has it"
 
 
 class Selection(NamedTuple):
@@ -44,11 +43,11 @@ class Selection(NamedTuple):
 
 
 def select(answers: Answers, others: Sequence[Hook]) -> Selection:
-    """Return the rules that name exactly what can be answered.
+    """Return the rules that name exactly the kinds and operations that this server answers.
 
     Args:
         answers: The kinds and operations that this server answers.
-        others: The webhooks that Karmada knows; those of this server itself are ignored.
+        others: The webhooks that Karmada knows, with or without those of this server.
     """
     rivals = [hook for hook in others if not hook.proposed and not is_own(hook)]
     wanted: dict[GroupVersionKind, set[Operation]] = {}
@@ -61,11 +60,11 @@ def select(answers: Answers, others: Sequence[Hook]) -> Selection:
             wanted.setdefault(kind, set()).add(operation)
         else:
             left_out.append(LeftOut(kind, operation, rival.uid))
-    return Selection(_rules(wanted), left_out)
+    return Selection(_group_rules(wanted), left_out)
 
 
-def _rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
-    """Return one rule for the kinds of a version that have the same operations: rules match every combination."""
+def _group_rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
+    """Return one rule for all kinds of a version with the same operations, because rules match every combination."""
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for kind, found in sorted(wanted.items()):
         operations = tuple(operation.value for operation in _OPERATIONS if operation in found)
@@ -76,7 +75,7 @@ def _rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
     ]
 
 
-def configuration_of(rules: Sequence[JSONObject], client_config: JSONObject) -> JSONObject:
+def build_configuration(rules: Sequence[JSONObject], client_config: JSONObject) -> JSONObject:
     """Return the configuration.
 
     Args:
@@ -98,7 +97,7 @@ def configuration_of(rules: Sequence[JSONObject], client_config: JSONObject) -> 
     }
 
 
-def hooks_in(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
-    """Return the webhooks of configurations, in the order in which Karmada looks at them."""
-    found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in hooks_of(kind, one)]
+def list_hooks(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
+    """Return the webhooks of configurations, in the order in which Karmada matches them."""
+    found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in parse_hooks(kind, one)]
     return sorted(found, key=lambda hook: hook.uid)

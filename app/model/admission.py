@@ -7,13 +7,14 @@ response repeats the ``apiVersion`` of the request (k8s.io/api/admission).
 twice, and most handlers need one of them.
 """
 
+import contextlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from app.model.desired import Desired
+from app.model.desired import Desired, Outline
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
@@ -30,6 +31,7 @@ _MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
 _decode_desired = msgspec.json.Decoder(Desired).decode
+_decode_outline = msgspec.json.Decoder(Outline | None).decode
 
 
 def _null() -> msgspec.Raw:
@@ -92,6 +94,39 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
             return _decode_desired(self.object_raw)
         except msgspec.ValidationError:
             return self.object
+
+    @cached_property
+    def outline(self) -> JSON:
+        """The names and annotations of the object; all of it if these are none. Raises msgspec.DecodeError."""
+        return self._read_outline(self.object_raw, "object")
+
+    @cached_property
+    def old_outline(self) -> JSON:
+        """The names and annotations of the stored object, as `outline` has them. Raises msgspec.DecodeError."""
+        return self._read_outline(self.old_object_raw, "old_object")
+
+    def _read_outline(self, raw: msgspec.Raw, member: str) -> JSON:
+        if member not in self.__dict__ and len(raw) <= _MAX_DECODED_TWICE:
+            with contextlib.suppress(msgspec.ValidationError):
+                found: JSON = _decode_outline(raw)
+                return found
+        whole: JSON = getattr(self, member)
+        return whole
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the objects may be decoded in part first and completely later."""
+        return self.size <= _MAX_DECODED_TWICE
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the fields that decoding the review skipped are UTF-8. Decoding checks the text that it reads."""
+        try:
+            for raw in (self.object_raw, self.old_object_raw, self.options, self.user_info):
+                str(raw, "utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
 
     @cached_property
     def old_object(self) -> JSON:

@@ -29,3 +29,11 @@ MUTATE_KARMADA: Final = "/mutate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_KARMADA: Final = "/validate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_MUTATING: Final = "/validate-admissionregistration-k8s-io-v1-mutatingwebhookconfiguration"
 VALIDATE_VALIDATING: Final = "/validate-admissionregistration-k8s-io-v1-validatingwebhookconfiguration"
+
+
+def split_cluster_path(path: str) -> tuple[str, str]:
+    """Return the route and the logical cluster of a path below `CLUSTERS`; of any other path, the path and ``""``."""
+    if not path.startswith(CLUSTERS):
+        return path, ""
+    cluster, _, verb = path.removeprefix(CLUSTERS).rpartition("/")
+    return f"{CLUSTERS}{{cluster}}/{verb}", cluster

@@ -169,8 +169,8 @@ class Store:
     def drain(self) -> list[Stored]:
         """Remove all objects without calling subscribers, and return them.
 
-        The store of a former leader is in a reference cycle, and `app.lifetime.reading` hides it from the garbage
-        collector. The caller frees the returned objects.
+        The store of a former leader is in a reference cycle, and `app.lifetime.pause_garbage_collector` hid it from the
+        garbage collector. The caller frees the returned objects.
         """
         drained = [
             stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()

@@ -17,7 +17,7 @@ def run(context: Context) -> Section:
         CONTROLLER_RUNTIME: go(context, "controller-runtime"),
         LEAN: go(context, "lean"),
     }
-    load = Load(context.inputs / "UPDATE.json", connections=CONNECTIONS)
+    load = Load(context.reviews("UPDATE"), connections=CONNECTIONS)
     with field(context, rows) as servers:
         rounds: list[Round] = servers.turns(load, rounds=context.rounds, seconds=context.seconds)
     text = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from app.interpret.lua.script import read
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Limits, Machine, Program
 from benchmarks.engines import hostile, lua_runtimes
 from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
@@ -61,7 +61,7 @@ def run(context: Context) -> Section:
 
 
 def _ways(script: Script) -> dict[str, Callable[[], Any]]:
-    machine, program = Machine(), Program(script.function, script.function, read(script.source).runnable)
+    machine, program = Machine(), Program(script.function, script.function, parse_script(script.source).runnable)
     texts = [json.dumps(one) for one in script.arguments]
     documents = [json.loads(text) for text in texts]  # nothing in two places
 
@@ -70,7 +70,7 @@ def _ways(script: Script) -> dict[str, Callable[[], Any]]:
             json.dumps(json.loads(one))
 
     def fresh() -> Any:
-        made = Program(script.function, script.function, read(script.source).runnable)
+        made = Program(script.function, script.function, parse_script(script.source).runnable)
         return Machine().call(made, script.function, documents, results=1, limits=LIMITS)[0]
 
     cached = partial(machine.call, program, script.function, documents, results=1, limits=LIMITS)

@@ -19,7 +19,7 @@ ROWS = {
 
 def run(context: Context) -> Section:
     with field(context, ROWS) as servers:
-        rounds = servers.turns(Load(context.inputs / "UPDATE.json"), rounds=context.rounds, seconds=context.seconds)
+        rounds = servers.turns(Load(context.reviews("UPDATE")), rounds=context.rounds, seconds=context.seconds)
     slower = {name: ratio(rounds, "p999_ms", name, FEW) for name in ROWS}
     lines = [
         [

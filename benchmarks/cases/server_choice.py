@@ -21,7 +21,7 @@ from benchmarks.harness.processes import Running, serving
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import NOTE, mark, table
-from benchmarks.reviews import overrider, yurt_app_set
+from benchmarks.reviews import overrider, review, yurt_app_set
 from benchmarks.servers import NAMES
 
 OURS, HYPERCORN, GRANIAN, GRANIAN_2, HYPERCORN_2 = (
@@ -64,7 +64,7 @@ GOES = "**The figures or the operations above speak against uvicorn**: the choic
 
 def run(context: Context) -> Section:
     """Ask all of them over HTTP/1.1, then those that speak it over HTTP/2, then let certificates change."""
-    body, seconds = context.inputs / "UPDATE.json", min(context.seconds, MOST_SECONDS)
+    body, seconds = context.reviews("UPDATE"), min(context.seconds, MOST_SECONDS)
     environment = {OURS: ours("fleethook"), **_servers(context, MODULES)}
     with field(context, environment) as servers:
         kept = servers.turns(Load(body), rounds=context.rounds, seconds=seconds)
@@ -72,7 +72,7 @@ def run(context: Context) -> Section:
     generator = (sys.executable, "-m", "benchmarks.engines.h2_load")
     with field(context, _servers(context, MODULES_2), command=generator) as servers:
         second = servers.turns(Load(body), rounds=context.rounds, seconds=seconds)
-    asked = {name: _asked(context, name, body.read_bytes()) for name in (OURS, HYPERCORN, GRANIAN)}
+    asked = {name: _asked(context, name, review("UPDATE")) for name in (OURS, HYPERCORN, GRANIAN)}
     figures = {
         "keep-alive": kept, "new connections": fresh, "HTTP/2": second,
         "operations": {name: found._asdict() for name, found in asked.items()},

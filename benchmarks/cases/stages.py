@@ -25,7 +25,7 @@ from benchmarks.engines.stages import (
     sockets_us,
     tls_us,
 )
-from benchmarks.harness.field import Server, certificate, field, ours
+from benchmarks.harness.field import FIRST_SECONDS, Server, certificate, field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Generator, Load
 from benchmarks.harness.plots import PLOTS
@@ -34,6 +34,7 @@ from benchmarks.harness.rounds import Round, Spread, marked, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.servers.ours import serving_context
+from benchmarks.varied import size_of
 
 WHOLE = "fleethook"
 PROFILE_SECONDS = 8
@@ -55,9 +56,9 @@ RATE = 200
 
 def run(context: Context) -> Section:
     """Ask the servers, time what can be timed alone, take two profiles."""
-    body = context.inputs / "UPDATE.json"
+    body = context.reviews("UPDATE")
     rounds, timers = _rounds(context, body)
-    alone = _alone(context, body.stat().st_size)
+    alone = _alone(context, round(size_of(body)))
     stages = _stages(rounds, alone)
     profile = shares(_profile(context, body, "raw", context.scratch / "profile.txt").read_text())
     PLOTS.mkdir(exist_ok=True)
@@ -122,6 +123,7 @@ def _asked(context: Context, body: Path, seconds: float) -> Any:
     generator = Generator((context.binaries / "load",), [context.load_core], authority)
     command = [*ours("fleethook").command, "--cert-dir", context.scratch]
     with serving(command, cores=[context.server_core]) as running, ThreadPoolExecutor(1) as pool:
+        generator.ask(running, Load(body), seconds=FIRST_SECONDS, warmup=0.0)
         asking = pool.submit(generator.ask, running, Load(body), seconds=seconds, warmup=0.5)
         yield running.process.pid
         asking.result()

@@ -35,7 +35,7 @@ HOW = (
 
 def ask(context: Context, running: Running, cores: tuple[int, ...], authority: Path) -> Figures:
     """Ask with a generator on each core at the same time, each with its own connections."""
-    load = Load(context.inputs / "UPDATE.json", connections=CONNECTIONS)
+    load = Load(context.reviews("UPDATE"), connections=CONNECTIONS)
     with ThreadPoolExecutor(len(cores)) as pool:
         generators = [Generator((context.binaries / "load",), [core], authority) for core in cores]
         asking = [pool.submit(one.ask, running, load, seconds=context.seconds, warmup=1.0) for one in generators]

@@ -24,7 +24,7 @@ from benchmarks.harness.tables import table
 GOAL_MS = 50
 BODY_LIMIT: int = Settings.model_fields["body_limit"].default
 MAX_ROUNDS = 3
-# Checking routes answer less on the loop than rendering ones (`ReviewEndpoint`), so both edges are searched.
+# Checking routes answer less on the loop than rendering ones (`AdmissionEndpoint`), so both edges are searched.
 SMALL_REVIEWS = (MAX_ON_LOOP // 4, MAX_ON_LOOP)
 # These counts bound the run to 135 reviews of each route, three of them of 8 MiB.
 WHOLE = Extent(

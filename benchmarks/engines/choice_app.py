@@ -9,7 +9,9 @@ from benchmarks.engines.choice_server import CERTIFICATES, PORT
 from benchmarks.servers.ours import app_of
 
 _app = app_of(
-    argparse.Namespace(name="fleethook", port=0, cert_dir=Path(os.environ[CERTIFICATES]), overriders=10, objects=0)
+    argparse.Namespace(
+        name="fleethook", port=0, cert_dir=Path(os.environ[CERTIFICATES]), overriders=0, objects=0, hooks=0
+    )
 )
 
 

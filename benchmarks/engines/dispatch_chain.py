@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from app.api.dispatch import DispatchEndpoint, Standing
+from app.api.dispatch import DispatchContext, DispatchEndpoint
 from app.asgi import Fleethook, create_app
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
@@ -96,12 +96,12 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
     async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
-        dispatcher = build_dispatcher(app.store, client, observe=app.metrics.dispatched)
-        standing = Standing(dispatcher, app.store, app.synced, lambda: "")
+        dispatcher = build_dispatcher(app.store, client, observe=app.metrics.count_webhook_call)
+        context = DispatchContext(dispatcher, app.store, app.synced, lambda: "")
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"
             app.reviews[path] = DispatchEndpoint(
-                path, phase=phase, standing=standing, metrics=app.metrics, body_limit=1 << 23, log=lambda _: None
+                path, phase=phase, context=context, metrics=app.metrics, body_limit=1 << 23, log=lambda _: None
             )
         async with app.router.lifespan_context(app):
             made: dict[tuple[str, str, str], Turn] = {}

@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.control.steps import Steps
 from app.control.turns import Work
 from app.dispatch.configurations import Configurations
 from app.dispatch.converter import ObjectConverter
@@ -56,7 +57,7 @@ def wanted(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[
     ]  # fmt: skip
 
 
-def _unwanted(number: int, pick: random.Random, *, broad: bool) -> dict[str, Any]:
+def unrelated(number: int, pick: random.Random, *, broad: bool = False) -> dict[str, Any]:
     """Return a hook about something else; a broad one is about every resource, but in another operation."""
     rule = {
         "apiGroups": [f"group-{number % 397}.example.com"],
@@ -143,8 +144,9 @@ class Scanned:
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._scan = Scan(hooks)
 
-    async def find(self, _cluster: str, _phase: str, **_: Any) -> Scan:
+    def find(self, _cluster: str, _phase: str, **_: Any) -> Steps[Scan]:
         """Return the hooks."""
+        yield from ()  # Nothing has to be waited for.
         return self._scan
 
 
@@ -155,7 +157,7 @@ class World:
         self, count: int, *, resources: Sequence[str] = ("widgets", "widgets/status"), kinds: int = 1, broad: int = 0
     ) -> None:
         pick = random.Random(count)
-        others = [_unwanted(number, pick, broad=number < broad) for number in range(count - HOOKS)]
+        others = [unrelated(number, pick, broad=number < broad) for number in range(count - HOOKS)]
         three = wanted(list(resources), [{"url": "https://hooks.example.com/"}] * HOOKS)
         middle = len(others) // 2
         self.count = count

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from app.kube.connection import Connection
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
@@ -94,7 +94,7 @@ async def recoveries(plane: ControlPlane, count: int) -> list[Recovery]:
     store = Store()
     async with proxied(plane.port) as proxy, Connection(kubeconfig(plane, proxy.port)) as connection:
         source = KubernetesSource([resource], connection, store, absent_seconds=10)
-        async with running(source.run(), name="source", ended=sys.exit):
+        async with run_in_background(source.run(), name="source", ended=sys.exit):
             await source.wait_synced()
             faults = _Faults(plane, plane.api(), proxy, source.informer(KIND), store)
             return [

@@ -6,6 +6,7 @@ connections. It knows the frames that this takes and no more (RFC 9113): headers
 
 import argparse
 import asyncio
+import itertools
 import json
 import resource
 import ssl
@@ -37,16 +38,22 @@ def literal(name: bytes, value: bytes) -> bytes:
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
+def head_of(body: bytes) -> bytes:
+    fields = {
+        b":method": b"POST", b":scheme": b"https", b":authority": b"localhost", b":path": f"{PATH}?timeout=10s".encode(),
+        b"content-type": b"application/json", b"content-length": str(len(body)).encode(),
+    }  # fmt: skip
+    return b"".join(literal(name, value) for name, value in fields.items())
+
+
 class Client(asyncio.Protocol):
     """A connection; a new request takes the place of each that is answered, until the time is over."""
 
-    def __init__(self, body: bytes, window: tuple[float, float], in_flight: int, done: "asyncio.Future[None]") -> None:
-        self.body, self.window, self.in_flight, self.done = body, window, in_flight, done
-        fields = {
-            b":method": b"POST", b":scheme": b"https", b":authority": b"localhost", b":path": f"{PATH}?timeout=10s".encode(),
-            b"content-type": b"application/json", b"content-length": str(len(body)).encode(),
-        }  # fmt: skip
-        self.head = b"".join(literal(name, value) for name, value in fields.items())
+    def __init__(
+        self, bodies: list[bytes], window: tuple[float, float], in_flight: int, done: "asyncio.Future[None]"
+    ) -> None:
+        self.window, self.in_flight, self.done = window, in_flight, done
+        self.requests = itertools.cycle([(head_of(body), body) for body in bodies])
         self.buffer, self.next_stream = bytearray(), 1
         self.credit, self.stream_credit, self.most = 65_535, 65_535, 16_384
         self.asked: dict[int, float] = {}
@@ -114,8 +121,9 @@ class Client(asyncio.Protocol):
         stream = self.next_stream
         self.next_stream += 2
         self.asked[stream] = time.perf_counter()
-        self.left[stream] = memoryview(self.body), self.stream_credit
-        self.transport.write(b"".join([frame(_HEADERS, 4, stream, self.head), *self.parts(stream)]))
+        head, body = next(self.requests)
+        self.left[stream] = memoryview(body), self.stream_credit
+        self.transport.write(b"".join([frame(_HEADERS, 4, stream, head), *self.parts(stream)]))
 
     def parts(self, stream: int) -> list[bytes]:
         """Return the frames that may be sent of a body."""
@@ -162,7 +170,8 @@ async def run(given: argparse.Namespace) -> dict[str, float]:
     context.set_alpn_protocols(["h2"])
     loop = asyncio.get_running_loop()
     begins = time.perf_counter() + given.warmup
-    client = Client(given.body.read_bytes(), (begins, begins + given.seconds), given.connections, loop.create_future())
+    bodies = given.body.read_bytes().split(b"\n")
+    client = Client(bodies, (begins, begins + given.seconds), given.connections, loop.create_future())
     await loop.create_connection(lambda: client, "127.0.0.1", given.port, ssl=context, server_hostname="localhost")
     pids = [int(pid) for pid in given.pid.split(",")]
     await asyncio.sleep(begins - time.perf_counter())

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, LuaError, Program
 from benchmarks.engines.scripts import deployment
 
@@ -33,7 +33,7 @@ def programs() -> list[Program]:
     found = []
     for path in sorted(FOLDER.glob("*.lua")):
         try:
-            found.append(Program(path.stem, path.stem, read(path.read_text()).runnable))
+            found.append(Program(path.stem, path.stem, parse_script(path.read_text()).runnable))
         except ValueError:
             continue
     return found
@@ -51,7 +51,7 @@ async def _hostile(runner: Runner, program: Program, ended: dict[str, int]) -> N
 
 
 async def _requests(runner: Runner, until: Callable[[], bool]) -> list[float]:
-    quick = Program("quick", "quick", read("function F(a) return a.spec.replicas end").runnable)
+    quick = Program("quick", "quick", parse_script("function F(a) return a.spec.replicas end").runnable)
     document = deployment(3)
     latencies = []
     while not until():
@@ -107,7 +107,7 @@ async def turns(calls: int, seconds: float = 6) -> Turns:
 
 
 def _program(name: str, source: str) -> Program:
-    return Program(name, name, read(source).runnable)
+    return Program(name, name, parse_script(source).runnable)
 
 
 async def _answered(runner: Runner, program: Program, document: Any) -> None:

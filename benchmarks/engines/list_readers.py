@@ -53,7 +53,7 @@ async def _typed(kubeconfig: Path) -> dict[str, float]:
 async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
     """Read the list as the server does at its start."""
     from app.kube.connection import Connection  # noqa: PLC0415 - it weighs what kubernetes-asyncio does
-    from app.lifetime import running  # noqa: PLC0415
+    from app.lifetime import run_in_background  # noqa: PLC0415
     from app.store import Store  # noqa: PLC0415
     from app.store import store as store_module  # noqa: PLC0415
     from app.store.sources.kubernetes.resources import WatchedResource, decode_metadata, decode_object  # noqa: PLC0415
@@ -67,7 +67,7 @@ async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
         source = KubernetesSource([resource], connection, store, absent_seconds=10)
         before, started, processed = _resident(), time.perf_counter(), time.process_time()
         gc.disable()
-        async with running(source.run(), name="source", ended=sys.exit):
+        async with run_in_background(source.run(), name="source", ended=sys.exit):
             await source.wait_synced()
             return _measured(store.counts()[KIND], before, started, processed)
 

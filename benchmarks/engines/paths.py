@@ -1,16 +1,23 @@
 """The two paths of a review in turns, in one process and without a network: `python -m benchmarks.engines.paths`.
 
-A protocol is given the bytes of an UPDATE review and a transport that keeps nothing, so TLS, sockets and the load generator
-are not in these figures. Prints µs of CPU for each request, and the ratio by turn, which says something on a busy machine too.
+A protocol is given the bytes of different UPDATE reviews, read by read as an apiserver's TLS records bring them, and a transport
+that keeps nothing, so TLS, sockets and the load generator are not in these figures. Prints µs of CPU for each request, and the
+ratio by turn, which says something on a busy machine too.
+
+An apiserver writes 4,096 bytes (the buffer of Go's net/http), then the rest. TLS cuts each write into records: of 1,186 bytes,
+then each that much longer, until a connection has sent 128 KiB, from then on of 16 KiB (crypto/tls, maxPayloadSizeForWrite).
+A server may find several records in one read.
 """
 
 import argparse
 import asyncio
+import itertools
 import os
 import socket
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +26,25 @@ from uvicorn.server import ServerState
 
 from app.api.connections import Connection, Connections
 from app.api.health import HealthOnly
-from app.api.protocol import Guard, GuardedProtocol
+from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook
-from app.cli.server import server_config
+from app.cli.server import make_config
 from app.lifetime import settle_garbage_collector
-from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
+from benchmarks.varied import reviews
 
 REQUESTS = 100
 """For each turn."""
+WARMUP = 2
+"""Turns before anything counts."""
+ASGI, DIRECT = "ASGI", "direct"
+
+Cut = Callable[[bytes], list[bytes]]
+"""Returns the reads in which a request arrives."""
+_BUFFER = 4_096
+_RECORD = 16_384
+_FIRST_RECORD = 1_186
 
 
 class Transport(asyncio.Transport):
@@ -52,8 +68,7 @@ class Transport(asyncio.Transport):
         return False
 
 
-def request() -> bytes:
-    body = review("UPDATE")
+def request(body: bytes) -> bytes:
     head = (
         f"POST {PATH}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
         f"User-Agent: kube-apiserver-admission\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -61,26 +76,52 @@ def request() -> bytes:
     return head.encode() + body
 
 
+def records(sizes: Iterator[int]) -> Cut:
+    """Return a cut into what Go's net/http writes, and that into records of at most these sizes."""
+
+    def cut(text: bytes) -> list[bytes]:
+        found = []
+        for write in (text[:_BUFFER], text[_BUFFER:]):
+            place = 0
+            while place < len(write):
+                size = min(next(sizes), _RECORD)
+                found.append(write[place : place + size])
+                place += size
+        return found
+
+    return cut
+
+
+PATTERNS: dict[str, Callable[[], Cut]] = {
+    "one read": lambda: lambda text: [text],
+    "records of a connection that stays": lambda: records(itertools.repeat(_RECORD)),
+    # Records grow over its first 128 KiB, again and again.
+    "records of a new connection": lambda: records(itertools.cycle(_FIRST_RECORD * number for number in range(1, 14))),
+}
+
+
 class Route:
     """One path to an app."""
 
-    def __init__(self, app: Fleethook, *, direct: bool) -> None:
+    def __init__(self, app: Fleethook, requests: list[list[bytes]], *, direct: bool) -> None:
         state = ServerState()
         state.default_headers = [(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")]
         guard = Guard(3600.0, 3600.0, Connections(10), HealthOnly(app), app.find_direct if direct else None)
         connection = Connection(socket.socket(), "127.0.0.1", health_only=False)
         loop = asyncio.get_running_loop()
-        self.protocol = GuardedProtocol(server_config(app), state, {}, loop, guard=guard, connection=connection)
+        self.protocol = GuardedProtocol(make_config(app), state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport()
         self.protocol.connection_made(self.transport)
-        self.request = request()
+        self.requests = itertools.cycle(requests)
 
     async def turn(self) -> float:
         """Return the µs of CPU of one request."""
+        asked = list(itertools.islice(self.requests, REQUESTS))
         began = time.thread_time_ns()
-        for _ in range(REQUESTS):
+        for reads in asked:
             before = self.transport.writes
-            self.protocol.data_received(self.request)
+            for read in reads:
+                self.protocol.data_received(read)
             if self.transport.writes == before:
                 while not self.protocol.cycle.response_complete:
                     await asyncio.sleep(0)
@@ -88,22 +129,33 @@ class Route:
 
 
 async def measure(turns: int) -> None:
+    bodies = reviews("UPDATE")
     for kind in ("fleethook", "floor"):
-        given = argparse.Namespace(name=kind, port=0, cert_dir=Path(tempfile.gettempdir()), overriders=10, objects=0)
+        given = argparse.Namespace(
+            name=kind, port=0, cert_dir=Path(tempfile.gettempdir()), overriders=0, objects=0, hooks=0
+        )
         app = app_of(given)
         settle_garbage_collector()
-        paths = {"ASGI": Route(app, direct=False), "direct": Route(app, direct=True)}
-        found: dict[str, list[float]] = {name: [] for name in paths}
-        for number in range(turns + 2):
-            for name, path in paths.items():
-                spent = await path.turn()
-                if number >= 2:
-                    found[name].append(spent)
-        for name, spent in found.items():
-            print(f"{kind}, {name}: {min(spent):.1f} µs at best, {statistics.median(spent):.1f} in the median")
-        ratios = [direct / asgi for direct, asgi in zip(found["direct"], found["ASGI"], strict=True)]
-        low, *_, high = statistics.quantiles(ratios, n=10)
-        print(f"{kind}, direct : ASGI by turn: {statistics.median(ratios):.2f} ({low:.2f}-{high:.2f}, 8 of 10 turns)")
+        for pattern, make in PATTERNS.items():
+            cut = make()
+            requests = [cut(request(body)) for body in bodies]
+            print(f"{kind}, {pattern}: {sum(map(len, requests)) / len(requests):.1f} reads for each request")
+            await _measure_routes(app, requests, turns)
+
+
+async def _measure_routes(app: Fleethook, requests: list[list[bytes]], turns: int) -> None:
+    routes = {name: Route(app, requests, direct=name == DIRECT) for name in (ASGI, DIRECT)}
+    found: dict[str, list[float]] = {name: [] for name in routes}
+    for number in range(turns + WARMUP):
+        for name, route in routes.items():
+            spent = await route.turn()
+            if number >= WARMUP:
+                found[name].append(spent)
+    for name, spent in found.items():
+        print(f"  {name}: {min(spent):.1f} µs at best, {statistics.median(spent):.1f} in the median")
+    ratios = [direct / asgi for direct, asgi in zip(found[DIRECT], found[ASGI], strict=True)]
+    low, *_, high = statistics.quantiles(ratios, n=10)
+    print(f"  {DIRECT} : {ASGI} by turn: {statistics.median(ratios):.2f} ({low:.2f}-{high:.2f}, 8 of 10 turns)")
 
 
 def main() -> None:

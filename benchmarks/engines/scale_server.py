@@ -24,7 +24,7 @@ import uvloop
 
 from app.asgi import Fleethook, create_app
 from app.kube.errors import APIError
-from app.lifetime import reading, settle_garbage_collector
+from app.lifetime import pause_garbage_collector, settle_garbage_collector
 from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.controller import OverriderController
 from app.overrider.workload_client import Limits
@@ -168,7 +168,7 @@ class Server:
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
             self.connection, self.app.store, self.source, self.app.plans, limits=Limits(self.given.rate, 10),
-            slices=self.app.slices, reading=reading,
+            slices=self.app.slices, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())
         try:

@@ -13,22 +13,23 @@ from typing import Any
 
 import uvloop
 
+from app.api.admission import AdmissionEndpoint, find_outcome
 from app.api.codec import decode_review, encode_response
-from app.api.edge import ReviewEndpoint, _outcome, log_fields
-from app.api.endpoint import respond
 from app.api.logs import encode_line
+from app.api.reply import Reply
+from app.api.review_lines import make_admission_line
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
-from benchmarks.engines.stages import ANSWERING, CONNECTION, HTTP, STAGES, TIMED, clock_ns
+from benchmarks.engines.stages import ANSWERING, CONNECTION, EDGE, HTTP, STAGES, TIMED, clock_ns
 from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 
 
-class Staged(ReviewEndpoint):
-    """What `ReviewEndpoint` does, up to a stage, then the whole answer."""
+class Staged(AdmissionEndpoint):
+    """What `AdmissionEndpoint` does, up to a stage, then the whole answer."""
 
-    def __init__(self, whole: ReviewEndpoint, *, stages: int, answer: bytes) -> None:
+    def __init__(self, whole: AdmissionEndpoint, *, stages: int, answer: bytes) -> None:
         self.__dict__.update(whole.__dict__)
         self._stages, self._whole = stages, answer
 
@@ -40,7 +41,7 @@ class Staged(ReviewEndpoint):
         read = decode_review(body)
         if self._stages < 2:
             return 200, self._whole
-        response = self._decide(read)
+        response = self._handle(read.request)
         if self._stages < 3:
             return 200, self._whole
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
@@ -49,16 +50,32 @@ class Staged(ReviewEndpoint):
         request_id = request_id or read.uid
         seconds = time.perf_counter() - started
         operation = read.request.operation if read.request else ""
-        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        self._metrics.count_review(
+            self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id
+        )
         if self._stages > 4 and self._log is not None:
-            self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
+            self._log(
+                encode_line(make_admission_line(self._path, read, response, seconds=seconds, request_id=request_id))
+            )
         return 200, answer
 
 
-class Timed(ReviewEndpoint):
-    """What `ReviewEndpoint` does, with a look at the clock after each stage."""
+class Parsed(AdmissionEndpoint):
+    """A request is parsed and its endpoint found; the answer is constant."""
 
-    def __init__(self, whole: ReviewEndpoint) -> None:
+    def __init__(self, whole: AdmissionEndpoint, *, answer: bytes) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._constant = Reply(200, answer)
+
+    def begin(self, scope: Any, body: bytes, *, client: str) -> Reply:
+        del scope, body, client
+        return self._constant
+
+
+class Timed(AdmissionEndpoint):
+    """What `AdmissionEndpoint` does, with a look at the clock after each stage."""
+
+    def __init__(self, whole: AdmissionEndpoint) -> None:
         self.__dict__.update(whole.__dict__)
         self.sums, self.count = [0] * len(ANSWERING), 0
 
@@ -68,17 +85,21 @@ class Timed(ReviewEndpoint):
         t0 = now()
         read = decode_review(body)
         t1 = now()
-        response = self._decide(read)
+        response = self._handle(read.request)
         t2 = now()
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
         t3 = now()
         request_id = request_id or read.uid
         seconds = (t3 - t0) / 1e9
         operation = read.request.operation if read.request else ""
-        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        self._metrics.count_review(
+            self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id
+        )
         t4 = now()
         if self._log is not None:
-            self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
+            self._log(
+                encode_line(make_admission_line(self._path, read, response, seconds=seconds, request_id=request_id))
+            )
         t5 = now()
         for number, spent in enumerate((t1 - t0, t2 - t1, t3 - t2, t4 - t3, t5 - t4)):
             self.sums[number] += spent
@@ -115,18 +136,6 @@ class Connection(asyncio.Protocol):
             self._transport.write(self._answer)
 
 
-def answering(app: Any, answer: bytes) -> Any:
-    """Return the least that an ASGI app does; its lifespan is our app's."""
-
-    async def constant(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await respond(send, 200, answer)
-        else:
-            await app(scope, receive, send)
-
-    return constant
-
-
 async def _serve_connections(directory: Path, answer: bytes) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(answer), "127.0.0.1", 0, ssl=serving_context(directory))
@@ -140,7 +149,9 @@ def main() -> None:
     parser.add_argument("--cert-dir", type=Path, required=True)
     parser.add_argument("--timers", type=Path)
     given = parser.parse_args()
-    app = app_of(argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=10, objects=0))
+    app = app_of(
+        argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=0, objects=0, hooks=0)
+    )
     whole = app.reviews[PATH]
     answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only its bytes are wanted
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -149,12 +160,12 @@ def main() -> None:
             return
         timed = Timed(whole)
         app.reviews[PATH] = timed
-        if given.stage != TIMED:
-            app.reviews[PATH] = Staged(whole, stages=STAGES.index(given.stage) - STAGES.index(HTTP) - 1, answer=answer)
+        if given.stage == HTTP:
+            app.reviews[PATH] = Parsed(whole, answer=answer)
+        elif given.stage != TIMED:
+            app.reviews[PATH] = Staged(whole, stages=STAGES.index(given.stage) - STAGES.index(EDGE), answer=answer)
         announce = lambda port: print(f"serving on {port}", flush=True)  # noqa: E731 - a callback
         server = GracefulServer(app, serving_context(given.cert_dir), ready=announce)
-        if given.stage == HTTP:
-            server.config.app = answering(app, answer)
         runner.run(server.serve(sockets=bind(app.settings.host, app.settings.port)))
     if given.timers:
         given.timers.write_text(json.dumps(timed.report()))

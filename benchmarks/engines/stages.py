@@ -15,22 +15,22 @@ TIMED = "timed"
 TLS, READ, WRITE, LOOP = "TLS", "socket read", "socket write", "event loop"
 TITLES = {
     TLS: "TLS records, in and out", READ: "socket read", WRITE: "socket write", LOOP: "event loop, the rest of a connection",
-    HTTP: "HTTP parsing, uvicorn", EDGE: "ASGI: routing, headers, body, answer", "decode": "decode the review",
+    HTTP: "HTTP parsing, uvicorn, routing", EDGE: "headers, limits, answer", "decode": "decode the review",
     "render": "look up, decode the object, render", "encode": "encode patch and answer", "metrics": "metrics", "log": "log line",
 }  # fmt: skip
 _COUNT = 2_000
 
 # Whose a stack is: a stage's function in it decides, else the innermost frame that says anything.
 _FUNCTIONS = {
-    "decode": r"(^|\.)decode_review ", "render": r"(^|\.)_decide ", "encode": r"(^|\.)encode_response ",
-    "metrics": r"(^|\.)reviewed ", "log": r"(^|\.)(_record|log_fields|encode_line|write_line) ",
+    "decode": r"(^|\.)decode_review ", "render": r"(^|\.)_handle ", "encode": r"(^|\.)encode_response ",
+    "metrics": r"(^|\.)count_review ", "log": r"(^|\.)(_describe|make_admission_line|encode_line|write_line) ",
 }  # fmt: skip
 _PLACES = {
     TLS: r"libssl|libcrypto|_ssl\.c|sslproto|\b_?ssl_|SSL|tls13_|^(aesni|aes|gcm|EVP|CRYPTO|BIO)_|memoryview_?bio",
     WRITE: r"^(__)?(libc_)?(write|writev|send|sendmsg|sendto) |uv__(try_)?write|uv_try_write",
     READ: r"^(__)?(libc_)?(read|readv|recv|recvmsg) |uv__read",
-    HTTP: r"httptools|api/protocol\.py",
-    EDGE: r"api/(endpoint|edge|body)\.py|app/asgi\.py|\(asgi\.py",
+    HTTP: r"httptools|api/(read_timeout|direct|closing)\.py|app/asgi\.py",
+    EDGE: r"api/(endpoint|review_endpoint|admission|body_limit|body_memory|reply|partial_body)\.py|app/control/steps\.py",
 }
 _IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")
 

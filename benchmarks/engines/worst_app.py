@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from app.api.callers import EXTENSION, client_extension
+from app.api.callers import EXTENSION, make_client_extension
 from app.asgi import Fleethook, create_app
 from app.lifetime import settle_garbage_collector
 from app.settings import Settings
@@ -18,7 +18,7 @@ PHASES = ("mutating", "validating")
 CALLER = "kube-apiserver"
 EXTENSIONS: dict[str, Any] = {
     "tls": {"client_cert_name": f"commonName={CALLER}"},
-    EXTENSION: client_extension({"subject": ((("commonName", CALLER),),)}),
+    EXTENSION: make_client_extension({"subject": ((("commonName", CALLER),),)}),
 }
 """Of the requests: the caller may ask on all routes."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from app.interpret.fixtures import FixtureError, fixtures, is_fixture
+from app.interpret.fixtures import FixtureError, is_fixture, read_fixtures
 from app.interpret.native import NATIVE
 from app.interpret.question import Question
 from app.model.karmada import API_VERSION, EXPLORE_REVIEW, INTERPRETER_CONTEXT, OPERATIONS, Operation, proposed_name
@@ -86,7 +86,7 @@ def _scripts() -> Iterator[Base]:
             if not is_fixture(document):
                 continue
             try:
-                found = [one.question for one in fixtures(document)]
+                found = [one.question for one in read_fixtures(document)]
             except FixtureError:
                 continue
             for question in found:

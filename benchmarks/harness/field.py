@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from app.certs.files import ensure_certificates
 from benchmarks.harness import BENCHMARKS
-from benchmarks.harness.load import Generator, Load
+from benchmarks.harness.load import Figures, Generator, Load
 from benchmarks.harness.processes import Running, serving
 from benchmarks.harness.rounds import Round, turns
 from benchmarks.harness.section import Context
 from benchmarks.servers import NAMES
 
-FIRST_SECONDS = 1.0
-"""How long each server is asked before anything counts: imports, caches, heaps."""
+FIRST_SECONDS = 3.0
+"""How long each server is asked before anything counts: imports, caches, heaps, and with us a plan for each subject."""
 WARMUP_SECONDS = 0.3
 """How long it is asked before each turn: caches of the core, which another server had before."""
 
@@ -54,12 +54,12 @@ class Field(NamedTuple):
 
     def turns(self, load: Load, *, rounds: int, seconds: float) -> list[Round]:
         """Ask each of them in each round."""
-        ask = functools.partial(self._ask, load)
         for name in self.servers:
-            ask(name, FIRST_SECONDS, 0.0)
-        return turns({name: functools.partial(ask, name, seconds, WARMUP_SECONDS) for name in self.servers}, rounds)
+            self.ask(load, name, seconds=FIRST_SECONDS, warmup=0.0)
+        return turns({name: functools.partial(self.ask, load, name, seconds=seconds) for name in self.servers}, rounds)
 
-    def _ask(self, load: Load, name: str, seconds: float, warmup: float):
+    def ask(self, load: Load, name: str, *, seconds: float, warmup: float = WARMUP_SECONDS) -> Figures:
+        """Ask one of them."""
         options = self.servers[name].options
         return self.generator.ask(self.running[name], load, seconds=seconds, warmup=warmup, options=options)
 

@@ -18,6 +18,7 @@ class Load(NamedTuple):
     """What is asked, and over which connections."""
 
     body: Path
+    """A file with a body in each line; connections send them in turn, each beginning with another one."""
     connections: int = 16
     options: tuple[str, ...] = ()
     """More flags of cmd/load, as ``--new-connections``."""

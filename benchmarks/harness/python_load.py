@@ -5,10 +5,12 @@ It knows the flags of cmd/load that a plain measurement takes and prints the sam
 
 import argparse
 import asyncio
+import itertools
 import json
 import ssl
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import uvloop
@@ -20,8 +22,8 @@ from benchmarks.servers import PATH
 class Client(asyncio.Protocol):
     """One connection. Answers are recognised by their Content-Length; anything but 200 and a patch is an error."""
 
-    def __init__(self, request: bytes, window: tuple[float, float], done: "asyncio.Future[None]") -> None:
-        self.request, self.window, self.done = request, window, done
+    def __init__(self, requests: Iterator[bytes], window: tuple[float, float], done: "asyncio.Future[None]") -> None:
+        self.requests, self.window, self.done = requests, window, done
         self.buffer = b""
         self.latencies: list[float] = []
         self.errors = 0
@@ -32,7 +34,7 @@ class Client(asyncio.Protocol):
 
     def send(self) -> None:
         self.sent = time.perf_counter()
-        self.transport.write(self.request)
+        self.transport.write(next(self.requests))
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
@@ -72,7 +74,13 @@ async def run(given: argparse.Namespace) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     begins = time.perf_counter() + given.warmup
     window = (begins, begins + given.seconds)
-    clients = [Client(request(given.body.read_bytes()), window, loop.create_future()) for _ in range(given.connections)]
+    bodies = given.body.read_bytes().split(b"\n")
+    # Each connection begins with another body, as those of cmd/load do.
+    starts = [len(bodies) * number // given.connections for number in range(given.connections)]
+    clients = [
+        Client(map(request, itertools.cycle(bodies[start:] + bodies[:start])), window, loop.create_future())
+        for start in starts
+    ]
     for client in clients:
         await loop.create_connection(
             lambda client=client: client, "127.0.0.1", given.port, ssl=context, server_hostname="localhost"
@@ -99,7 +107,7 @@ async def run(given: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--body", type=Path, required=True)
+    parser.add_argument("--body", type=Path, required=True, help="a file with a body in each line")
     parser.add_argument("--ca", required=True)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=5)

@@ -23,6 +23,10 @@ class Context(NamedTuple):
     small: bool = False
     """Whether to measure small sizes, to see that the part works."""
 
+    def reviews(self, operation: str, *, edited: bool = False) -> Path:
+        """Return a thousand different reviews of an operation, one in each line; edited as `benchmarks.varied` has it."""
+        return self.inputs / (f"{operation}-edited.jsonl" if edited else f"{operation}.jsonl")
+
 
 class Section(NamedTuple):
     """A part of the results."""

@@ -1,6 +1,6 @@
 """Show that every peer makes of a review what our server makes of it: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
 
-Each server is started and asked with both reviews; its patch is applied to the object with python-json-patch. Left out
+Each server is started and asked with both reviews, and with some of the thousand that benchmarks send; its patch is applied to the object with python-json-patch. Left out
 of the comparison: our two annotations, which remember what was overridden, and members with nothing in them (`{}`,
 null) that a peer adds because a typed object writes them (controller-runtime's `status`, `resources`). A peer must
 also have written one line for each review.
@@ -21,12 +21,23 @@ from pathlib import Path
 import jsonpatch
 
 from benchmarks.harness.processes import serving
-from benchmarks.reviews import deployment, review
+from benchmarks.reviews import POOL, review
+from benchmarks.varied import reviews
 
 HERE = Path(__file__).resolve().parent
 OURS = ("fleethook.io/rendered", "fleethook.io/undo")
 OPERATIONS = ("UPDATE", "CREATE")
-NAME = deployment()["metadata"]["name"]
+DIFFERENT = 10
+"""Of the different reviews of each operation."""
+REVIEWS = {
+    title: body
+    for operation in OPERATIONS
+    for number, body in enumerate(
+        (review(operation), *reviews(operation, DIFFERENT), *reviews(operation, DIFFERENT, edited=True))
+    )
+    for title in (f"{operation} {number}" if number else operation,)
+}
+NAME = f"-{POOL}-"
 
 
 def commands(binaries, kopf):
@@ -45,9 +56,8 @@ def commands(binaries, kopf):
     return found
 
 
-def asked(port, operation, directory):
+def asked(port, body, directory):
     """Return the object as the server wants it."""
-    body = review(operation)
     request = urllib.request.Request(
         f"https://localhost:{port}/mutate-apps-v1-deployment?timeout=10s", body, {"Content-Type": "application/json"}
     )
@@ -83,7 +93,7 @@ def differences(ours, theirs, path=""):
 def lines(log):
     """Return how many lines are about the object, once there are enough: a server writes after it has answered."""
     until = time.monotonic() + 5
-    while (count := sum(NAME in line for line in log.read_text().splitlines())) < len(OPERATIONS):
+    while (count := sum(NAME in line for line in log.read_text().splitlines())) < len(REVIEWS):
         if time.monotonic() > until:
             break
         time.sleep(0.05)
@@ -105,22 +115,22 @@ def main() -> None:
             log.write_text("")
             more = ["--log", str(log)] if logs else []
             with serving([*command, "--cert-dir", str(directory), *more], cores=os.sched_getaffinity(0)) as server:
-                for operation in OPERATIONS:
-                    made, count = asked(server.port, operation, directory)
+                for which, body in REVIEWS.items():
+                    made, count = asked(server.port, body, directory)
                     if title == "fleethook":
-                        expected[operation] = copy.deepcopy(made)
+                        expected[which] = copy.deepcopy(made)
                         for annotation in OURS:
-                            del expected[operation]["metadata"]["annotations"][annotation]
-                        assert expected[operation] != json.loads(review(operation))["request"]["object"]
+                            del expected[which]["metadata"]["annotations"][annotation]
+                        assert expected[which] != json.loads(body)["request"]["object"]
                         continue
-                    found = list(differences(expected[operation], made))
+                    found = list(differences(expected[which], made))
                     empty = [path for path, is_empty in found if is_empty]
                     other = [path for path, is_empty in found if not is_empty]
                     wrong += len(other)
-                    print(f"{title}, {operation}: {count} operations, {'DIFFERS in ' + str(other) if other else 'the same'}{'; empty: ' + ', '.join(empty) if empty else ''}")  # fmt: skip
-                if logs and (written := lines(log)) != len(OPERATIONS):
+                    print(f"{title}, {which}: {count} operations, {'DIFFERS in ' + str(other) if other else 'the same'}{'; empty: ' + ', '.join(empty) if empty else ''}")  # fmt: skip
+                if logs and (written := lines(log)) != len(REVIEWS):
                     wrong += 1
-                    print(f"{title}: {written} lines for {len(OPERATIONS)} reviews")
+                    print(f"{title}: {written} lines for {len(REVIEWS)} reviews")
     sys.exit(wrong > 0)
 
 

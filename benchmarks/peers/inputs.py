@@ -1,6 +1,6 @@
 """Write what the Go programs measure with, from the same sources as the Python benchmarks: `inputs.py DIR`.
 
-UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, lua.json, dispatch.json and patch.json for the
+UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones (-edited: with other images than their templates); lua.json, dispatch.json and patch.json for the
 programs of these names.
 """
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from app.interpret.lua.script import read
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.patch import apply
-from benchmarks import reviews
+from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds, patches
 from benchmarks.engines.scripts import SCRIPTS
 
@@ -22,7 +22,7 @@ def lua_inputs():
     """The scripts and arguments of the Lua benchmark, and what our machine makes of them."""
     machine, made = Machine(), []
     for script in SCRIPTS:
-        program = Program(script.function, script.function, read(script.source).runnable)
+        program = Program(script.function, script.function, parse_script(script.source).runnable)
         documents = json.loads(json.dumps(script.arguments))  # nothing in two places
         expected = machine.call(program, script.function, documents, results=1, limits=Limits())[0]
         made.append({
@@ -66,6 +66,8 @@ def main() -> None:
     into.mkdir(parents=True, exist_ok=True)
     for operation in ("UPDATE", "CREATE"):
         (into / f"{operation}.json").write_bytes(reviews.review(operation))
+        varied.write_lines(into / f"{operation}.jsonl", varied.reviews(operation))
+        varied.write_lines(into / f"{operation}-edited.jsonl", varied.reviews(operation, edited=True))
     for operation in ("ExploreRetaining", "ExploreStatusAggregating", "ExploreReplicaRevising"):
         (into / f"{operation}.json").write_bytes(reviews.explore_review(operation))
     for name, made in (("lua", lua_inputs()), ("dispatch", dispatch_inputs()), ("patch", patch_inputs())):

@@ -1,6 +1,6 @@
 """Our app answering constantly, in two ways: what is between it and our server is what our engines cost.
 
-As a handler that always returns the same verdict (*floor*): the review is decoded, answered to its uid, counted and
+All of them are answered in the protocol, as ours are. As a handler that always returns the same verdict (*floor*): the review is decoded, answered to its uid, counted and
 logged, the least that any webhook in this app does. And as constant bytes (*echo*): what HTTP and TLS cost.
 """
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from app.api.body import check_headers, read_body
-from app.api.edge import ReviewEndpoint
-from app.api.endpoint import respond
+from app.api.admission import AdmissionEndpoint
+from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.log_lines import LogLines
 from app.api.logs import encode_line
+from app.api.review_lines import make_interpret_line
 from app.asgi import Fleethook
 from app.interpret.chain import Chain
 from app.interpret.codec import decode_review
@@ -29,12 +29,13 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> None:
     """Have the app answer constant verdicts, or constant bytes."""
+    known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "bodies": app.bodies}
     if not decoded:
-        app.reviews[PATH] = constant_bytes(settings.body_limit)
+        app.reviews[PATH] = ConstantBytes(PATH, known_clients_only=False, **known)
         return
     verdict = patched([OPERATION])
-    known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "log": LogLines().write}
-    app.reviews[PATH] = ReviewEndpoint(PATH, lambda _: verdict, **known)
+    known["log"] = LogLines().write
+    app.reviews[PATH] = AdmissionEndpoint(PATH, lambda _: verdict, **known)
     app.reviews[EXPLORE] = ConstantAnswer(EXPLORE, Chain([]), **known)
 
 
@@ -52,9 +53,11 @@ class ConstantAnswer(InterpretEndpoint):
             }
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        self._metrics.reviewed(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
-        fields = self._fields(asked, None, (), None)
-        self._log(encode_line(fields | {"requestId": asked.uid, "ms": round(seconds * 1000, 3)}))
+        self._metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
+        line = make_interpret_line(
+            self._path, asked, None, steps=(), problem=None, seconds=seconds, request_id=asked.uid
+        )
+        self._log(encode_line(line))
         return 200, answer
 
 
@@ -64,13 +67,12 @@ def constant_answer() -> bytes:
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 
-def constant_bytes(limit: int) -> Any:
+class ConstantBytes(Endpoint):
     """Not a webhook at all: the same app, TLS, routing and body reading; nothing decoded or counted."""
-    answer = constant_answer()
 
-    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
-        check_headers(scope["headers"], limit=limit)
-        await read_body(receive, limit=limit)
-        await respond(send, 200, answer)
+    max_at_once = MAX_ON_LOOP
+    _answer = 200, constant_answer()
 
-    return endpoint
+    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+        del body, request_id, scope
+        return self._answer

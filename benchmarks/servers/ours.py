@@ -5,6 +5,7 @@ import asyncio
 import gc
 import itertools
 import json
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from app.cli.server import GracefulServer
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
-from benchmarks.reviews import deployment, overrider, yurt_app_set
+from benchmarks.engines.dispatch_worlds import configured, unrelated
+from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
+from benchmarks.varied import SUBJECTS, stored
 
 _NUMBERED = "the-name-of-one-of-them"
 
@@ -34,13 +37,15 @@ def app_of(given: argparse.Namespace) -> Fleethook:
     configure_logging(lines)
     app = create_app(settings, log=lines.write)
     gc.disable()
-    app.store.put(yurt_app_set())
+    for document in stored():
+        app.store.put(document)
     template = json.dumps(overrider(_NUMBERED)).encode()
-    for number in range(given.overriders - 1):
+    for number in range(given.overriders - SUBJECTS):
         app.store.put(decode_object(template.replace(_NUMBERED.encode(), b"other-%d" % number)))
-    app.store.put(overrider())
     for number in range(given.objects):
         put_workload(app.store, number, version=0)
+    for document in configured([unrelated(number, random.Random(number)) for number in range(given.hooks)], "mutating"):
+        app.store.put(document)
     if given.name != "fleethook":
         answer_constantly(app, settings, decoded=given.name == "floor")
     return app

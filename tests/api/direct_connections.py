@@ -1,4 +1,4 @@
-"""One connection in memory, to the protocol of the real server: with answers given at once, or all by ASGI."""
+"""A connection in memory to the protocol of the real server, with or without the direct path."""
 
 import asyncio
 import enum
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from uvicorn.server import ServerState
 
+from app.api.admission import AdmissionEndpoint
 from app.api.connections import Connection, Connections
-from app.api.edge import ReviewEndpoint
 from app.api.endpoint import Answer
 from app.api.health import HealthOnly
 from app.api.logs import LogSink
-from app.api.protocol import Guard, GuardedProtocol
+from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook, create_app
-from app.cli.server import server_config
+from app.cli.server import make_config
 from app.model.admission import AdmissionRequest, Response, patched
 from app.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
@@ -28,9 +28,9 @@ FAILING = "/failing"
 EXITING = "/exiting"
 LENGTHY = "/lengthy"
 LIMIT = 40_000
-"""Bytes: more than an endpoint answers at once."""
+"""Bytes of a review that is too long for an answer at once."""
 TURNS = 25
-"""Turns of the event loop within which any request of these tests is answered as far as it has arrived."""
+"""Turns of the event loop that suffice for the answer to any request of these tests."""
 
 
 Certificate = Mapping[str, Any]
@@ -45,10 +45,10 @@ class Event(enum.Enum):
     SHUT_DOWN = enum.auto()
     """The server begins to shut down."""
     STOP_READING = enum.auto()
-    """The client stops to read, and the buffers are full."""
+    """The client stops reading, and the buffers are full."""
     READ_AGAIN = enum.auto()
     TAKE_MEMORY = enum.auto()
-    """Another client takes all the memory of bodies."""
+    """Another client takes all body memory."""
     FREE_MEMORY = enum.auto()
 
 
@@ -104,7 +104,7 @@ class Transport(asyncio.Transport):
         self.is_closed = True
 
 
-class Failing(ReviewEndpoint):
+class Failing(AdmissionEndpoint):
     """Has a defect."""
 
     error: type[BaseException] = LookupError
@@ -138,17 +138,17 @@ def app_for_tests(log: LogSink | None = None, *, known_clients_only: bool = Fals
         "metrics": app.metrics, "body_limit": LIMIT, "log": log, "bodies": app.bodies,
         "known_clients_only": known_clients_only,
     }  # fmt: skip
-    app.reviews[WAITING] = ReviewEndpoint(WAITING, wait_and_patch, **known)
+    app.reviews[WAITING] = AdmissionEndpoint(WAITING, wait_and_patch, **known)
     app.reviews[FAILING] = Failing(FAILING, lambda _: patched([]), **known)
     app.reviews[EXITING] = Exiting(EXITING, lambda _: patched([]), **known)
-    app.reviews[LENGTHY] = ReviewEndpoint(LENGTHY, patch_at_length, **known)
+    app.reviews[LENGTHY] = AdmissionEndpoint(LENGTHY, patch_at_length, **known)
     for endpoint in app.reviews.values():
         endpoint._worker = OnLoop()  # type: ignore[attr-defined]
     return app
 
 
 class OnLoop:
-    """Runs the work on large reviews at once: a thread would end within no known number of turns of the event loop."""
+    """Runs the work on large reviews at once: a thread would take an unknown number of turns of the event loop."""
 
     async def run(self, _turn: str, function: Callable[..., Any], *arguments: Any) -> Any:
         await asyncio.sleep(0)
@@ -156,7 +156,7 @@ class OnLoop:
 
 
 class Outcome(NamedTuple):
-    """The part of a connection that its client saw, and the number of writes that it took."""
+    """The bytes that a client has received, the end of its connection, and the number of writes."""
 
     received: bytes
     is_closed: bool
@@ -174,12 +174,12 @@ class Wire:
         guard = Guard(3600.0, 3600.0, connections, HealthOnly(app), app.find_direct if direct else None)
         with socket.socket() as unused:
             connection = Connection(unused, "192.0.2.1", health_only=False)
-        self.protocol = GuardedProtocol(server_config(app), self.state, {}, loop, guard=guard, connection=connection)
+        self.protocol = GuardedProtocol(make_config(app), self.state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport(certificate)
         self.protocol.connection_made(self.transport)
 
     async def read(self, chunk: bytes) -> bool:
-        """Have the server read some bytes, as an event loop does: not while it pauses; return whether it did."""
+        """Have the server read some bytes, unless it has paused reading; return whether it has read them."""
         if self.transport.is_paused or self.transport.is_closed:
             return False
         self.protocol.data_received(chunk)
@@ -192,7 +192,7 @@ class Wire:
         await turns()
 
     async def end(self) -> Outcome:
-        """Have the client close its side, and return what it received until then."""
+        """Have the client close its side, and return all that it received until then."""
         outcome = Outcome(b"".join(self.transport.writes), self.transport.is_closed, len(self.transport.writes))
         self.close()
         await turns()
@@ -200,7 +200,7 @@ class Wire:
         return outcome
 
     def close(self) -> None:
-        """Have the client close its side: an event loop closes the transport then, unless the protocol objects."""
+        """Have the client close its side; the event loop closes the transport, unless the protocol keeps it open."""
         if not self.protocol.eof_received():  # type: ignore[func-returns-value]  # as an event loop asks
             self.transport.close()
         self.protocol.connection_lost(None)
@@ -212,14 +212,14 @@ async def turns() -> None:
 
 
 class Neighbour:
-    """Another client, which holds memory of bodies."""
+    """Another client, which holds body memory."""
 
     def __init__(self, app: Fleethook) -> None:
         self._bodies = app.bodies
         self._held = 0
 
     def take(self, *, leave: int = 0) -> None:
-        """Take all free memory but ``leave`` bytes, once until it is given back."""
+        """Take all free memory but ``leave`` bytes; do nothing if it is taken already."""
         if self._held:
             return
         size = 2 * self._bodies.largest - self._bodies.total - leave
@@ -234,7 +234,7 @@ class Neighbour:
 async def ask(
     app: Fleethook, chunks: Sequence[bytes | Event], *, direct: bool, certificate: Certificate | None = None
 ) -> Outcome:
-    """Return the outcome of a connection that sends some bytes, to a server to which other things happen, too."""
+    """Return the outcome of a connection that sends some bytes, with events in between."""
     wire, neighbour = Wire(app, direct=direct, certificate=certificate), Neighbour(app)
     happen: dict[Event, Callable[[], object]] = {
         Event.SHUT_DOWN: wire.protocol.shutdown,

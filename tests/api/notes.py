@@ -1,4 +1,4 @@
-"""Notes of the log lines, records and numbers that requests leave, to compare two runs."""
+"""Notes of the log lines, records and metrics of some requests, to compare two runs."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ class Notes(logging.Handler):
 
     @contextlib.contextmanager
     def taken(self, app: Fleethook) -> Iterator[None]:
-        """Take note of all that happens within the context, and of the numbers that it adds."""
+        """Note all log lines and records within the context, and the numbers that it adds to metrics."""
         before = _numbers(app)
         logging.getLogger().addHandler(self)
         try:
@@ -44,5 +44,5 @@ def _numbers(app: Fleethook) -> Counter[str]:
     samples = (sample for metric in app.metrics.registry.collect() for sample in metric.samples)
     return Counter({
         f"{sample.name}{sample.labels}": int(sample.value)
-        for sample in samples if sample.name.startswith("fleethook_review") and sample.name.endswith(("_total", "_count"))
+        for sample in samples if sample.name.startswith(("fleethook_review", "fleethook_dispatch")) and sample.name.endswith(("_total", "_count"))
     })  # fmt: skip

@@ -10,14 +10,14 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class Reviewer:
-    """Knows users by token, and what they may; counts what it is asked."""
+    """Knows users by token, and their rights; keeps the reviews that it has received."""
 
     def __init__(self, *, every_cluster: bool = False) -> None:
         self.users: dict[str, dict[str, Any]] = {}
         self.rights: set[tuple[str, str, str]] = set()
         """User, cluster, and resource with subresource."""
         self.clusters: set[str] = set()
-        """Logical clusters that exist, where there are any."""
+        """The existing logical clusters."""
         self.audiences: set[str] | None = None
         self.failure: Exception | None = None
         self.asked: list[tuple[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Callers that may have reviews of a logical cluster dispatched and explained."""
+"""Callers with the right to have reviews of a logical cluster dispatched and explained."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ TOKEN = "an-opaque-token-of-alice"
 
 @pytest.fixture
 def reviewer(monkeypatch: pytest.MonkeyPatch) -> Reviewer:
-    """The apiserver that every connection leads to."""
+    """The apiserver at the other end of every connection."""
     made = Reviewer()
     made.users[TOKEN] = {"username": "alice"}
     made.rights |= {("alice", "ws3", f"clusters/{verb}") for verb in VERBS}
@@ -54,7 +54,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
 async def dispatching(
     server: Webhooks, *, log: Callable[[bytes], None] | None = None, **settings: Any
 ) -> AsyncIterator[Fleethook]:
-    """An app whose objects are all read, from wherever they come."""
+    """Provide an app that has read all its objects."""
     app = create_app(Settings(private_webhooks=True, **settings), log=log)
     for one in (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org")):
         app.store.put(one)
@@ -92,10 +92,10 @@ async def test_a_token_with_the_right_is_answered(
         (TOKEN, 401, "with credentials only"),
         (f"Basic {TOKEN}", 401, "with credentials only"),
         ("Bearer invalid", 401, "the apiserver does not accept the bearer token"),
-        ("Bearer of-bob", 403, "user 'bob' may not {verb} in logical cluster 'ws3': that takes the verb create on clusters/{verb} of fleethook.io with the name 'ws3'"),
+        ("Bearer of-bob", 403, "user 'bob' may not {verb} in logical cluster 'ws3': this needs the verb create on clusters/{verb} of fleethook.io with the name 'ws3'"),
     ],
 )  # fmt: skip
-async def test_everybody_else_is_refused_and_causes_nothing(
+async def test_other_callers_are_refused_without_side_effects(
     server: Webhooks, reviewer: Reviewer, tmp_path: Path, verb: str, token: str | None, status: int, text: str
 ) -> None:
     reviewer.users["of-bob"] = {"username": "bob"}
@@ -119,14 +119,18 @@ async def test_callers_without_credentials_are_refused_before_their_body_is_read
         assert (await ask(app, f"/clusters/ws3/{verb}", token=f"Bearer {TOKEN}")).status == 413
 
 
-async def test_a_right_in_one_cluster_is_none_in_another(server: Webhooks, reviewer: Reviewer, tmp_path: Path) -> None:
+async def test_a_right_in_one_cluster_does_not_apply_to_another(
+    server: Webhooks, reviewer: Reviewer, tmp_path: Path
+) -> None:
     async with dispatching(server, kubeconfig=tmp_path / "none") as app:
         app.store.put(binding("ws2", "ws1", "widgets.example.org", name="other"))
         assert (await ask(app, "/clusters/ws2/explain", token=f"Bearer {TOKEN}")).status == 403
         assert (await ask(app, "/clusters/ws3/explain", token=f"Bearer {TOKEN}")).status == 200
 
 
-async def test_without_the_apiserver_nobody_can_tell(server: Webhooks, reviewer: Reviewer, tmp_path: Path) -> None:
+async def test_callers_get_503_if_the_apiserver_cannot_review_their_token(
+    server: Webhooks, reviewer: Reviewer, tmp_path: Path
+) -> None:
     reviewer.failure = UnreachableError("refused")
     async with dispatching(server, kubeconfig=tmp_path / "none") as app:
         assert (await ask(app, token=f"Bearer {TOKEN}")).status == 503
@@ -179,7 +183,7 @@ def test_only_loopback_listeners_are_open(settings: dict[str, Any], expected: bo
         ({"client_ca_file": "x", "dispatch_callers": ["kcp"]}, ["only: a client certificate that the setting"]),
     ],
 )
-async def test_a_server_of_manifests_that_is_not_open_says_what_to_set(
+async def test_a_closed_server_of_manifests_logs_the_settings_to_change(
     server: Webhooks, settings: dict[str, Any], texts: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -193,7 +197,7 @@ async def test_a_server_of_manifests_that_is_not_open_says_what_to_set(
     assert server.calls == []
 
 
-async def test_an_open_server_says_so_at_start(server: Webhooks, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_open_server_logs_a_warning_at_start(server: Webhooks, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         async with dispatching(server) as app:
             assert (await ask(app)).status == 200
@@ -256,7 +260,7 @@ def test_a_real_server_answers_callers_that_it_names_by_certificate(tmp_path: Pa
         assert callers.ask(MUTATE, None, REVIEW.read_bytes())[0] == 403
 
 
-def test_openapi_says_which_routes_need_the_right_to_ask() -> None:
+def test_openapi_describes_the_refusals_of_routes_with_authorization() -> None:
     document = create_app(Settings(), log=None).openapi()
     refusing = {path for path, item in document["paths"].items() if "401" in item.get("post", {}).get("responses", {})}
     assert refusing == {f"/clusters/{{cluster}}/{verb}" for verb in VERBS}

@@ -1,4 +1,4 @@
-"""The two paths of a request give the same bytes, log lines, records and numbers."""
+"""Both paths of a request produce the same bytes, log lines, records and metrics."""
 
 import asyncio
 from collections import Counter
@@ -111,6 +111,7 @@ def test_both_paths_answer_and_record_the_same() -> None:
     MET.clear()
     _compare_paths()
     assert MET["connections"] >= 250, MET
+    # A random draw: the numbers vary, and only have to show that the property met both cases.
     assert MET["answers at once"] > 10, MET
     assert MET["log lines"] > 30, MET
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.api.callers import EXTENSION, NamedCallers, certificate_names, client_extension, describe_certificate
+from app.api.callers import EXTENSION, NamedCallers, describe_certificate, find_certificate_names, make_client_extension
 
 CERTIFICATE: dict[str, Any] = {
     "subject": (
@@ -22,14 +22,14 @@ CERTIFICATE: dict[str, Any] = {
 
 
 def test_a_certificate_names_its_holder_by_common_name_dns_name_and_uri() -> None:
-    assert certificate_names(CERTIFICATE) == {
+    assert find_certificate_names(CERTIFICATE) == {
         "kube-apiserver", "apiserver.example.org", "spiffe://example.org/apiserver",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("certificate", [None, {}, {"subject": ((("commonName", ""),),)}])
-def test_no_certificate_names_nobody(certificate: dict[str, Any] | None) -> None:
-    assert certificate_names(certificate) == frozenset()
+def test_without_a_certificate_there_is_no_name(certificate: dict[str, Any] | None) -> None:
+    assert find_certificate_names(certificate) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_no_certificate_names_nobody(certificate: dict[str, Any] | None) -> None
     ],
 )
 def test_a_caller_is_found_by_an_exact_name(names: list[str], found: str) -> None:
-    scope = {"type": "http", "extensions": {"tls": {}, EXTENSION: client_extension(CERTIFICATE)}}
+    scope = {"type": "http", "extensions": {"tls": {}, EXTENSION: make_client_extension(CERTIFICATE)}}
     assert NamedCallers(names).find(scope) == found
 
 
-@pytest.mark.parametrize("extensions", [None, {}, {EXTENSION: {}}, {EXTENSION: client_extension(None)}])
+@pytest.mark.parametrize("extensions", [None, {}, {EXTENSION: {}}, {EXTENSION: make_client_extension(None)}])
 def test_a_caller_without_a_certificate_is_not_found(extensions: dict[str, Any] | None) -> None:
     scope = {"type": "http", "extensions": extensions}
     assert NamedCallers(["kube-apiserver", ""]).find(scope) == ""

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from app.api.capacity import derive_capacity
-from app.api.cgroup import memory_limit
+from app.api.cgroup import find_memory_limit
 from app.settings import Settings
 
 GI = 1 << 30
-PHYSICAL = memory_limit(Path("/nonexistent"))
+PHYSICAL = find_memory_limit(Path("/nonexistent"))
 FILES = 1 << 20
 
 
@@ -41,11 +41,11 @@ def root(directory: Path, groups: str, **limits: str) -> Path:
 def test_the_memory_limit_is_that_of_the_control_group(
     tmp_path: Path, groups: str, limits: dict[str, str], expected: int
 ) -> None:
-    assert memory_limit(root(tmp_path, groups, **limits)) == expected
+    assert find_memory_limit(root(tmp_path, groups, **limits)) == expected
 
 
 def test_the_memory_of_the_machine_limits_a_larger_group(tmp_path: Path) -> None:
-    assert memory_limit(root(tmp_path, "0::/\n", memory_DOT_max=str(PHYSICAL + 1))) == PHYSICAL
+    assert find_memory_limit(root(tmp_path, "0::/\n", memory_DOT_max=str(PHYSICAL + 1))) == PHYSICAL
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Each request takes the path that it should."""
+"""The choice between the direct path and the ASGI app."""
 
 import asyncio
 from typing import Any
@@ -63,7 +63,9 @@ BY_ASGI = 2
         ([encode(review(), path=FAILING)], BY_ASGI),
         ([encode(review(), path=LENGTHY)], BY_ASGI + 4),
         ([encode(review(), path="/none")], BY_ASGI),
-        ([encode(review(), path="/clusters/a/mutate")], BY_ASGI),
+        ([encode(review(), path="/clusters/a/mutate")], AT_ONCE),
+        ([encode(review(), path="/clusters/%61/mutate")], BY_ASGI),
+        ([encode(review(), path="/clusters/a/explain")], BY_ASGI),
         ([encode(b"", method="GET")], BY_ASGI),
     ],
     ids=lambda value: None if isinstance(value, int) else f"{len(value)} reads, {value[0][:60]!r}",

@@ -1,10 +1,10 @@
-"""What /metrics says of the limits at the HTTP edge."""
+"""The metrics of the limits at the HTTP edge."""
 
 import socket
 
 import pytest
 
-from app.api.bodies import BodyCharge, OverBudgetError
+from app.api.body_memory import BodyCharge, OverBudgetError
 from app.api.connections import Connections, Stage
 from app.asgi import create_app
 from app.settings import Settings

@@ -1,4 +1,4 @@
-"""Large reviews: no work on them runs on the event loop, but for the reading of the store."""
+"""Work on large reviews runs in threads; only reads of the store run on the event loop."""
 
 import json
 import threading
@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api import dispatch, edge
+from app.api import admission, dispatch
 from app.api import interpret as interpret_endpoint
-from app.api.edge import ReviewEndpoint
+from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.interpret import InterpretEndpoint
 from app.api.metrics import Metrics
@@ -18,9 +18,9 @@ from app.asgi import Fleethook, create_app
 from app.control.slices import Slice, Sliced
 from app.interpret.chain import Chain, NativeLayer, PythonLayer
 from app.interpret.lua import runner
-from app.interpret.registry import interpreter
+from app.interpret.python_interpreter import interpreter
 from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
-from app.overrider import findings, rehearsal, subject_review
+from app.overrider import dry_run, subject_admission, validation
 from app.overrider import render as overrider_render
 from app.registration import paths
 from app.settings import Settings
@@ -34,7 +34,7 @@ SIZES = {"small": 0, "large": MAX_ON_LOOP}
 
 
 def review(document: dict[str, Any], size: int, **request: Any) -> bytes:
-    """A review of an object with an annotation of that many bytes."""
+    """Return a review of an object with an annotation of ``size`` bytes."""
     metadata = {**document["metadata"], "annotations": {"a": "a" * size}}
     group, _, version = document["apiVersion"].rpartition("/")
     body = {
@@ -45,8 +45,8 @@ def review(document: dict[str, Any], size: int, **request: Any) -> bytes:
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": body}).encode()
 
 
-def endpoint(handler: Any, **rest: Any) -> ReviewEndpoint:
-    return ReviewEndpoint("/r", handler, metrics=Metrics(), body_limit=1 << 20, log=None, **rest)
+def endpoint(handler: Any, **rest: Any) -> AdmissionEndpoint:
+    return AdmissionEndpoint("/r", handler, metrics=Metrics(), body_limit=1 << 20, log=None, **rest)
 
 
 def on_loop() -> bool:
@@ -54,7 +54,7 @@ def on_loop() -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_handler_that_reads_the_review_alone_runs_in_a_thread(size: str) -> None:
+async def test_a_handler_that_reads_only_the_review_runs_in_a_thread(size: str) -> None:
     seen = []
 
     def handler(_: AdmissionRequest) -> Response:
@@ -104,7 +104,7 @@ def served(*documents: dict[str, Any]) -> Fleethook:
 
 
 class Noted:
-    """Notes where functions of a module run."""
+    """Notes whether functions of a module run on the event loop."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
@@ -134,19 +134,19 @@ async def test_a_large_workload_is_rendered_in_a_thread(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
-    for name in ("find_subject", "check_parts", "rehearse"):
-        noted.note(findings, name)
+    for name in ("find_subject", "check_parts", "dry_run_overrider"):
+        noted.note(validation, name)
     body = review(RULE, SIZES[size])
     answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, body)
     assert answer.json()["response"]["allowed"]
-    assert noted.seen == {"find_subject": True, "check_parts": size == "small", "rehearse": size == "small"}
+    assert noted.seen == {"find_subject": True, "check_parts": size == "small", "dry_run_overrider": size == "small"}
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
     for name in ("overriders_of", "pools_to_check", "check_fit"):
-        noted.note(subject_review, name)
+        noted.note(subject_admission, name)
     old = yurt_app_set()
     edited = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
     body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)
@@ -157,10 +157,10 @@ async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: py
 
 
 @pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
-def test_a_subject_is_rendered_for_so_many_values_only(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(rehearsal, limit, 0)
+def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(dry_run, limit, 0)
     subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
-    answer = findings.check(RULE, cluster="", namespace="default", store=served(subject).store)
+    answer = validation.check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
     assert [one.code for one in answer] == ["not-checked"]
     assert answer[0].message.startswith("not checked: the templates have more than")
 
@@ -204,7 +204,7 @@ async def test_large_questions_are_answered_in_a_thread(monkeypatch: pytest.Monk
         seen.append(on_loop())
         return int(document["spec"]["replicas"])
 
-    for name in ("question_of", "encode_answer"):
+    for name in ("read_question", "encode_answer"):
         noted.note(interpret_endpoint, name)
     chain = Chain([PythonLayer([made]), NativeLayer()])
     asked = InterpretEndpoint("/i", chain, metrics=Metrics(), body_limit=1 << 20, log=None)
@@ -213,7 +213,7 @@ async def test_large_questions_are_answered_in_a_thread(monkeypatch: pytest.Monk
     answer = await call(asked, "/i", question("Deployment", "InterpretReplica", SIZES[size]))
     assert answer.json()["response"]["replicas"] == 3
     assert seen == [size == "small"]
-    assert noted.seen == {"question_of": size == "small", "encode_answer": size == "small"}
+    assert noted.seen == {"read_question": size == "small", "encode_answer": size == "small"}
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -232,7 +232,7 @@ async def test_scripts_on_large_objects_run_on_their_threads(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("member", ["uid", "name", "namespace", "subResource", "kind", "resource"])
-async def test_a_name_has_so_many_characters_at_most(member: str) -> None:
+async def test_a_name_with_too_many_characters_is_refused(member: str) -> None:
     long = "a" * (MAX_NAME + 1)
     value: Any = {member: long} if member in ("kind", "resource") else long
     answer = await call(served(), paths.MUTATE_DEPLOYMENT, review(workload(), 0, **{member: value}))
@@ -244,7 +244,7 @@ async def test_a_name_has_so_many_characters_at_most(member: str) -> None:
     assert f"of length <= {MAX_NAME}" in response["status"]["message"]
 
 
-async def test_a_log_line_is_short() -> None:
+async def test_long_names_are_cut_in_a_log_line() -> None:
     lines: list[bytes] = []
     app = create_app(Settings(), log=lines.append)
     document = {**workload(), "metadata": {"generateName": "a" * 100_000, "labels": []}}
@@ -257,7 +257,7 @@ async def test_a_log_line_is_short() -> None:
 async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    for module, path in ((edge, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
+    for module, path in ((admission, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
         noted = Noted(monkeypatch)
         for name in ("decode_review", "encode_response"):
             noted.note(module, name)

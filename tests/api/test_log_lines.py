@@ -1,4 +1,4 @@
-"""Log lines are written many at a time, none is lost, and those of several processes do not mix."""
+"""Log lines are written together, none is lost, and lines of several processes do not mix."""
 
 import asyncio
 import fcntl
@@ -86,7 +86,7 @@ async def test_64_kib_are_written_at_once(stream: Stream) -> None:
 
 
 class Timers:
-    """The timers of the running event loop, which end when a test says so."""
+    """The timers of the running event loop, which a test ends."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pending: list[tuple[float, Callable[[], None]]] = []
@@ -103,7 +103,7 @@ class Timers:
         function()
 
 
-async def test_time_causes_one_write_in_50_ms(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_timers_cause_one_write_in_50_ms(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     lines, timers = LogLines(stream.descriptor), Timers(monkeypatch)
     lines.write(b"1\n")
     lines.write(b"2\n")
@@ -173,7 +173,7 @@ async def test_a_full_pipe_that_does_not_block_loses_nothing() -> None:
     thread = threading.Thread(target=read)
     for number in range(5000):
         if number == 2000:
-            # By now, more was given than the pipe takes; nobody has read any of it.
+            # The lines exceed the size of the pipe, and no process has read any of them.
             thread.start()
         if number < 600 or number >= 2000:
             lines.write(given)
@@ -183,7 +183,7 @@ async def test_a_full_pipe_that_does_not_block_loses_nothing() -> None:
     assert received == [given] * 3600
 
 
-def test_without_a_reader_reviews_go_on() -> None:
+def test_writing_goes_on_without_a_reader() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     lines = LogLines(writer)
@@ -201,7 +201,7 @@ def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
     lock = str(tmp_path / "lock")
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, name, lock], stdout=writer, cwd=ROOT) for name in "abc"]
     os.close(writer)
-    # Nobody reads before all of them write, so that each finds the pipe full in the middle of a batch.
+    # The test reads only after all of them write, so that each finds the pipe full in the middle of a batch.
     wait_for(lambda: all(Path(lock + name).exists() for name in "abc") and is_full(reader))
     with os.fdopen(reader) as stream:
         received = [line.rstrip("\n").split(":") for line in stream]

@@ -21,7 +21,7 @@ def test_the_time_is_in_utc_with_milliseconds(moment: str) -> None:
     assert Stamps(lambda: seconds + 1e-6)() == f"{moment}+00:00"
 
 
-def test_the_next_second_is_another_one() -> None:
+def test_the_timestamp_changes_with_the_second() -> None:
     times = iter([1000.25, 1000.75, 1001.0, 1059.5, 1060.0, 999.0])
     stamps = Stamps(lambda: next(times))
     for second, millisecond in ((1000, 250), (1000, 750), (1001, 0), (1059, 500), (1060, 0), (999, 0)):
@@ -33,7 +33,7 @@ FIELDS = st.dictionaries(st.text(), st.none() | st.integers() | HOSTILE | st.lis
 
 
 @given(FIELDS)
-def test_a_line_has_nothing_active_and_keeps_the_values(fields: dict[str, Any]) -> None:
+def test_a_line_escapes_control_characters_and_keeps_the_values(fields: dict[str, Any]) -> None:
     line = encode_line(fields)
     assert line.endswith(b"\n")
     assert is_inert(line.decode()[:-1])
@@ -50,7 +50,7 @@ def test_a_line_has_nothing_active_and_keeps_the_values(fields: dict[str, Any]) 
         {"msg": "\x1b" * 20_000, **{f"{number}": "x" * 1_000 for number in range(1_000)}},
     ],
 )
-def test_a_long_line_is_cut_and_says_so(fields: dict[str, Any]) -> None:
+def test_a_long_line_is_cut_and_marked(fields: dict[str, Any]) -> None:
     line = encode_line(fields)
     assert len(line) <= MAX_LINE_BYTES
     found = json.loads(line)
@@ -58,7 +58,7 @@ def test_a_long_line_is_cut_and_says_so(fields: dict[str, Any]) -> None:
     assert found["msg"][:6] == fields["msg"][:6]
 
 
-def test_a_cut_string_says_how_much_is_left_out() -> None:
+def test_a_cut_string_states_the_number_of_omitted_characters() -> None:
     found = json.loads(encode_line({"uid": "u" * 1_000_000, "route": "/r"}))
     assert found == {"uid": "u" * 4096 + "… (995904 characters left out)", "route": "/r", "cut": True}
 

@@ -41,8 +41,8 @@ def described(server: Server) -> Any:
 
 
 @pytest.mark.parametrize(("method", "path", "mode"), OPERATIONS)
-def test_every_answer_is_as_openapi_describes_it(described: Any, method: str, path: str, mode: str) -> None:
-    """Whether a request is as described, or deliberately is not."""
+def test_every_answer_conforms_to_openapi(described: Any, method: str, path: str, mode: str) -> None:
+    """Requests conform to the description, or deliberately do not."""
     from schemathesis import checks  # noqa: PLC0415 - see above
     from schemathesis.generation import GenerationMode  # noqa: PLC0415 - see above
     from schemathesis.specs.openapi import checks as openapi  # noqa: PLC0415 - see above

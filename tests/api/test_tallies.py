@@ -47,7 +47,7 @@ def count_theirs(registry: CollectorRegistry) -> None:
 
 
 def text(count: Callable[[CollectorRegistry], None], accept: str) -> str:
-    """The exposition, without the times at which series and exemplars were made."""
+    """Return the exposition without the timestamps of series and exemplars."""
     registry = CollectorRegistry()
     count(registry)
     return timeless(registry, accept)
@@ -64,7 +64,7 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS])
-def test_the_text_is_that_of_prometheus_client(accept: str) -> None:
+def test_the_exposition_equals_that_of_prometheus_client(accept: str) -> None:
     shown = text(count_ours, accept)
     assert shown == text(count_theirs, accept)
     assert shown.count("TIME") >= 4

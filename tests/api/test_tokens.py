@@ -1,4 +1,4 @@
-"""Bearer tokens of callers, as an apiserver reviews them."""
+"""Reviews of bearer tokens by an apiserver, and their cache."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ async def ask(
     return await tokens.decide(token, cluster=cluster, route=route, client=client, seconds=30.0)
 
 
-async def test_the_apiserver_says_whose_a_token_is_and_what_its_user_may(reviewer: Reviewer, clock: Clock) -> None:
+async def test_the_apiserver_decides_about_user_and_rights_of_a_token(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
     assert await ask(tokens) == Decision("alice", allowed=True)
     assert await ask(tokens, cluster="ws2") == Decision("alice", allowed=False)
@@ -72,7 +72,7 @@ async def test_the_access_review_is_about_the_user_as_the_apiserver_described_it
     }  # fmt: skip
 
 
-async def test_an_answer_is_used_for_a_time_and_no_longer(reviewer: Reviewer, clock: Clock) -> None:
+async def test_a_cached_answer_expires(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
     await ask(tokens)
     reviewer.rights.clear()
@@ -91,7 +91,7 @@ async def test_one_apiserver_reviews_a_token_once_for_all_clusters(reviewer: Rev
     assert (reviewer.count(TOKEN_REVIEWS), reviewer.count(ACCESS_REVIEWS)) == (1, 3)
 
 
-async def test_a_new_right_is_seen_soon(reviewer: Reviewer, clock: Clock) -> None:
+async def test_a_refused_token_is_reviewed_again_soon(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
     assert not (await ask(tokens, cluster="ws2")).allowed
     reviewer.rights.add(("alice", "ws2", "clusters/explain"))
@@ -101,7 +101,7 @@ async def test_a_new_right_is_seen_soon(reviewer: Reviewer, clock: Clock) -> Non
     assert (await ask(tokens, cluster="ws2")).allowed
 
 
-async def test_without_a_time_nothing_is_kept(reviewer: Reviewer, clock: Clock) -> None:
+async def test_without_a_lifetime_no_answer_is_cached(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock, seconds=0.0)
     await ask(tokens)
     await ask(tokens)
@@ -172,7 +172,7 @@ async def test_one_client_with_many_tokens_leaves_room_for_another_client(review
     "failure",
     [UnreachableError(f"refused {TOKEN}"), APIError(500, "", f"echo {TOKEN}"), APIError(403, "Forbidden", "no right")],
 )
-async def test_without_an_answer_nobody_is_let_in_and_nothing_is_kept(
+async def test_without_an_answer_callers_are_refused_and_nothing_is_cached(
     reviewer: Reviewer, clock: Clock, failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens = tokens_of(reviewer, clock)
@@ -186,10 +186,10 @@ async def test_without_an_answer_nobody_is_let_in_and_nothing_is_kept(
     assert (await ask(tokens)).allowed
 
 
-async def test_a_caller_that_cannot_wait_for_the_apiserver_is_not_let_in(reviewer: Reviewer, clock: Clock) -> None:
+async def test_a_caller_is_refused_if_the_apiserver_takes_too_long(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
     reviewer.answering.clear()
-    with pytest.raises(UndecidedError, match="did not answer in time"):
+    with pytest.raises(UndecidedError, match="did not review the token in time"):
         await tokens.decide(TOKEN, cluster="ws3", route="explain", client="", seconds=0.01)
     reviewer.answering.set()
     assert (await ask(tokens)).allowed
@@ -200,7 +200,7 @@ async def test_a_caller_that_cannot_wait_for_the_apiserver_is_not_let_in(reviewe
     [
         ({"fleethook"}, ["fleethook"], "alice"),
         ({"other"}, ["fleethook"], ""),
-        # An apiserver that does not know audiences: the token may be for anything.
+        # An apiserver without support for audiences: the token is for the apiserver itself.
         (None, ["fleethook"], ""),
         (None, [], "alice"),
     ],
@@ -223,7 +223,7 @@ async def test_an_answer_that_names_no_user_accepts_no_token(reviewer: Reviewer,
     assert await ask(Tokens(post, reviewer, seconds=60.0, clock=clock)) == Decision("")
 
 
-async def test_with_kcp_each_logical_cluster_says_who_may_ask_about_it(clock: Clock) -> None:
+async def test_with_kcp_each_logical_cluster_authorizes_its_callers(clock: Clock) -> None:
     kcp = Reviewer(every_cluster=True)
     kcp.users[TOKEN] = ALICE
     kcp.clusters |= {"ws2", "ws3"}
@@ -236,7 +236,7 @@ async def test_with_kcp_each_logical_cluster_says_who_may_ask_about_it(clock: Cl
     ]
 
 
-async def test_nobody_learns_which_logical_clusters_there_are(clock: Clock) -> None:
+async def test_answers_do_not_reveal_which_logical_clusters_exist(clock: Clock) -> None:
     kcp = Reviewer(every_cluster=True)
     kcp.users[TOKEN] = ALICE
     kcp.clusters.add("ws2")

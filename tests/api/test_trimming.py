@@ -28,7 +28,7 @@ async def test_small_requests_are_not_trimmed() -> None:
     await asyncio.sleep(0)
 
 
-async def test_nothing_is_trimmed_where_the_c_library_cannot() -> None:
+async def test_nothing_is_trimmed_without_support_of_the_c_library() -> None:
     Trimmer(None, seconds=0).release(100 * MI)
 
 
@@ -72,7 +72,7 @@ def take(size):
     ctypes.memset(block, 1, size)
     return block
 
-# By default, a block of 30 MiB that is freed makes glibc take later ones from the heap.
+# By default, after a block of 30 MiB is freed, glibc takes later blocks from the heap.
 libc.free(take(30 << 20))
 block, after = take(24 << 20), take(100_000)
 before = resident()

@@ -1,4 +1,4 @@
-"""``fleethook crds render`` and ``apply``: what is printed, and what they exit with."""
+"""``fleethook crds render`` and ``apply``: output and exit codes."""
 
 import base64
 import json
@@ -95,7 +95,7 @@ def test_a_release_is_printed_in_order(run: Any, instance: list[object], tmp_pat
     assert not (tmp_path / "data").exists(), "the cache is left alone"
 
 
-def test_names_with_dots_are_taken_when_asked_for(
+def test_names_with_dots_are_accepted_with_normalize_dot(
     run: Any, origin: Origin, instance: list[object], tmp_path: Path
 ) -> None:
     (tmp_path / "dotted.tar.gz").write_bytes(dotted())
@@ -106,7 +106,7 @@ def test_names_with_dots_are_taken_when_asked_for(
         assert found["metadata"]["name"] == CRD
 
 
-def test_an_instance_says_what_it_is_called(run: Any, origin: Origin, tmp_path: Path) -> None:
+def test_name_and_namespace_default_to_those_of_the_instance(run: Any, origin: Origin, tmp_path: Path) -> None:
     source = f"spec: {{crdTarball: {{httpSource: {{url: '{origin.url}'}}}}}}\n"
     path = manifest(tmp_path, "metadata: {name: karmada-demo, namespace: own}\n" + source)
     (found,) = yaml.safe_load_all(run("render", "--karmada", path, "--ca-file", tmp_path / "ca.crt").stdout)
@@ -131,19 +131,23 @@ def test_the_policy_of_the_instance_holds(run: Any, origin: Origin, tmp_path: Pa
     assert len(origin.asked) == 2
 
 
-def test_what_is_only_odd_is_a_warning(run: Any, instance: list[object], tmp_path: Path) -> None:
+def test_a_file_that_is_not_applied_is_a_warning(run: Any, instance: list[object], tmp_path: Path) -> None:
     (tmp_path / "odd.tar.gz").write_bytes(build({**small(), "crds/bases/work/x.yml": b""}))
     shown = run("render", "--tarball", tmp_path / "odd.tar.gz", *instance)
-    assert shown.stderr == "warning: crds/bases/work/x.yml is not applied: only files called *.yaml are\n"
+    assert shown.stderr == "warning: crds/bases/work/x.yml is not applied: only files named *.yaml are\n"
     run("render", "--tarball", tmp_path / "odd.tar.gz", *instance, "--strict", code=24)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ((), 2, "give an address, --karmada FILE or --version RELEASE"),
-        (("{url}", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball or where to get one, not both"),
-        (("--version", "v1.0.0", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball or where to get one, not both"),
+        ((), 2, "give a URL, --karmada FILE or --version RELEASE"),
+        (("{url}", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball, or a URL or --version, not both"),
+        (
+            ("--version", "v1.0.0", "--tarball", "{dir}/crds.tar.gz"),
+            2,
+            "give --tarball, or a URL or --version, not both",
+        ),
         (("--tarball", "{dir}/none.tar.gz"), 26, "No such file or directory"),
         (("--tarball", "{dir}/ca.crt"), 23, "gzip: invalid header"),
         (("--tarball", "{dir}/crds.tar.gz", "--sha256", "0" * 64), 23, "0" * 64),
@@ -151,12 +155,12 @@ def test_what_is_only_odd_is_a_warning(run: Any, instance: list[object], tmp_pat
         (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
         (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "/nowhere.pem"), 2, "/nowhere.pem"),
         (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "/dev/null"), 2, "unexpected empty ca cert data"),
-        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "{dir}/crds.tar.gz"), 2, "are not in PEM form"),
-        (("--tarball", "{dir}/crds.tar.gz", "--name", 'a"b'), 2, "which is no DNS label"),
-        (("--tarball", "{dir}/crds.tar.gz", "--namespace", "a/b"), 2, "which is no DNS label"),
+        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "{dir}/crds.tar.gz"), 2, "are not PEM"),
+        (("--tarball", "{dir}/crds.tar.gz", "--name", 'a"b'), 2, "which is not a DNS label"),
+        (("--tarball", "{dir}/crds.tar.gz", "--namespace", "a/b"), 2, "which is not a DNS label"),
     ],
 )
-def test_what_goes_wrong_has_an_exit_code_of_its_own(
+def test_each_failure_has_its_exit_code(
     run: Any, origin: Origin, instance: list[object], tmp_path: Path, arguments: Any, code: int, text: str
 ) -> None:
     given = [one.format(url=origin.url, dir=tmp_path) for one in arguments]
@@ -169,7 +173,7 @@ def test_what_goes_wrong_has_an_exit_code_of_its_own(
 @pytest.mark.parametrize(
     ("left_out", "what"), [(0, "name of the instance's webhook"), (2, "namespace"), (4, "certificates")]
 )
-def test_what_a_patch_needs_has_to_be_given(
+def test_the_values_of_placeholders_are_required(
     run: Any, instance: list[object], tmp_path: Path, left_out: int, what: str
 ) -> None:
     del instance[left_out : left_out + 2]
@@ -187,16 +191,16 @@ def test_without_patches_nothing_has_to_be_given(run: Any, tmp_path: Path) -> No
 def test_several_instances_are_too_many(run: Any, origin: Origin, tmp_path: Path) -> None:
     path = manifest(tmp_path, "metadata: {name: a}\n", "metadata: {name: b}\n")
     shown = run("render", "--karmada", path, code=2)
-    assert shown.stderr == f"fleethook: there must be one Karmada in {path}, and there are 2\n"
+    assert shown.stderr == f"fleethook: {path} must have one Karmada, and has 2\n"
     path.write_text("")
-    assert "and there are 0" in run("render", "--karmada", path, code=2).stderr
+    assert "must have one Karmada, and has 0" in run("render", "--karmada", path, code=2).stderr
     path = manifest(tmp_path, "metadata: {name: a}\n")
-    assert "give an address or --karmada, not both" in run("render", origin.url, "--karmada", path, code=2).stderr
+    assert "give a URL or --karmada, not both" in run("render", origin.url, "--karmada", path, code=2).stderr
 
 
-def test_what_only_the_cluster_has_is_not_fetched_from_outside(run: Any, tmp_path: Path) -> None:
+def test_secrets_and_cluster_sources_are_refused_outside_of_the_cluster(run: Any, tmp_path: Path) -> None:
     path = manifest(tmp_path, "metadata: {name: a}\nspec: {crdTarball: {localSource: {path: /srv/crds.tar.gz}}}\n")
-    assert "bring it in with `crds cache import`" in run("render", "--karmada", path, code=2).stderr
+    assert "use `crds cache import`" in run("render", "--karmada", path, code=2).stderr
 
 
 # --- apply ------------------------------------------------------------------------------------------------------------
@@ -213,7 +217,7 @@ def here(instance: list[object], tmp_path: Path) -> list[object]:
     return ["--tarball", tmp_path / "crds.tar.gz", *instance]
 
 
-def test_what_became_of_each_crd_is_printed(
+def test_the_result_of_each_crd_is_printed(
     run: Any, server: tuple[ApiServer, str], here: list[object], tmp_path: Path
 ) -> None:
     config = kubeconfig(tmp_path, server[1])
@@ -235,13 +239,13 @@ def test_the_usual_places_of_a_kubeconfig_are_looked_at(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "text", "{clusters: 3}", "\x00"])
-def test_a_kubeconfig_that_is_none_is_told(run: Any, here: list[object], tmp_path: Path, text: str) -> None:
+def test_an_invalid_kubeconfig_is_reported(run: Any, here: list[object], tmp_path: Path, text: str) -> None:
     (tmp_path / "kubeconfig").write_text(text)
     shown = run("apply", *here, "--kubeconfig", tmp_path / "kubeconfig", code=2)
     assert shown.stderr.startswith(f"fleethook: the kubeconfig {tmp_path / 'kubeconfig'} cannot be used: ")
 
 
-def test_what_is_not_established_in_time_is_told_after_what_was_applied(
+def test_crds_that_are_not_established_are_reported_after_the_results(
     run: Any, server: tuple[ApiServer, str], here: list[object], tmp_path: Path
 ) -> None:
     server[0].conditions = []

@@ -1,4 +1,4 @@
-"""``fleethook crds``: what is printed, and what it exits with."""
+"""``fleethook crds``: output and exit codes."""
 
 import hashlib
 import json
@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.crds_sizes import bytes_of, seconds_of
-from app.crds.instance.rules import problems
+from app.cli.crds_units import parse_age, parse_size
+from app.crds.instance.validation import find_problems
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small
@@ -57,7 +57,7 @@ def test_always_asks_whether_it_has_changed(run: Any, origin: Origin) -> None:
     assert len(origin.asked) == 2
 
 
-def test_what_a_manifest_says_is_fetched(run: Any, origin: Origin, tmp_path: Path) -> None:
+def test_the_source_of_a_manifest_is_fetched(run: Any, origin: Origin, tmp_path: Path) -> None:
     manifest = tmp_path / "karmada.yaml"
     manifest.write_text(
         "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: demo, namespace: test}\n"
@@ -70,11 +70,11 @@ def test_what_a_manifest_says_is_fetched(run: Any, origin: Origin, tmp_path: Pat
 @pytest.mark.parametrize(
     ("tarball_of", "text"),
     [
-        ("{localSource: {path: /srv/crds.tar.gz}}", "bring it in with `crds cache import`"),
-        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it takes the Secret mirror of the cluster"),
+        ("{localSource: {path: /srv/crds.tar.gz}}", "use `crds cache import`"),
+        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it needs the Secret mirror of the cluster"),
     ],
 )
-def test_what_only_the_cluster_has_is_not_fetched_from_outside(
+def test_secrets_and_cluster_sources_are_refused_outside_of_the_cluster(
     run: Any, tmp_path: Path, tarball_of: str, text: str
 ) -> None:
     manifest = tmp_path / "karmada.yaml"
@@ -85,14 +85,14 @@ def test_what_only_the_cluster_has_is_not_fetched_from_outside(
     assert text in run("fetch", "--karmada", manifest, code=2).stderr
 
 
-def test_a_certificate_that_nobody_vouches_for_has_a_code_of_its_own(run: Any, tmp_path: Path) -> None:
+def test_an_untrusted_certificate_has_the_exit_code_of_tls(run: Any, tmp_path: Path) -> None:
     with serving(tarball(RELEASE), directory=tmp_path) as origin:
         run("fetch", origin.url, code=22)
         (tmp_path / "ca.pem").write_bytes(origin.ca_pem)
         run("fetch", origin.url, "--ca", tmp_path / "ca.pem")
 
 
-def test_a_person_is_told_in_plain_lines_where_that_is_wanted(run: Any, origin: Origin) -> None:
+def test_progress_is_printed_as_lines_if_requested(run: Any, origin: Origin) -> None:
     shown = run("fetch", origin.url, "--progress", "plain")
     assert f"{len(RELEASE):,} of {len(RELEASE):,} bytes" in shown.stderr
     assert shown.stdout.startswith("downloaded ")
@@ -101,28 +101,26 @@ def test_a_person_is_told_in_plain_lines_where_that_is_wanted(run: Any, origin: 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ((), 2, "give an address, --karmada FILE or --version RELEASE"),
-        (("{url}", "--karmada", "x.yaml"), 2, "give an address or --karmada, not both"),
+        ((), 2, "give a URL, --karmada FILE or --version RELEASE"),
+        (("{url}", "--karmada", "x.yaml"), 2, "give a URL or --karmada, not both"),
         (("{url}", "--offline"), 10, "is not in the cache"),
         (("{url}", "--policy", "Never"), 10, "is not in the cache"),
         (("{url}", "--sha256", "0" * 64), 23, "0" * 64),
         (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
     ],
 )
-def test_what_goes_wrong_has_an_exit_code_of_its_own(
-    run: Any, origin: Origin, arguments: Any, code: int, text: str
-) -> None:
+def test_each_failure_has_its_exit_code(run: Any, origin: Origin, arguments: Any, code: int, text: str) -> None:
     shown = run("fetch", *(one.format(url=origin.url) for one in arguments), code=code)
     assert text in shown.stderr
 
 
-def test_an_answer_that_is_none_has_the_code_of_http(run: Any) -> None:
+def test_a_malformed_response_has_the_exit_code_of_http(run: Any) -> None:
     with serving(says(b"no", status="404 Not Found")) as origin:
         shown = run("fetch", origin.url, code=21)
     assert "404" in shown.stderr
 
 
-def test_what_has_no_crds_in_it_is_no_tarball_of_them(run: Any, tmp_path: Path) -> None:
+def test_a_tarball_without_crds_is_refused(run: Any, tmp_path: Path) -> None:
     with serving(tarball(build({"crds/": None, "crds/bases/": None}))) as origin:
         run("fetch", origin.url, code=24)
     assert run("cache", "ls").stdout == "the cache is empty\n"
@@ -151,7 +149,7 @@ def test_a_pin_is_the_digest_and_leaves_nothing(run: Any, origin: Origin) -> Non
     assert found["sha256"] == digest
 
 
-def test_what_is_kept_is_listed_shown_verified_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
+def test_entries_are_listed_shown_verified_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
     run("fetch", origin.url)
     key = Source(origin.url).key
     (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
@@ -159,13 +157,13 @@ def test_what_is_kept_is_listed_shown_verified_and_removed(run: Any, origin: Ori
     assert json.loads(run("cache", "show", origin.url, "-o", "json").stdout) == row
     path = Path(run("cache", "path", key).stdout.strip())
     assert path == tmp_path / "data" / "cache" / key
-    assert run("cache", "verify").stdout == f"{key}: whole\n"
+    assert run("cache", "verify").stdout == f"{key}: ok\n"
     one = next((path / "crds" / "bases").rglob("*.yaml"))
     one.chmod(0o640)
     one.write_text("spoiled")
     assert key in run("cache", "verify", origin.url, code=23).stdout
     run("cache", "verify", "--repair")
-    assert run("cache", "verify", key).stdout == f"{key}: whole\n"
+    assert run("cache", "verify", key).stdout == f"{key}: ok\n"
     run("cache", "rm", origin.url)
     run("cache", "rm", origin.url, code=10)
     run("cache", "show", key, code=10)
@@ -207,30 +205,30 @@ def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90s", 90), ("1W", 604_800)])
 def test_ages_are_read_as_people_write_them(text: str, seconds: int) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_age(text) == seconds
 
 
 @pytest.mark.parametrize(("text", "size"), [("200MiB", 200 * 2**20), ("1kb", 1000), ("7", 7), ("3 GB", 3 * 10**9)])
 def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
-    assert bytes_of(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1d", "1.5h", "9 fortnights"])
-def test_what_is_neither_is_refused(text: str) -> None:
-    for read in (seconds_of, bytes_of):
+def test_a_text_that_is_neither_age_nor_size_is_refused(text: str) -> None:
+    for read in (parse_age, parse_size):
         with pytest.raises(ValueError, match="is not"):
             read(text)
 
 
-def test_names_with_dots_are_taken_when_asked_for(run: Any, tmp_path: Path) -> None:
+def test_names_with_dots_are_accepted_with_normalize_dot(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "dotted.tar.gz"
     file.write_bytes(dotted())
     importing = ["cache", "import", file, "--url", "https://example.com/crds.tar.gz"]
-    assert "are taken with --normalize-dot" in run("verify", file, code=24).output
+    assert "--normalize-dot accepts" in run("verify", file, code=24).output
     run(*importing, code=24)
     assert "2 files" in run("verify", file, "--normalize-dot").stdout
     run(*importing, "--normalize-dot")
-    assert "whole" in run("cache", "verify").stdout
+    assert "ok" in run("cache", "verify").stdout
     with serving(tarball(dotted())) as origin:
         run("fetch", origin.url, code=24)
         run("pin", origin.url, code=24)
@@ -238,7 +236,7 @@ def test_names_with_dots_are_taken_when_asked_for(run: Any, tmp_path: Path) -> N
         assert hashlib.sha256(dotted()).hexdigest() == run("pin", origin.url, "--normalize-dot").stdout.strip()
 
 
-def test_what_pin_prints_is_taken_by_commands_and_manifests(run: Any, tmp_path: Path) -> None:
+def test_commands_and_manifests_accept_the_output_of_pin(run: Any, tmp_path: Path) -> None:
     with serving(tarball(build(small()))) as origin:
         (digest,) = run("pin", origin.url).stdout.splitlines()
         assert run("fetch", origin.url, "--sha256", digest).stdout.startswith("downloaded")
@@ -246,7 +244,7 @@ def test_what_pin_prints_is_taken_by_commands_and_manifests(run: Any, tmp_path: 
         file.write_bytes(build(small()))
         run("verify", file, "--sha256", digest.upper())
         source = {"url": origin.url, "sha256": digest}
-        assert not list(problems({"spec": {"crdTarball": {"httpSource": source}}}))
+        assert not list(find_problems({"spec": {"crdTarball": {"httpSource": source}}}))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +264,7 @@ def test_digests_and_releases_are_checked_before_any_request(run: Any, options: 
         assert origin.asked == []
 
 
-def test_verify_tells_whether_the_operator_can_use_it(run: Any, tmp_path: Path) -> None:
+def test_verify_reports_whether_the_operator_can_use_the_tarball(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "crds.tar.gz"
     file.write_bytes(build(small()))
     assert "Karmada's operator can use it" in run("verify", file, "--strict").stdout
@@ -277,7 +275,7 @@ def test_verify_tells_whether_the_operator_can_use_it(run: Any, tmp_path: Path) 
     assert "own operator cannot use" in run("verify", file, "--strict", code=24).stderr
 
 
-def test_verify_refuses_what_cannot_be_rendered(run: Any, tmp_path: Path) -> None:
+def test_verify_refuses_a_tarball_that_cannot_be_rendered(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "crds.tar.gz"
     file.write_bytes(build({**small(), "crds/patches/webhook_in_works.yaml": b"a: '{{other}}'"}))
     assert "has the placeholder {{other}}" in run("verify", file, code=24).stderr

@@ -67,7 +67,9 @@ def test_a_patch_that_changed_is_a_difference(run: Any, tmp_path: Path) -> None:
         (("--against", "{dir}/old.tar.gz", "--kubeconfig", "k"), "give --kubeconfig or --against, not both"),
     ],
 )
-def test_what_is_missing_is_named(run: Any, tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+def test_a_missing_tarball_or_directory_is_named(
+    run: Any, tmp_path: Path, arguments: tuple[str, ...], text: str
+) -> None:
     given = [one.format(dir=tmp_path) for one in arguments]
     assert text in run("--tarball", tmp_path / "new.tar.gz", *given, code=2).stderr
 

@@ -25,7 +25,7 @@ from tests.crds.apply.apiserver import kubeconfig, serving
         (("--all", "--ca-file", "/nowhere.pem"), "/nowhere.pem"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+def test_contradictory_options_are_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
     config = kubeconfig(tmp_path, "http://127.0.0.1:9")
     given = arguments if "--kubeconfig" in arguments else (*arguments, "--kubeconfig", str(config))
     result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), "apply", *given])
@@ -34,7 +34,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, arguments: tuple[str, .
     assert result.stdout == ""
 
 
-def test_a_cluster_without_instances_of_that_kind_is_told(tmp_path: Path) -> None:
+def test_a_cluster_without_the_kind_is_reported(tmp_path: Path) -> None:
     with serving() as (_, address):
         command = [
             "crds",

@@ -50,7 +50,7 @@ def origin() -> Iterator[Origin]:
         yield running
 
 
-def test_verify_prints_what_was_verified(run: Any) -> None:
+def test_verify_prints_the_checks(run: Any) -> None:
     shown = run("verify", "crds.tar.gz", *TRUSTED, "--source-tag", "v1.14.0", "--strict").stdout
     assert "  provenance, bundle:\n    verified      signature: belongs to the statement and the certificate\n" in shown
     assert f"for {SOURCE} at {REF}" in shown
@@ -62,7 +62,7 @@ def test_verify_prints_what_was_verified(run: Any) -> None:
     ("file", "root", "open_points"),
     [("bundle", "root.json", []), ("envelope", "root.json", LOGS[1:]), ("bundle", "root.pem", LOGS), ("envelope", "root.pem", LOGS)],
 )  # fmt: skip
-def test_json_tells_each_check(run: Any, file: str, root: str, open_points: list[str]) -> None:
+def test_json_output_has_each_check(run: Any, file: str, root: str, open_points: list[str]) -> None:
     given = "--provenance", f"{file}.jsonl", "--trust-root", root
     found = json.loads(run("verify", "crds.tar.gz", *given, "--output", "json").stdout)["provenance"]
     assert (found["form"], found["source"], found["ref"]) == (file, SOURCE, REF)
@@ -73,7 +73,7 @@ def test_json_tells_each_check(run: Any, file: str, root: str, open_points: list
 
 def test_the_tarball_of_another_attestation_is_refused(run: Any) -> None:
     other = "--provenance", "other.jsonl", "--trust-root", "root.json"
-    assert f"is {SHA256}, and {'ab' * 32} is wanted" in run("verify", "crds.tar.gz", *other, code=23).stderr
+    assert f"is {SHA256}, and {'ab' * 32} is expected" in run("verify", "crds.tar.gz", *other, code=23).stderr
     run("cache", "import", "crds.tar.gz", "--url", "http://origin.test/crds.tar.gz", *other, code=23)
     assert run("cache", "ls").stdout == "the cache is empty\n"
 
@@ -92,7 +92,7 @@ def test_fetch_takes_the_digest_of_the_attestation_as_pin(run: Any, origin: Orig
 
 def test_fetch_of_a_release_takes_its_tag(run: Any) -> None:
     shown = run("fetch", "--version", "v1.15.0", *TRUSTED, code=23).stderr
-    assert f"the certificate's source ref is {REF}, and refs/tags/v1.15.0 is wanted" in shown
+    assert f"the certificate's source ref is {REF}, and refs/tags/v1.15.0 is expected" in shown
 
 
 def test_pin_prints_the_digest_alone_on_standard_output(run: Any, origin: Origin) -> None:
@@ -106,12 +106,12 @@ def test_pin_prints_the_digest_alone_on_standard_output(run: Any, origin: Origin
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--provenance", "bundle.jsonl"), 2, "--provenance takes --trust-root"),
-        (("--trust-root", "root.json"), 2, "take --provenance"),
-        (("--source-tag", "v1.14.0"), 2, "take --provenance"),
+        (("--provenance", "bundle.jsonl"), 2, "--provenance requires --trust-root"),
+        (("--trust-root", "root.json"), 2, "require --provenance"),
+        (("--source-tag", "v1.14.0"), 2, "require --provenance"),
         ((*TRUSTED, "--sha256", "cd" * 32), 23, f"is about {SHA256}, but --sha256 is {'cd' * 32}"),
         ((*TRUSTED, "--sha256", "cd"), 2, "must be 64 hexadecimal digits"),
-        ((*TRUSTED, "--source-repository", "github.com/me/fork"), 23, "and https://github.com/me/fork is wanted"),
+        ((*TRUSTED, "--source-repository", "github.com/me/fork"), 23, "and https://github.com/me/fork is expected"),
         ((*TRUSTED, "--builder", "https://github.com/me/b.yml"), 23, "and https://github.com/me/b.yml@refs/tags/vX.Y.Z is"),
         (("--provenance", "missing", "--trust-root", "root.json"), 2, "missing: No such file or directory"),
         (("--provenance", "bundle.jsonl", "--trust-root", "missing"), 2, "missing: No such file or directory"),
@@ -124,7 +124,7 @@ def test_pin_prints_the_digest_alone_on_standard_output(run: Any, origin: Origin
         (("--provenance", "bundle.jsonl", "--trust-root", "envelope.jsonl"), 2, "not a Sigstore trusted_root.json"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(run: Any, tmp_path: Path, arguments: tuple[str, ...], code: int, text: str) -> None:
+def test_invalid_options_are_named(run: Any, tmp_path: Path, arguments: tuple[str, ...], code: int, text: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b" " * (MAX_BYTES + 1))
     shown = run("verify", "crds.tar.gz", *arguments, code=code)

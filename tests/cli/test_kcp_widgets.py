@@ -1,4 +1,4 @@
-"""examples/kcp-widgets, as the README walks through it: a real server, and the example's own webhook beside it."""
+"""The steps of the README with examples/kcp-widgets: a real server, with the example's webhook beside it."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ EXAMPLE = EXAMPLES / "kcp-widgets"
 class Running(NamedTuple):
     server: Server
     printed: IO[str]
-    """What the webhook prints: a line a review."""
+    """Standard output of the webhook, with one line for each review."""
 
     def ask(self, cluster: str, verb: str, **changes: Any) -> Any:
         review = json.loads((EXAMPLE / "review.json").read_text())
@@ -54,15 +54,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         process.stdout.close()
 
 
-def test_a_widget_of_ws3_is_validated_by_the_webhook_of_ws1_which_is_told_ws3(running: Running) -> None:
+def test_the_webhook_of_ws1_validates_a_widget_of_ws3_and_gets_its_cluster(running: Running) -> None:
     response = running.ask("ws3", "validate")["response"]
     assert running.printed.readline() == "/validate: CREATE b, kcp.io/cluster: ws3\n"
     assert (response["allowed"], response["status"]["code"]) == (False, 403)
-    told = "a Widget in workspace ws3 may have size 10 at most, not 42"
-    assert response["status"]["message"] == f'admission webhook "size.widgets.example.org" denied the request: {told}'
+    message = "a Widget in workspace ws3 may have size 10 at most, not 42"
+    assert (
+        response["status"]["message"] == f'admission webhook "size.widgets.example.org" denied the request: {message}'
+    )
 
 
-def test_a_widget_of_ws2_is_labelled_with_its_workspace_and_nothing_else(running: Running) -> None:
+def test_the_webhook_only_labels_a_widget_of_ws2(running: Running) -> None:
     response = running.ask("ws2", "mutate")["response"]
     sent = json.loads((EXAMPLE / "review.json").read_text())["request"]["object"]
     made = apply(sent, json.loads(base64.b64decode(response["patch"])))
@@ -70,17 +72,17 @@ def test_a_widget_of_ws2_is_labelled_with_its_workspace_and_nothing_else(running
     assert made == {**sent, "metadata": labelled}
 
 
-def test_a_widget_of_ws1_itself_goes_to_the_local_webhooks(running: Running) -> None:
+def test_the_local_webhooks_validate_a_widget_of_ws1(running: Running) -> None:
     message = running.ask("ws1", "validate")["response"]["status"]["message"]
     assert message.endswith("a Widget in workspace ws1 may have size 10 at most, not 42")
 
 
-def test_a_small_widget_is_let_in(running: Running) -> None:
+def test_a_small_widget_is_allowed(running: Running) -> None:
     small = {**json.loads((EXAMPLE / "review.json").read_text())["request"]["object"], "spec": {"size": 3}}
     assert running.ask("ws3", "validate", object=small)["response"]["allowed"] is True
 
 
-def test_explaining_says_which_webhooks_fire_and_why_the_others_do_not(running: Running) -> None:
+def test_explain_lists_called_and_skipped_webhooks_with_reasons(running: Running) -> None:
     found = running.ask("ws3", "explain")
     assert found["owner"]["trace"] == [
         "APIBinding widgets of ws3 (Bound) lists widgets.example.org",

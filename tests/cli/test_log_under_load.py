@@ -1,4 +1,4 @@
-"""One line for each answer, in real server processes that are ended under load or meet a fault."""
+"""One log line for each answer, in real server processes that end under load or after a fault."""
 
 import json
 import signal
@@ -28,8 +28,8 @@ def replicas(declared):
 """
 
 
-def said(server: Server, message: str) -> list[dict[str, Any]]:
-    """Return the log lines with a message; each line of the log has to be whole."""
+def read_records(server: Server, message: str) -> list[dict[str, Any]]:
+    """Return the log records with a message. Fails if a line of the log is incomplete."""
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
     return [line for line in lines if line["msg"].strip() == message]
 
@@ -42,7 +42,7 @@ def test_sigterm_under_load_loses_no_line(tmp_path: Path, workers: str) -> None:
             wait_for(lambda: traffic.answered.total() > 200, what="the clients are answered")
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(timeout=NET) == 0
-        assert len(said(server, "review")) == traffic.answered.total()
+        assert len(read_records(server, "review")) == traffic.answered.total()
 
 
 def test_a_second_signal_loses_no_line(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_second_signal_loses_no_line(tmp_path: Path) -> None:
             wait_for(lambda: server.request("GET", "/readyz")[0] == 503, what="the server drains")
             server.process.send_signal(signal.SIGINT)
             assert server.process.wait(timeout=NET) == 0
-        # Nobody waits for the answers that are under way.
-        assert len(said(server, "review")) >= traffic.answered.total()
+        # The server does not wait for the answers in flight.
+        assert len(read_records(server, "review")) >= traffic.answered.total()
 
 
 def test_a_fault_loses_no_line(tmp_path: Path) -> None:
@@ -62,19 +62,19 @@ def test_a_fault_loses_no_line(tmp_path: Path) -> None:
     names, outcomes = ["fine", "raises", "exits"] * 10, []
     with serving(tmp_path, "--interpreters", str(tmp_path / "faulty.py")) as server:
         for name in names:
-            status, answer = server.request("POST", INTERPRET, question(name))
+            status, answer = server.request("POST", INTERPRET, build_question(name))
             outcomes.append(json.loads(answer)["response"]["successful"] if status == 200 else status)
-        # The last lines may still wait.
+        # The server may not have written the last lines yet.
         assert server.stop() == 0
         assert outcomes == [True, False, 500] * 10
-        assert [line["successful"] for line in said(server, "interpret")] == [True, False] * 10
-        failures = said(server, "Exception in ASGI application")
+        assert [line["successful"] for line in read_records(server, "interpret")] == [True, False] * 10
+        failures = read_records(server, "Exception in ASGI application")
         assert len(failures) == 10
         assert all("SystemExit: 3" in line["exception"] for line in failures)
 
 
-def question(name: str) -> bytes:
-    """Karmada's question for the replicas of a Database."""
+def build_question(name: str) -> bytes:
+    """Return Karmada's question for the replicas of a Database."""
     database = {"apiVersion": "db.example.com/v1", "kind": "Database", "metadata": {"name": name}, "spec": {}}
     request = {"uid": "u", "operation": "InterpretReplica", "object": database}
     review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from app.cli.report import ObjectRow, count, describe_object
+from app.cli.report import ObjectRow, count_levels, describe_object
 
 ROW = ObjectRow("error", "lost", "", "YurtAppSet", "shop", "web")
 
@@ -27,4 +27,4 @@ def test_a_row_names_its_object(row: ObjectRow, text: str) -> None:
     ],
 )
 def test_notes_are_neither_errors_nor_warnings(levels: list[str], text: str) -> None:
-    assert count([msgspec.structs.replace(ROW, level=level) for level in levels]) == text
+    assert count_levels([msgspec.structs.replace(ROW, level=level) for level in levels]) == text

@@ -2,8 +2,6 @@ import base64
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,9 @@ from typing import Any
 import pytest
 
 from app.patch import apply
-from tests.serving import MUTATE, REVIEW, ROOT, Server, serving
-from tests.waiting import NET, wait_for
+from tests.cli.commands import run_command
+from tests.serving import MUTATE, REVIEW, Server, serving
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +20,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "app", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=NET, check=False, env={**os.environ, **environment}
-    )
-
-
-def answer(body: bytes) -> Any:
+def read_response(body: bytes) -> Any:
     return json.loads(body)["response"]
 
 
-def test_the_readmes_curl_gets_the_patch_of_the_proposals_second_story(server: Server) -> None:
+def test_the_command_of_the_readme_gets_the_patch_of_story_2(server: Server) -> None:
     status, body = server.request("POST", f"{MUTATE}?timeout=10s", REVIEW.read_bytes())
-    response = answer(body)
+    response = read_response(body)
     document = json.loads(REVIEW.read_text())["request"]["object"]
     result = apply(document, json.loads(base64.b64decode(response["patch"])))
     assert (status, response["uid"], response["allowed"]) == (
@@ -51,13 +43,13 @@ def test_many_reviews_share_a_connection(server: Server) -> None:
     sockets = set()
     for _ in range(5):
         connection.request("POST", MUTATE, REVIEW.read_bytes(), {"Content-Type": "application/json"})
-        assert answer(connection.getresponse().read())["allowed"]
+        assert read_response(connection.getresponse().read())["allowed"]
         sockets.add(id(connection.sock))
     connection.close()
     assert len(sockets) == 1
 
 
-def test_operations_endpoints_answer(server: Server) -> None:
+def test_operational_endpoints_answer(server: Server) -> None:
     assert json.loads(server.request("GET", "/healthz")[1]) == {"status": "ok"}
     ready = json.loads(server.request("GET", "/readyz")[1])
     assert ready["ready"] is True
@@ -68,7 +60,7 @@ def test_operations_endpoints_answer(server: Server) -> None:
     assert server.request("GET", "/docs")[0] == 200
 
 
-def test_each_review_is_one_line_of_json_in_the_log(server: Server) -> None:
+def test_each_review_writes_one_line_of_json_to_the_log(server: Server) -> None:
     server.request("POST", MUTATE, REVIEW.read_bytes(), X_Request_Id="log-me")
     # Lines are written together, up to 50 ms later.
     wait_for(lambda: '"requestId":"log-me"' in server.log.read_text())
@@ -77,7 +69,7 @@ def test_each_review_is_one_line_of_json_in_the_log(server: Server) -> None:
     assert (line["namespace"], line["operation"], line["allowed"], line["patchOps"]) == ("story-2", "CREATE", True, 4)
 
 
-def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_path: Path) -> None:
+def test_a_changed_manifest_takes_effect_and_a_broken_one_does_not(tmp_path: Path) -> None:
     manifests = tmp_path / "m"
     manifests.mkdir()
     story = REVIEW.parent
@@ -86,7 +78,7 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
     with serving(tmp_path, manifests=manifests) as server:
 
         def image() -> str:
-            response = answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
+            response = read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
             return str(
                 next(
                     op["value"]
@@ -109,7 +101,7 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
         assert "cannot read manifest" in server.log.read_text()
 
 
-def test_mistakes_in_overriders_are_logged_and_shown_and_do_not_stop_the_server(tmp_path: Path) -> None:
+def test_mistakes_in_overriders_are_logged_and_leave_the_server_ready(tmp_path: Path) -> None:
     manifests = tmp_path / "m"
     manifests.mkdir()
     story = REVIEW.parent
@@ -136,7 +128,7 @@ def test_mistakes_in_overriders_are_logged_and_shown_and_do_not_stop_the_server(
         wait_for(lambda: "hangzou" not in detail())
 
 
-def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
+def test_two_workers_share_the_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "2") as server:
 
         def workers() -> set[int]:
@@ -152,7 +144,7 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
         assert victim not in workers()
         assert len(workers()) == 2
         for _ in range(4):
-            assert answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
+            assert read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
         text = server.request("GET", "/metrics")[1].decode()
         assert f'fleethook_reviews_total{{operation="CREATE",outcome="patched",route="{MUTATE}"}} 4.0' in text
         assert server.stop() == 0
@@ -161,7 +153,7 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
-        ([], {}, "there is nothing to answer from: give --manifests DIR"),
+        ([], {}, "no source of objects: give --manifests DIR"),
         (["--manifests", "/nowhere"], {}, "/nowhere is not a directory"),
         (
             ["--manifests", "examples", "--port", "99999"],
@@ -178,13 +170,15 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
         (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
     ],
 )
-def test_wrong_usage_exits_2_and_says_what_to_do(arguments: list[str], environment: dict[str, str], text: str) -> None:
-    result = run("serve", *arguments, **environment)
+def test_invalid_arguments_exit_2_with_a_remedy(arguments: list[str], environment: dict[str, str], text: str) -> None:
+    result = run_command("serve", *arguments, **environment)
     assert (result.returncode, result.stdout) == (2, "")
     assert text in result.stderr
 
 
-def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_override_the_environment_which_overrides_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from app.settings import Settings  # noqa: PLC0415 - the environment has to be set first
 
     file = tmp_path / "settings.yaml"
@@ -198,7 +192,7 @@ def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path, mon
 
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        result = run(
+        result = run_command(
             "serve", "--manifests", "examples", "--cert-dir", str(tmp_path / "certs"), "--port", str(server.port)
         )
     assert result.returncode != 0
@@ -206,6 +200,6 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
 
 
 def test_help_and_version() -> None:
-    assert "Serve admission reviews over HTTPS." in run("serve", "--help").stdout
-    assert run("--version").stdout.startswith("fleethook ")
-    assert run("nonsense").returncode == 2
+    assert "Serve admission reviews over HTTPS." in run_command("serve", "--help").stdout
+    assert run_command("--version").stdout.startswith("fleethook ")
+    assert run_command("nonsense").returncode == 2

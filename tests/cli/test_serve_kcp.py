@@ -26,8 +26,8 @@ KINDS = {one.name: one.path for one in DISPATCHING}
 ENGINES = {"FLEETHOOK_ENGINES": '["dispatch"]', "FLEETHOOK_DISPATCH_OPEN": "loopback"}
 
 
-def listed(document: dict[str, Any]) -> dict[str, Any]:
-    """An item of a list, which does not say what it is."""
+def make_list_item(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an item of a list, which has neither apiVersion nor kind."""
     metadata = {**document["metadata"], "resourceVersion": "1"}
     return {
         name: value for name, value in {**document, "metadata": metadata}.items() if name not in ("apiVersion", "kind")
@@ -49,22 +49,22 @@ def kcp() -> Iterator[Kcp]:
             ("logicalclusters.core.kcp.io", logical_cluster("ws1"), logical_cluster("ws3")),
             ("workspaces.tenancy.kcp.io", workspace("root", "team", "ws3")),
         ):
-            made.objects[KINDS[name]] = [listed(document) for document in documents]
+            made.objects[KINDS[name]] = [make_list_item(document) for document in documents]
         yield made
 
 
-def checks(server: Server, *, status: int) -> dict[str, Any]:
+def read_checks(server: Server, *, status: int) -> dict[str, Any]:
     code, body = server.request("GET", "/readyz")
     assert code == status, body
     return {one["name"]: one for one in json.loads(body)["checks"]}
 
 
-def explained(server: Server, cluster: str) -> tuple[int, Any]:
+def explain(server: Server, cluster: str) -> tuple[int, Any]:
     status, body = server.request("POST", f"/clusters/{cluster}/explain", json.dumps(review()).encode())
     return status, json.loads(body)
 
 
-def ready(server: Server) -> bool:
+def is_ready(server: Server) -> bool:
     return server.request("GET", "/readyz")[0] == 200
 
 
@@ -74,11 +74,11 @@ def test_all_logical_clusters_are_read_at_once_and_others_one_by_one(kcp: Kcp, t
     golden["metadata"]["resourceVersion"] = "2"
     kcp.single["/clusters/ws3/api/v1/namespaces/default"] = golden
     with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
-        wait_for(lambda: ready(server), what="the server is ready")
-        found = checks(server, status=200)
-        # Nothing waits for Workspaces, which older roles do not grant.
-        wait_for(lambda: explained(server, "root:team")[1]["cluster"] == "ws3", what="the path is known")
-        status, explanation = explained(server, "root:team")
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        found = read_checks(server, status=200)
+        # Readiness does not wait for Workspaces, which older roles do not grant.
+        wait_for(lambda: explain(server, "root:team")[1]["cluster"] == "ws3", what="the path is known")
+        status, explanation = explain(server, "root:team")
     assert status == 200
     assert (explanation["cluster"], explanation["owner"]["cluster"]) == ("ws3", "ws1")
     assert [one["decision"] for one in explanation["validating"]] == ["call"]
@@ -91,7 +91,7 @@ def test_all_logical_clusters_are_read_at_once_and_others_one_by_one(kcp: Kcp, t
     assert {one.user for one in kcp.asked} == {"shard-admin"}
 
 
-def test_a_user_that_kcp_refuses_is_told_where(kcp: Kcp, tmp_path: Path) -> None:
+def test_the_readiness_of_a_refused_user_names_the_kinds(kcp: Kcp, tmp_path: Path) -> None:
     kcp.refuses.add("kcp-admin")
     given = ("--kcp", "--kubeconfig", str(kcp.kubeconfig(tmp_path)))
     with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
@@ -99,12 +99,14 @@ def test_a_user_that_kcp_refuses_is_told_where(kcp: Kcp, tmp_path: Path) -> None
         def refused() -> bool:
             # The last one too: not only the kinds that an answer depends on.
             return all(
-                "Forbidden" in one["detail"] for name, one in checks(server, status=503).items() if name != "draining"
+                "Forbidden" in one["detail"]
+                for name, one in read_checks(server, status=503).items()
+                if name != "draining"
             )
 
         wait_for(lambda: {one.path for one in kcp.asked} >= {f"/clusters/*{path}" for path in KINDS.values()})
         wait_for(refused, what="each kind is reported")
-        found = checks(server, status=503)
+        found = read_checks(server, status=503)
     assert found.keys() - {"draining"} == KINDS.keys()
     detail = found["logicalclusters.core.kcp.io"]["detail"]
     assert detail.startswith("in all logical clusters (/clusters/*): ")

@@ -5,17 +5,17 @@ import socket
 import pytest
 import uvloop
 
-from app.cli.workers import LISTENER_VARIABLE, inherited_listeners, listen
+from app.cli.workers import LISTENER_VARIABLE, inherit_listeners, listen
 
 
-def test_a_process_that_was_given_none_listens_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_a_parent_inherits_no_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(LISTENER_VARIABLE, raising=False)
-    assert inherited_listeners() is None
+    assert inherit_listeners() is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_connections_of_a_worker_do_not_wait_for_acknowledgements(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nagle's algorithm is off on what is accepted, as it is where a process listens for itself."""
+    """Nagle's algorithm is off for accepted connections, as in a process that opens its own listener."""
     seen: list[int] = []
 
     class Protocol(asyncio.Protocol):
@@ -33,9 +33,9 @@ def test_connections_of_a_worker_do_not_wait_for_acknowledgements(host: str, mon
             writer.close()
 
     with listen(host, 0) as made:
-        # As a child process has it: a number, and nothing of what is known of it here.
+        # A child process knows only the number of the descriptor.
         monkeypatch.setenv(LISTENER_VARIABLE, str(os.dup(made.fileno())))
-        (listener,) = inherited_listeners() or []
+        (listener,) = inherit_listeners() or []
         with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(listener))
     assert seen == [1]

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
-from app.crds.instance.rules import aggregated, problems
+from app.crds.instance.source_selection import select_source
+from app.crds.instance.validation import aggregate_problems, find_problems
 from app.crds.source import Source
 from app.model.go_url import parse_request_uri
 
@@ -29,18 +29,18 @@ def test_an_entry_is_named_by_its_url_and_nothing_else(case: dict[str, Any]) -> 
 def test_the_default_is_the_release_of_the_operator(case: dict[str, Any]) -> None:
     if "error" in case:
         with pytest.raises(CRDsError, match=f"^{case['error']}") as caught:
-            source_of({}, version=case["version"])
+            select_source({}, version=case["version"])
         assert caught.value.exit is Exit.USAGE
         return
     url = f"https://github.com/karmada-io/karmada/releases/download/{case['release']}/crds.tar.gz"
-    assert source_of({}, version=case["version"]).source == Source(url)
+    assert select_source({}, version=case["version"]).source == Source(url)
 
 
 @cases("validation")
 def test_instances_are_judged_as_by_upstream_and_where_it_lets_pass_what_fails_by_us(case: dict[str, Any]) -> None:
-    found = list(problems({"spec": case["spec"]}))
+    found = list(find_problems({"spec": case["spec"]}))
     if "upstream" in case:
-        assert aggregated(found) == case["upstream"]
+        assert aggregate_problems(found) == case["upstream"]
     else:
         assert [f"{field}: {text}" for field, text in found] == case.get("problems", [])
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.apply.documents import Tree, first_document
-from app.crds.apply.patches import patches_of
-from app.crds.apply.placeholders import substituted, values_of
+from app.crds.apply.documents import Tree, read_first_document
+from app.crds.apply.patches import build_patches
+from app.crds.apply.placeholders import build_values, substitute
 from app.crds.archive.limits import YAMLBudget
 from app.crds.failures import CRDsError
 from app.crds.instance.naming import webhook_name
@@ -18,10 +18,10 @@ CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 
 def outcome(case: dict[str, Any]) -> Any:
     try:
-        text = substituted("patch.yaml", case["content"], case["replacements"])
+        text = substitute("patch.yaml", case["content"], case["replacements"])
     except CRDsError as error:
         return f"{error.exit.name}: {error}"
-    return first_document("patch.yaml", text.encode(), YAMLBudget())
+    return read_first_document("patch.yaml", text.encode(), YAMLBudget())
 
 
 @pytest.mark.parametrize("case", CASES["patch_template"], ids=lambda case: case["id"])
@@ -32,11 +32,11 @@ def test_a_patch(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES["patch_target_name"], ids=lambda case: case["file"])
 def test_the_crd_that_a_patch_is_for(case: dict[str, str]) -> None:
     path = f"crds/patches/{case['file']}"
-    (patch,) = patches_of(Tree({case["crd"]: {}}, {path: "spec: {}"}), {})
+    (patch,) = build_patches(Tree({case["crd"]: {}}, {path: "spec: {}"}), {})
     assert patch.crd == case["crd"]
 
 
 @pytest.mark.parametrize("case", CASES["webhook_name"], ids=lambda case: case["karmada"])
 def test_the_webhook_of_an_instance(case: dict[str, str]) -> None:
     assert webhook_name(case["karmada"]) == case["webhook"]
-    assert values_of(name=case["karmada"]) == {"{{name}}": case["webhook"]}
+    assert build_values(name=case["karmada"]) == {"{{name}}": case["webhook"]}

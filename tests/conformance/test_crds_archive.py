@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from app.crds.archive.archive import unpack, verify_tree
-from app.crds.archive.content import patched_crd
+from app.crds.archive.content import name_patched_crd
 from app.crds.failures import CRDsError
 from tests.crds.tarballs import build, member, pack, small, tar
 
@@ -26,7 +26,7 @@ TYPES = {
 }
 
 
-HINT = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
+HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
 
 
 def by_id(cases: list[dict[str, Any]]) -> Any:
@@ -71,7 +71,7 @@ def test_an_archive(case: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES["patched"], ids=[case["file"] for case in CASES["patched"]])
 def test_the_crd_that_a_patch_is_for(case: dict[str, str]) -> None:
-    assert patched_crd(f"crds/patches/{case['file']}") == case["crd"]
+    assert name_patched_crd(f"crds/patches/{case['file']}") == case["crd"]
 
 
 def tarball(**given: Any) -> bytes:

@@ -5,18 +5,18 @@ import pytest
 import yaml
 
 from app.control.conditions import Condition
-from app.crds.controller.lifecycle import cascades, released, to_look_at
-from app.crds.controller.outcome import asking, failed, leaving, prepared
+from app.crds.controller.fetch_outcome import report_deletion, report_download, report_failed, report_prepared
+from app.crds.controller.lifecycle import build_release_patch, cascades_deletion, needs_reconcile
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("crds_controller.yaml").read_text())
 FETCHED = Fetched("downloaded", "key", Path("/c"), "ab" * 32, 90, "https://m/c", "https://m/c", "", 1, 0.1, 0.0, ())
 SAID: dict[str, Condition] = {
-    "asking": asking("https://m/c")[0],
-    "leaving": leaving(),
-    "prepared": prepared(FETCHED).ready,
-    "failed": failed(CRDsError(Exit.HTTP, "https://m/c: 404 Not Found")).ready,
+    "asking": report_download("https://m/c")[0],
+    "leaving": report_deletion(),
+    "prepared": report_prepared(FETCHED).ready,
+    "failed": report_failed(CRDsError(Exit.HTTP, "https://m/c: 404 Not Found")).ready,
 }
 
 
@@ -29,12 +29,12 @@ def test_what_is_said(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES["looked_at"], ids=lambda case: case["id"])
 def test_when_it_is_looked_at(case: dict[str, Any]) -> None:
-    assert to_look_at(case["before"], case["after"]) is case["wanted"]
+    assert needs_reconcile(case["before"], case["after"]) is case["wanted"]
 
 
 @pytest.mark.parametrize("case", CASES["deinit"], ids=lambda case: case["id"])
 def test_whether_there_is_a_deinit_job(case: dict[str, Any]) -> None:
     karmada = {"metadata": {"labels": case["labels"], "finalizers": ["operator.karmada.io/finalizer"]}}
-    assert cascades(karmada) is case["wanted"]
+    assert cascades_deletion(karmada) is case["wanted"]
     # The finalizer goes either way.
-    assert released(karmada) == {"metadata": {"finalizers": []}}
+    assert build_release_patch(karmada) == {"metadata": {"finalizers": []}}

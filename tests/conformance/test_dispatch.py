@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from app.api.timeout import budget
+from app.api.deadline import find_budget
 from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.attributes import build_attributes, restore_annotation
@@ -329,7 +329,7 @@ async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClie
         server.answers |= {one["path"]: partial(answer, path=one["path"]) for one in case[phase]}
     # Only a webhook that hangs takes time by this clock.
     deadline = Deadline(
-        budget(f"timeout={case['requestTimeoutSeconds']}s".encode()),
+        find_budget(f"timeout={case['requestTimeoutSeconds']}s".encode()),
         lambda: float(case["requestTimeoutSeconds"]) if hanging.is_set() else 0.0,
     )
     made, expected = request_of(review()), case["expect"]

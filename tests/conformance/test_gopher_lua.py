@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from app.interpret.lua.script import read
-from app.interpret.lua.values import as_list
+from app.interpret.lua.convert import as_list
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Machine, Program
 from tests.interpret.lua.machines import LONG
 
@@ -20,7 +20,7 @@ SUBJECTS: Final = sorted({case["id"].rpartition("-")[0] for case in CASES})
 
 def answer(machine: Machine, script: str) -> list[str]:
     """The lines that a script writes."""
-    runnable = read(f"function F()\n{PRELUDE}\n{script}\nreturn lines\nend").runnable
+    runnable = parse_script(f"function F()\n{PRELUDE}\n{script}\nreturn lines\nend").runnable
     found = machine.call(Program(script, "script", runnable), "F", [{}], results=1, limits=LONG)
     return as_list(found[0], "F")
 

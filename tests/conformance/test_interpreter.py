@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from app.interpret.access import InterpretError
+from app.interpret.answer_validation import dependency_problems
 from app.interpret.chain import Chain, NativeLayer
-from app.interpret.checks import dependency_problems
-from app.interpret.hook_rules import problems
-from app.interpret.lua.script import read
-from app.interpret.lua.values import as_list, as_object
+from app.interpret.hook_validation import problems
+from app.interpret.lua.convert import as_list, as_object
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.interpret.native.prune import prune
 from app.interpret.question import Answer, Question
-from app.interpret.webhook import understand
+from app.interpret.webhook_layer import read_response
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
 from app.model.quantity import Quantity
@@ -203,7 +203,7 @@ def test_responses_are_verified(case: dict[str, Any]) -> None:
     )
     text = json.dumps({"response": given["response"]}).encode()
     with pytest.raises(InterpretError) as caught:
-        understand(text, asked, uid=given["uid"], proposed=False)
+        read_response(text, asked, uid=given["uid"], proposed=False)
     assert str(caught.value) == case["expect"]["error"]
 
 
@@ -234,7 +234,7 @@ def test_lua(case: dict[str, Any]) -> None:
     else:
         source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
         documents = [{}]
-    program = Program(case["id"], case["id"], read(source).runnable)
+    program = Program(case["id"], case["id"], parse_script(source).runnable)
     [found] = Machine().call(program, "F", documents, results=1, limits=Limits(), references=documents)
     if given.get("target") == "list":
         found = as_list(found, "F")

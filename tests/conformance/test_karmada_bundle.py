@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from app.interpret.chain import Chain
-from app.interpret.fixtures import Fixture, differences, fixtures
-from app.interpret.lua.bundle import bundled
+from app.interpret.fixtures import Fixture, compare_answer, read_fixtures
+from app.interpret.lua.bundle import load_bundle_rules
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
 from app.store.yaml_reader import read_values
@@ -22,7 +22,7 @@ CASES: Final = [
     (path.parent.name, case)
     for path in sorted(_FIXTURES.rglob("*.yaml"))
     for value in read_values(path.read_text("utf-8"), source=path.name)
-    for case in fixtures(value.value)
+    for case in read_fixtures(value.value)
 ]
 
 
@@ -31,7 +31,7 @@ def chain() -> Chain:
     def unobserved(*_: Any) -> None:
         return
 
-    return Chain([LuaLayer("bundle", bundled, Runner(), observe=unobserved)])
+    return Chain([LuaLayer("bundle", load_bundle_rules, Runner(), observe=unobserved)])
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def chain() -> Chain:
 )
 async def test_an_answer_is_karmadas_or_a_documented_difference(chain: Chain, kind: str, case: Fixture) -> None:
     answer = (await chain.answer(case.question)).answer
-    differing = list(differences(case, answer))
+    differing = list(compare_answer(case, answer))
     if (kind, str(case.question.operation), case.name) in EXCEPTIONS:
         assert differing, "it is Karmada's answer now: take it out of tests/conformance/karmada/differences.yaml"
     else:

@@ -1,4 +1,4 @@
-"""Documents of any shape, many of them nearly what a CRD tarball's configuration is."""
+"""Documents of any shape, many of them close to a valid ``crdTarball``."""
 
 from hypothesis import strategies as st
 

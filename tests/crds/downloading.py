@@ -1,4 +1,4 @@
-"""Downloads as tests make them: without waiting, and with what was waited for."""
+"""Downloads for tests: without waiting, and with a record of the waits."""
 
 import gzip
 import random
@@ -17,13 +17,13 @@ BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)
 
 
 class Waits:
-    """Goes through its waits at once, remembers them, and has a clock that they move on."""
+    """Returns from waits at once, records them, and has a clock that they advance."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
     def timing(self, **rest: Any) -> Timing:
-        # The most that chance allows, so that a test can say what it is.
+        # The upper bound of the jitter, so that waits are predictable.
         return Timing(
             **{
                 "clock": lambda: time.monotonic() + sum(self.seconds),
@@ -35,14 +35,14 @@ class Waits:
 
 
 def fetched(origin: Origin, into: Path, *, waits: Waits | None = None, **rest: Any) -> Downloaded:
-    """Download from an origin; what a Source has goes into it, the rest to ``download``."""
+    """Download from an origin; fields of Source go into the source, other arguments to ``download``."""
     given = {name: rest.pop(name) for name in list(rest) if name in Source._fields}
     source = Source(**{"url": origin.url, "ca_pem": origin.ca_pem, **given})
     return download(source, into, timing=(waits or Waits()).timing(), **rest)
 
 
 def refused(origin: Origin, into: Path, code: Exit, **rest: Any) -> CRDsError:
-    """It fails in the way that ``code`` says, and leaves no file."""
+    """Assert that a download fails with ``code`` and leaves no file; returns the error."""
     with pytest.raises(CRDsError) as raised:
         fetched(origin, into, **rest)
     assert raised.value.exit == code, raised.value

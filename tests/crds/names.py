@@ -1,4 +1,4 @@
-"""Names that resolve as a test wants them to."""
+"""A scripted resolver of names."""
 
 import socket
 import threading
@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import resolving
+from app.crds.download import resolver
 from tests.waiting import NET
 
 
 class Names:
-    """A resolver: what names have which addresses, and which were looked up."""
+    """A resolver with addresses by name, and a record of lookups."""
 
     def __init__(self) -> None:
         self.addresses: dict[str, list[str]] = {}
         self.looked_up: list[str] = []
         self.hanging = 0
-        """How many lookups there are that do not end."""
+        """Number of lookups that hang."""
         self.released = threading.Event()
 
     def __call__(self, name: str, port: int, family: int, kind: int) -> list[Any]:
@@ -40,7 +40,7 @@ def naming(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> Iterator[
     """Have names, ``<name>.test`` each; ``hanging.test`` never ends within the block."""
     names = Names()
     names.addresses = {f"{name}.test": found for name, found in addresses.items()}
-    monkeypatch.setattr(resolving, "getaddrinfo", names)
+    monkeypatch.setattr(resolver, "getaddrinfo", names)
     try:
         yield names
     finally:

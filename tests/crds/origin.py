@@ -1,4 +1,4 @@
-"""An origin on loopback that does to its clients what a test wants, a proxy before it, and what both were asked.
+"""An origin on loopback with scripted answers, a proxy in front of it, and the requests that both received.
 
     with serving(tarball(data)) as origin:
         download(Source(origin.url), into)
@@ -35,14 +35,14 @@ class Asked(NamedTuple):
 
 
 class Connection:
-    """What an answer writes to."""
+    """A connection that an answer writes to."""
 
     def __init__(self, sock: socket.socket, server: "Server") -> None:
         self.sock = sock
         self.server = server
 
     def send(self, data: bytes) -> None:
-        # In pieces, so that what a client did not take is not counted as sent.
+        # In pieces, so that bytes that a client did not receive are not counted as sent.
         for start in range(0, len(data), 65536):
             piece = data[start : start + 65536]
             self.sock.sendall(piece)
@@ -130,7 +130,7 @@ class Server(ABC):
         sock.settimeout(NET)
         with self._lock:
             self._open.add(sock)
-        # A client that goes away, or does not like the certificate, is what many tests are about.
+        # Many tests have a client that disconnects or refuses the certificate.
         with contextlib.suppress(OSError, ValueError):
             if self._context is not None:
                 wrapped = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
@@ -161,7 +161,7 @@ def read_request(sock: socket.socket) -> Asked:
             raise ConnectionAbortedError
         head += piece
         if head == b"\x16":
-            # What begins a handshake, answered as web servers do it.
+            # The first byte of a TLS handshake; web servers answer like this.
             sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             raise ConnectionAbortedError
     first, *lines = head.decode("latin-1").strip().split("\r\n")
@@ -188,12 +188,12 @@ class Origin(Server):
 def serving(
     answer: Answer, *, directory: Path | None = None, certificate: Certificate = "good", **paths: Answer
 ) -> Iterator[Origin]:
-    """Serve on a free port until the end of the block; what is open then is cut.
+    """Serve on a free port until the end of the block, which closes open connections.
 
     Args:
-        answer: To every request.
-        directory: Where certificates can be written: HTTPS then, else HTTP.
-        certificate: Which one.
+        answer: Answer to every request.
+        directory: Directory for certificates: with one HTTPS, else HTTP.
+        certificate: Kind of the certificate.
         paths: Answers to ``/<name>``.
     """
     context, ca_bundle = tls(directory, certificate) if directory else (None, "")
@@ -223,7 +223,7 @@ def says(body: bytes = b"", *, status: str = "200 OK", **headers: object) -> Ans
 def tarball(
     body: bytes, *, etag: str | None = '"v1"', last_modified: str | None = "Mon, 02 Jan 2006 15:04:05 GMT"
 ) -> Answer:
-    """What a good origin does: 304 to what is known, 206 to what is asked for by a range."""
+    """Answer like a correct origin: 304 for known validators, 206 for a range."""
 
     def answer(asked: Asked, connection: Connection) -> None:
         validators = {"etag": etag, "last_modified": last_modified}
@@ -269,7 +269,7 @@ def resets_after(body: bytes, count: int, **headers: object) -> Answer:
 
     def answer(_: Asked, connection: Connection) -> None:
         connection.send(head(**{"content_length": len(body), **headers}) + body[:count])
-        # RST throws away what the client has not read yet.
+        # RST discards bytes that the client has not read yet.
         wait_for(lambda: _is_read(connection.sock), what="the client has read what was sent")
         connection.reset()
 
@@ -338,7 +338,7 @@ _REFUSED: Final = head("407 Proxy Authentication Required", proxy_authenticate="
 
 
 class Proxy(Server):
-    """Forwards GETs and tunnels CONNECTs, all of them to one origin, whatever host is asked for."""
+    """Forwards GETs and tunnels CONNECTs, all to one origin, for any requested host."""
 
     origin: Origin
     credentials: str
@@ -376,7 +376,7 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError, ValueError):
         while data := source.recv(65536):
             sink.sendall(data)
-    # Not before the other direction is told: it would wait for more.
+    # After the other direction knows of the end: else it would wait for more data.
     with contextlib.suppress(OSError, ValueError):
         sink.shutdown(socket.SHUT_WR)
 
@@ -393,11 +393,11 @@ def proxying(
     """Be a proxy before an origin.
 
     Args:
-        origin: Where everything goes.
-        credentials: ``user:password`` that it asks for; part of its ``url``.
-        refusal: What it says instead of forwarding.
-        directory: Where certificates can be written: spoken to over TLS then.
-        established: What it says to a CONNECT that it grants.
+        origin: Target of all requests.
+        credentials: Required ``user:password``; part of its ``url``.
+        refusal: Response to send instead of forwarding.
+        directory: Directory for certificates: with one the proxy uses TLS.
+        established: Response to a granted CONNECT.
     """
     context, ca_bundle = tls(directory) if directory else (None, "")
     proxy = Proxy(context=context, ca_pem=base64.b64decode(ca_bundle))

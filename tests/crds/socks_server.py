@@ -1,4 +1,4 @@
-"""A SOCKS5 proxy on loopback (RFC 1928, RFC 1929) that leads to one origin, or does what a test wants at a stage.
+"""A SOCKS5 proxy on loopback (RFC 1928, RFC 1929) that connects to one origin, or misbehaves at a given stage.
 
 with serving(tarball(data)) as origin, socks_proxying(origin) as proxy:
     download(Source("http://crds.example.com/x", proxy_url=proxy.url("socks5h")), into)
@@ -45,7 +45,7 @@ class Socks(socketserver.ThreadingTCPServer):
         return f"{scheme}://{userinfo and userinfo + '@'}127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is what tests are about."""
+        """Ignore errors: tests have clients that disconnect."""
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -148,10 +148,10 @@ def socks_proxying(
     """Be a SOCKS proxy before an origin.
 
     Args:
-        origin: Where everything goes.
-        credentials: User and password that it asks for.
-        fault: What it does instead of replying.
-        at: Where it does that.
+        origin: Target of all connections.
+        credentials: Required user and password.
+        fault: Misbehaviour instead of a reply.
+        at: Stage of the fault.
     """
     with Socks(origin, credentials=credentials, fault=fault, at=at) as proxy:
         serving = threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True)

@@ -1,6 +1,6 @@
-"""CRD tarballs for tests, made here: nothing of upstream's is kept.
+"""Builds CRD tarballs for tests, without files of upstream.
 
-`build` makes a tarball of members, `release` one shaped like a real release (33 entries, about 90 KB, research 2.3).
+`build` makes a tarball of members, `release` one shaped like Karmada v1.18.0 (33 entries, about 90 KB).
 """
 
 import gzip
@@ -64,7 +64,7 @@ _TAIL = """        type: object
 
 
 def _property(plural: str, index: int) -> str:
-    # Digests stand for what is different from one property to the next; the rest repeats, as schemas do.
+    # Digests for the parts that differ between properties; the rest repeats, as in schemas.
     word = hashlib.sha512(f"{plural}{index}".encode()).hexdigest()
     return f"""          field{index}:
             description: |-
@@ -147,7 +147,7 @@ def member(name: str, content: bytes | None = b"", *, kind: bytes | None = None,
 
 
 def tar(entries: Iterable[tuple[tarfile.TarInfo, bytes]], *, format: int = tarfile.GNU_FORMAT) -> bytes:  # noqa: A002
-    """A plain tar of headers as they are, whatever their sizes say."""
+    """Build a plain tar of unchanged headers; their sizes may be wrong."""
     written = io.BytesIO()
     for info, content in entries:
         written.write(_header(info, format) + content + bytes(-len(content) % 512))

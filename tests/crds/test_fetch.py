@@ -60,7 +60,7 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- IfNotPresent -----------------------------------------------------------------------------------------------------
 
 
-def test_a_cold_cache_downloads_and_tells_all_about_it(cache: Cache) -> None:
+def test_a_cold_cache_downloads_and_reports_the_details(cache: Cache) -> None:
     with serving(tarball(OLD)) as origin:
         got = bring(cache, origin.url)
         assert got == Fetched(
@@ -90,7 +90,7 @@ def test_a_damaged_tree_heals_from_its_tarball_without_a_socket(cache: Cache, re
     (path / WORKS).unlink()
     request.getfixturevalue("no_sockets")
     healed = bring(cache, origin.url)
-    assert (healed.result, healed.warnings) == ("adopted", (f"unpacked anew: {WORKS} is missing",))
+    assert (healed.result, healed.warnings) == ("adopted", (f"unpacked again: {WORKS} is missing",))
     assert cache.verify(healed.key) == []
     assert bring(cache, origin.url).result == "cached"
 
@@ -166,7 +166,7 @@ def test_unconditional_asks_for_all_and_keeps_the_tree_of_equal_bytes(cache: Cac
     assert (first.path / "crds").stat().st_ino == tree
 
 
-def test_always_replaces_what_changed(cache: Cache) -> None:
+def test_always_replaces_a_changed_tarball(cache: Cache) -> None:
     with serving(tarball(OLD)) as origin:
         bring(cache, origin.url, ALWAYS)
         origin.answer = tarball(NEW, etag='"v2"')
@@ -192,7 +192,7 @@ def test_stale_if_error_serves_the_entry_with_a_warning(cache: Cache, answer: ob
         origin.answer = answer  # type: ignore[assignment]
         got = bring(cache, origin.url, ALWAYS, stale_if_error=True)
     assert (got.result, got.sha256, len(got.warnings)) == ("stale", sha(OLD), 1)
-    assert "using the entry that was asked for last at 20" in got.warnings[0]
+    assert "using the entry last confirmed at 20" in got.warnings[0]
 
 
 def test_stale_if_error_serves_a_hand_placed_tarball_too(cache: Cache) -> None:
@@ -211,7 +211,7 @@ def test_stale_if_error_has_nothing_to_serve_from_a_cold_cache(cache: Cache) -> 
     [(says(status="404 Not Found"), Exit.HTTP), (tarball(OLD[:-3], etag='"v2"'), Exit.INTEGRITY)],
     ids=["404", "cut"],
 )
-def test_what_does_not_pass_by_itself_is_no_reason_for_stale(cache: Cache, answer: object, code: Exit) -> None:
+def test_a_permanent_error_does_not_fall_back_to_a_stale_entry(cache: Cache, answer: object, code: Exit) -> None:
     with serving(tarball(OLD)) as origin:
         key = bring(cache, origin.url).key
         origin.answer = answer  # type: ignore[assignment]
@@ -219,8 +219,8 @@ def test_what_does_not_pass_by_itself_is_no_reason_for_stale(cache: Cache, answe
     assert cache.verify(key) == []
 
 
-class Told(Cache):
-    """Tells when somebody comes to the lock."""
+class NotifyingCache(Cache):
+    """Sets an event when a thread waits for the lock."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -232,8 +232,8 @@ class Told(Cache):
 
 
 @pytest.mark.parametrize(("answers", "requests"), [(0, 2), (1, 2), (2, 1)])
-def test_who_waited_through_two_answers_need_not_ask(cache: Cache, answers: int, requests: int) -> None:
-    waiting = Told(cache.directory.parent)
+def test_a_waiter_that_saw_two_answers_sends_no_request(cache: Cache, answers: int, requests: int) -> None:
+    waiting = NotifyingCache(cache.directory.parent)
     results: list[str] = []
     with serving(tarball(OLD)) as origin:
         key = bring(cache, origin.url).key
@@ -252,7 +252,7 @@ def test_who_waited_through_two_answers_need_not_ask(cache: Cache, answers: int,
 # --- Never ------------------------------------------------------------------------------------------------------------
 
 
-def test_never_uses_what_is_there(cache: Cache, no_sockets: None) -> None:
+def test_never_uses_the_entry(cache: Cache, no_sockets: None) -> None:
     place(cache, "http://local", OLD)
     assert bring(cache, "http://local", NEVER).result == "adopted"
     assert bring(cache, "http://local", NEVER).result == "cached"
@@ -265,11 +265,11 @@ def test_never_without_an_entry_is_not_cached_and_makes_nothing(cache: Cache, no
     assert list(tmp_path.iterdir()) == []
 
 
-def test_never_with_a_broken_tarball_says_what_is_broken(cache: Cache, no_sockets: None) -> None:
+def test_never_with_a_broken_tarball_reports_the_problem(cache: Cache, no_sockets: None) -> None:
     place(cache, "http://local", OLD[:50])
     error = failure(cache, "http://local", NEVER)
     assert error.exit is Exit.NOT_CACHED
-    assert "the tarball there cannot be used: " in str(error)
+    assert "its tarball cannot be used: " in str(error)
 
 
 # --- Pinned, strict ---------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_never_with_another_digest_than_the_pinned_one_fails(cache: Cache, no_so
     assert sha(OLD) in str(error)
 
 
-def test_strict_refuses_what_only_warns_before_and_after_it_is_cached(cache: Cache) -> None:
+def test_strict_refuses_warnings_before_and_after_caching(cache: Cache) -> None:
     odd = build({**small(), "crds/bases/work/odd.yml": b"a: b\n"})
     with serving(tarball(odd)) as origin:
         assert failure(cache, origin.url, strict=True).exit is Exit.ARCHIVE
@@ -335,7 +335,7 @@ def test_secrets_of_the_address_are_not_on_disk(cache: Cache) -> None:
 # --- Names with a dot in front ----------------------------------------------------------------------------------------
 
 
-def test_names_with_dots_are_taken_where_that_is_wanted_and_stay(cache: Cache) -> None:
+def test_names_with_dots_are_fetched_if_allowed_and_stay(cache: Cache) -> None:
     with serving(tarball(dotted())) as origin:
         assert failure(cache, origin.url).exit is Exit.ARCHIVE
         assert bring(cache, origin.url, normalize_dot=True).result == "downloaded"
@@ -344,7 +344,7 @@ def test_names_with_dots_are_taken_where_that_is_wanted_and_stay(cache: Cache) -
     assert (got.path / WORKS).is_file()
 
 
-def test_names_with_dots_placed_by_hand_are_adopted_where_that_is_wanted(cache: Cache) -> None:
+def test_names_with_dots_placed_by_hand_are_adopted_if_allowed(cache: Cache) -> None:
     place(cache, "https://example.com/crds.tar.gz", dotted())
     url = "https://example.com/crds.tar.gz"
     assert "--normalize-dot" in str(failure(cache, url, NEVER))

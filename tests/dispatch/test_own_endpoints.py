@@ -54,7 +54,8 @@ def test_own_dispatch_routes_are_recognized_in_any_spelling(url: str) -> None:
         "https://localhost:9444/dispatch/validate", "https://other.example.org:9443/dispatch/validate",
         "https://hooks.example.org/dispatch/validate", "https://hooks.example.org/fleethookx/dispatch/validate",
         "https://localhost:9443/mutate-apps-v1-deployment", "https://localhost:9443/clusters/validate",
-        "https://localhost:9443/clusters/ws3/explain", "https://localhost:9443/dispatch/validate/", "https://[/validate",
+        "https://localhost:9443/clusters/ws3/xmutate", "https://localhost:9443/clusters/ws3/explain",
+        "https://localhost:9443/dispatch/validate/", "https://[/validate",
     ],
 )  # fmt: skip
 def test_other_webhooks_are_called(url: str) -> None:

@@ -84,7 +84,7 @@ def test_what_selects_the_server_does_not_select_it(helm: Path) -> None:
 def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the process would be started with by the arguments of the Deployment."""
     seen: list[Any] = []
-    monkeypatch.setattr(crds_process, "look_after", lambda *given: seen.append(given))
+    monkeypatch.setattr(crds_process, "run_controller", lambda *given: seen.append(given))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     container = container_of(rendered(helm, values))
     assert "command" not in container

@@ -57,7 +57,7 @@ def test_rbac_decides_by_route_and_cluster(server: Server, admin: Api, namespace
         status, refused = ask(server, token, route=route)
         assert (status, refused["reason"]) == (403, "Forbidden")
         assert refused["message"] == (
-            f"user '{caller.user}' may not {route} in logical cluster '{CLUSTER}': that takes the verb create on "
+            f"user '{caller.user}' may not {route} in logical cluster '{CLUSTER}': this needs the verb create on "
             f"clusters/{route} of fleethook.io with the name '{CLUSTER}'"
         )
     assert ask(server, token, cluster="access-ws2")[0] == 403

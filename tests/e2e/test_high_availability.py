@@ -184,13 +184,13 @@ def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
         plane.kill("kube-apiserver")
         try:
             wait_for(lambda: not ready(unready), what="the strict one is not ready")
-            wait_for(lambda: b"no word from the apiserver for" in lenient.request("GET", "/readyz")[1])
+            wait_for(lambda: b"no update from the apiserver for" in lenient.request("GET", "/readyz")[1])
             assert ready(lenient)
             # Whose webhooks decide cannot be told from what is long ago.
             review = (EXAMPLES / "kcp-widgets" / "review.json").read_bytes()
             refused = json.loads(lenient.request("POST", "/clusters/ws3/validate", review)[1])["response"]
             assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
-            assert "not ready to handle request: no word of" in refused["status"]["message"]
+            assert "not ready to handle request: no update of" in refused["status"]["message"]
             assert lenient.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
             assert unready.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
         finally:

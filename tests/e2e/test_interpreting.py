@@ -150,7 +150,7 @@ def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server,
         )
         wait_for(
             lambda: any(
-                event["reason"] == "CustomizationRefused" and "its last good version is used" in event["message"]
+                event["reason"] == "CustomizationRefused" and "its last valid version stays in use" in event["message"]
                 for event in admin["/api/v1/namespaces/default/events"]["items"]
             ),
             what="the event is written",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.kube.connection import Connection
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.store import Store
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
@@ -24,7 +24,7 @@ from tests.e2e.installation import Installation, checks, selects
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, definition, gadget, until
 from tests.e2e.workloads import images, path_of, workload_of
-from tests.overrider.test_surroundings import render_configuration, upstream
+from tests.overrider.test_openyurt_conflicts import render_configuration, upstream
 from tests.waiting import NET, wait_for
 
 SETS = f"{CRDS}/yurtappsets.apps.openyurt.io"
@@ -124,7 +124,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
     store = Store()
     async with Connection(config(plane, "late-kinds", plane.port)) as connection:
         source = KubernetesSource([DEFINITIONS, late], connection, store, absent_seconds=3600)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
 
             def install() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.kube.connection import Connection
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.json import JSONObject
 from app.model.openyurt import GROUP, YURT_APP_SET
 from app.store import ObjectKey, Store
@@ -102,7 +102,7 @@ async def following(
     async with Connection(config(plane, "versions", plane.port)) as connection:
         counting = CountingConnection(connection)
         source = KubernetesSource(resources, counting, store, absent_seconds=absent_seconds)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
             yield counting
 

@@ -15,7 +15,7 @@ import pytest
 
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
@@ -106,7 +106,7 @@ async def equal(admin: Api, store: Store) -> None:
 async def following(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
     async with Connection(kubeconfig) as connection:
         source = KubernetesSource([GADGETS], connection, store, absent_seconds=0.2)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
             yield source.informer(KIND)
 
@@ -212,7 +212,7 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
     store = Store()
     async with Connection(direct) as connection:
         source = KubernetesSource([GADGETS, late], connection, store, absent_seconds=0.2)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
             states = {part.name: part for part in source.parts()}
             assert "not served" in states[late.name].detail
@@ -238,7 +238,7 @@ async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: Con
         await proxy.refuse()
         async with Connection(kubeconfig) as connection:
             source = KubernetesSource([GADGETS], connection, Store(), absent_seconds=0.2)
-            async with running(source.run(), name="source", ended=pytest.fail):
+            async with run_in_background(source.run(), name="source", ended=pytest.fail):
                 await until(lambda: next(source.parts()).failing)
                 (part,) = source.parts()
                 assert (part.synced, part.age) == (False, None)
@@ -252,7 +252,7 @@ async def test_forbidden_is_said_with_the_servers_words(plane: ControlPlane) -> 
     )
     async with Connection(kubeconfig) as connection:
         source = KubernetesSource([GADGETS], connection, Store(), absent_seconds=0.2)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await until(lambda: next(source.parts()).failing)
             assert 'User "nobody" cannot list resource "gadgets"' in next(source.parts()).detail
 
@@ -288,7 +288,7 @@ async def test_kcp_objects_live_in_the_cluster_of_their_annotation(direct: Path,
     async with Connection(direct) as connection:
         kcp = Kcp(connection)
         source = KubernetesSource([GADGETS], kcp, store, absent_seconds=1, every_cluster=True)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
             await asyncio.to_thread(lambda: admin.create(path(namespace), annotated("b", "ws2")))
             await until(lambda: store.get("ws2", KIND, namespace, "b"))

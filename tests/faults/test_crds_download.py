@@ -123,7 +123,7 @@ def test_the_tag_is_kept_where_the_rest_comes_without_it(into: Path) -> None:
 
 def test_a_part_nobody_asked_for_is_refused(into: Path) -> None:
     with serving(says(BODY, status="206 Partial Content")) as origin:
-        assert "a part that was not asked for" in str(refused(origin, into, Exit.HTTP))
+        assert "a part that was not requested" in str(refused(origin, into, Exit.HTTP))
 
 
 @pytest.mark.parametrize("end", [b"", b"0\r\n", b"3e8\r\n\x00", b"zz\r\n"])
@@ -257,7 +257,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
         into.unlink()
         origin.answer = silent
         monkeypatch.setattr(connection, "IDLE_SECONDS", 0.3)
-        assert "nothing came for" in str(refused(origin, into, Exit.NETWORK))
+        assert "no data arrived in time" in str(refused(origin, into, Exit.NETWORK))
 
 
 def test_a_second_address_does_not_get_more_time(into: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_length_beyond_the_limit_is_refused_from_the_header(into: Path) -> Non
 
 def test_a_body_without_an_end_is_stopped_at_the_limit(into: Path) -> None:
     with serving(endless) as origin:
-        refused(origin, into, Exit.LIMIT, most_bytes=1_000_000)
+        refused(origin, into, Exit.LIMIT, max_bytes=1_000_000)
     assert len(origin.asked) == 1
     # What the system keeps between the two, and no more.
     assert origin.bytes_sent < 30_000_000
@@ -294,15 +294,15 @@ def test_a_body_without_an_end_is_stopped_at_the_limit(into: Path) -> None:
 
 def test_the_limit_itself_is_within_it(into: Path) -> None:
     with serving(chunked(BODY)) as origin:
-        assert fetched(origin, into, most_bytes=len(BODY)).changed
+        assert fetched(origin, into, max_bytes=len(BODY)).changed
         into.unlink()
-        refused(origin, into, Exit.LIMIT, most_bytes=len(BODY) - 1)
+        refused(origin, into, Exit.LIMIT, max_bytes=len(BODY) - 1)
 
 
 def test_a_part_cannot_get_around_the_limit(into: Path) -> None:
     big = says(BODY * 9, status="206 Partial Content", content_range=f"bytes 5000-{len(BODY) * 9 + 4999}/*")
     with serving(in_turn(chunked(BODY[:5000], end=b"", etag=TAG), big)) as origin:
-        refused(origin, into, Exit.LIMIT, most_bytes=300_000)
+        refused(origin, into, Exit.LIMIT, max_bytes=300_000)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_part_cannot_get_around_the_limit(into: Path) -> None:
         (_sends(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 5000 + b"\r\n"), "got more than 100 headers"),
         (_sends(EARLY_HINTS + b"X: a\r\n" * 5000 + b"\r\n"), "got more than 100 headers"),
         (_sends((EARLY_HINTS + b"\r\n") * 101 + WHOLE), "more than 100 interim responses"),
-        (says(BODY, content_length="5, 6"), "two lengths of one body"),
+        (says(BODY, content_length="5, 6"), "two different Content-Length values"),
         (_sends(head(transfer_encoding="chunked") + b"1" * 200_000), "got more than 65536 bytes"),
     ],
 )
@@ -364,7 +364,7 @@ PLAIN_TAR = b"crds/".ljust(257, b"\0") + b"ustar\x0000" + bytes(1000)
 def test_what_is_no_gzip_is_told_what_it_looks_like(into: Path, body: bytes, hint: str) -> None:
     with serving(says(body)) as origin:
         failure = refused(origin, into, Exit.ARCHIVE)
-    assert f"{origin.url}: the body is no gzip: {hint}" in str(failure)
+    assert f"{origin.url}: the body is not gzip: {hint}" in str(failure)
     assert len(origin.asked) == 1
 
 

@@ -47,7 +47,7 @@ def test_from_https_to_http_is_refused(into: Path, tmp_path: Path) -> None:
 )
 def test_a_redirect_to_nowhere_is_refused(into: Path, to: str) -> None:
     with serving(redirects(to)) as origin:
-        assert "redirected to what cannot be asked" in str(refused(origin, into, Exit.HTTP))
+        assert "redirected to a URL that is not http or https" in str(refused(origin, into, Exit.HTTP))
 
 
 def test_a_redirect_in_another_alphabet_is_encoded(into: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_proxy_that_wants_other_credentials_is_final(into: Path, url: str, use
     with serving(tarball(BODY)) as origin, proxying(origin, credentials="u:other") as proxy:
         address = f"http://{userinfo}127.0.0.1:{proxy.port}"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=address)
-    assert str(failure) == f"{url}: the proxy asks for credentials (HTTP 407): give them in the proxy URL"
+    assert str(failure) == f"{url}: the proxy requires credentials (HTTP 407): give them in the proxy URL"
     assert len(proxy.asked) == 1
     assert not origin.connections
 

@@ -1,4 +1,4 @@
-"""Members of documents that nobody vouches for: found, not there, of another type."""
+"""Members of documents that no schema has validated: present, missing, or of a wrong type."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from app.interpret.access import InterpretError
 FULL: dict[str, Any] = {"a": {"n": 3, "t": "x", "f": True, "o": {"k": 1}, "l": [1]}}
 
 
-def test_members_are_found_or_have_an_empty_value() -> None:
+def test_missing_member_has_an_empty_value() -> None:
     readers = [
         ("n", access.number),
         ("t", access.text),
@@ -31,7 +31,7 @@ def test_members_are_found_or_have_an_empty_value() -> None:
         (access.mapping, "x", "string, expected object"), (access.listing, {}, "object, expected array"),
     ],
 )  # fmt: skip
-def test_a_member_of_another_type_is_named(read: Any, value: Any, types: str) -> None:
+def test_error_names_the_member_of_a_wrong_type(read: Any, value: Any, types: str) -> None:
     with pytest.raises(InterpretError) as caught:
         read({"a": {"b": value}}, "a", "b")
     assert str(caught.value) == f".a.b accessor error: it is of type {types}"

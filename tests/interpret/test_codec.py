@@ -1,14 +1,14 @@
-"""Both shapes of a review, both ways: what we ask is what we understand, what we answer is what we believe."""
+"""Both kinds of interpreter reviews, encoded and decoded again."""
 
 import json
 from typing import Any
 
 import pytest
 
-from app.interpret.checks import checked
-from app.interpret.codec import decode_review, encode_answer, question_of
+from app.interpret.answer_validation import validate_answer
+from app.interpret.codec import decode_review, encode_answer, read_question
 from app.interpret.question import Answer, Question
-from app.interpret.webhook import review_of, understand
+from app.interpret.webhook_layer import build_review, read_response
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import PATCHING, Operation, operation_named, proposed_name
 
@@ -38,18 +38,18 @@ ANSWERS: dict[Operation, dict[str, Any]] = {
 
 @pytest.mark.parametrize("proposed", [True, False], ids=["proposed", "shipped"])
 @pytest.mark.parametrize("operation", Operation)
-def test_a_question_and_its_answer_survive_the_wire(operation: Operation, proposed: bool) -> None:
+def test_question_and_answer_survive_encoding_and_decoding(operation: Operation, proposed: bool) -> None:
     question = QUESTIONS.get(operation, Question(operation, KIND, FOO))
-    body = json.dumps(review_of(question, uid="u-1", proposed=proposed)).encode()
+    body = json.dumps(build_review(question, uid="u-1", proposed=proposed)).encode()
     asked = decode_review(body)
-    read = question_of(asked, built_in=lambda *_: False)
+    read = read_question(asked, built_in=lambda *_: False)
     assert read == question
     answer = Answer(**({"object": CHANGED} if operation in PATCHING else ANSWERS[operation]))
     text = encode_answer(asked, read, answer, None)
-    assert checked(question, understand(text, question, uid="u-1", proposed=proposed)) == answer
+    assert validate_answer(question, read_response(text, question, uid="u-1", proposed=proposed)) == answer
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_names_are_mapped_both_ways(operation: Operation) -> None:
+def test_operation_names_are_mapped_both_ways(operation: Operation) -> None:
     assert operation_named(proposed_name(operation)) is operation
     assert operation_named(operation.value) is operation

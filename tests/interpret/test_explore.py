@@ -1,4 +1,4 @@
-"""The routes of interpreters: both shapes, all operations, and what is no review."""
+"""The routes of interpreters: both kinds of reviews, all operations, and bodies that are not reviews."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ async def ask(app: Fleethook, path: str, kind: str, request: dict[str, Any], que
     return await call(app, path, json.dumps(review).encode(), query=query)
 
 
-async def explored(app: Fleethook, operation: str, **request: Any) -> dict[str, Any]:
+async def explore(app: Fleethook, operation: str, **request: Any) -> dict[str, Any]:
     answer = await ask(app, "/explore", "ExploreReview", {"operation": operation, "object": DEPLOYMENT, **request})
     assert answer.status == 200
     document = answer.json()
@@ -45,7 +45,7 @@ async def explored(app: Fleethook, operation: str, **request: Any) -> dict[str, 
     return response
 
 
-async def interpreted(app: Fleethook, operation: str, **request: Any) -> dict[str, Any]:
+async def interpret(app: Fleethook, operation: str, **request: Any) -> dict[str, Any]:
     given = {"operation": operation, "object": DEPLOYMENT, "replicas": 0, **request}
     answer = await ask(app, "/interpret", "ResourceInterpreterContext", given)
     assert answer.status == 200
@@ -53,36 +53,38 @@ async def interpreted(app: Fleethook, operation: str, **request: Any) -> dict[st
     return response
 
 
-def changed(response: dict[str, Any]) -> Any:
+def apply_patch(response: dict[str, Any]) -> Any:
     assert response["patchType"] == "JSONPatch"
     return apply(DEPLOYMENT, json.loads(base64.b64decode(response["patch"])))
 
 
-async def test_all_eight_operations_of_the_proposal(app: Fleethook) -> None:
-    assert await explored(app, "ExploreReplica") == {
+async def test_explore_review_supports_all_operations_of_the_proposal(app: Fleethook) -> None:
+    assert await explore(app, "ExploreReplica") == {
         "uid": "u-1", "successful": True, "replicas": 0, "replicaRequirements": {"resourceRequest": {"cpu": "250m"}},
     }  # fmt: skip
-    status = (await explored(app, "ExploreStatus"))["status"]
+    status = (await explore(app, "ExploreStatus"))["status"]
     assert (status["generation"], status["resourceTemplateGeneration"], status["replicas"]) == (2, 4, 2)
-    packed = changed(await explored(app, "ExplorePacking"))
+    packed = apply_patch(await explore(app, "ExplorePacking"))
     assert "status" not in packed
     assert packed["metadata"].keys() == {"name", "namespace", "annotations"}
-    assert changed(await explored(app, "ExploreReplicaRevising", replicas=5))["spec"]["replicas"] == 5
-    retained = await explored(app, "ExploreRetaining", observedObject={**DEPLOYMENT, "spec": {"replicas": 9}})
+    assert apply_patch(await explore(app, "ExploreReplicaRevising", replicas=5))["spec"]["replicas"] == 5
+    retained = await explore(app, "ExploreRetaining", observedObject={**DEPLOYMENT, "spec": {"replicas": 9}})
     assert "patch" not in retained
-    assert changed(await explored(app, "ExploreStatusAggregating", aggregatedStatus=ITEMS))["status"]["replicas"] == 3
-    assert (await explored(app, "ExploreHealthy"))["healthy"] is True
-    assert (await explored(app, "ExploreDependencies"))["dependencies"] == [
+    assert (
+        apply_patch(await explore(app, "ExploreStatusAggregating", aggregatedStatus=ITEMS))["status"]["replicas"] == 3
+    )
+    assert (await explore(app, "ExploreHealthy"))["healthy"] is True
+    assert (await explore(app, "ExploreDependencies"))["dependencies"] == [
         {"apiVersion": "v1", "kind": "ServiceAccount", "namespace": "shop", "name": "web"}
     ]
 
 
-async def test_the_same_in_the_shape_that_was_shipped(app: Fleethook) -> None:
-    assert await interpreted(app, "InterpretHealth") == {
+async def test_interpreter_context_has_the_shipped_members(app: Fleethook) -> None:
+    assert await interpret(app, "InterpretHealth") == {
         "uid": "u-1", "successful": True, "status": {"code": 200}, "healthy": True,
     }  # fmt: skip
-    assert (await interpreted(app, "InterpretStatus"))["rawStatus"]["replicas"] == 2
-    failed = await interpreted(app, "InterpretComponent")
+    assert (await interpret(app, "InterpretStatus"))["rawStatus"]["replicas"] == 2
+    failed = await interpret(app, "InterpretComponent")
     assert (failed["successful"], failed["status"]["code"]) == (False, 404)
     assert (
         'default InterpretComponent interpreter for "apps/v1, Kind=Deployment" not found' in failed["status"]["message"]
@@ -92,8 +94,8 @@ async def test_the_same_in_the_shape_that_was_shipped(app: Fleethook) -> None:
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.proposed)
 async def test_each_operation_has_the_same_answer_under_both_names(app: Fleethook, row: Any) -> None:
     given = {"replicas": 3, "observedObject": DEPLOYMENT, "aggregatedStatus": ITEMS}
-    proposed = await explored(app, row.proposed, **given)
-    shipped = await interpreted(app, row.operation, **given)
+    proposed = await explore(app, row.proposed, **given)
+    shipped = await interpret(app, row.operation, **given)
     if row.operation is Operation.STATUS:
         shipped["status"] = shipped.pop("rawStatus")
     elif proposed["successful"]:
@@ -103,12 +105,12 @@ async def test_each_operation_has_the_same_answer_under_both_names(app: Fleethoo
     assert proposed == shipped
 
 
-async def test_an_object_without_status_has_an_empty_one(app: Fleethook) -> None:
+async def test_object_without_status_has_an_empty_status(app: Fleethook) -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
-    assert (await explored(app, "ExploreStatus", object=document))["status"] == {}
+    assert (await explore(app, "ExploreStatus", object=document))["status"] == {}
 
 
-async def test_the_proposals_example_hooks(app: Fleethook) -> None:
+async def test_example_hooks_of_the_proposal_answer(app: Fleethook) -> None:
     review = (EXAMPLES / "interpreter" / "review.json").read_bytes()
     response = (await call(app, "/explore-foo", review)).json()["response"]
     assert json.loads(base64.b64decode(response["patch"])) == [{"op": "replace", "path": "/spec/size", "value": 5}]
@@ -141,12 +143,12 @@ async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
 @pytest.mark.parametrize(
     ("request_fields", "code", "text"),
     [
-        ({"operation": "Explore"}, 400, "request.operation 'Explore' is not known; there are ExploreComponent, "),
+        ({"operation": "Explore"}, 400, "request.operation 'Explore' is unknown: use one of ExploreComponent, "),
         ({"operation": "ExploreHealthy", "object": None}, 400, "request.object is missing"),
-        ({"operation": "ExploreHealthy", "object": []}, 400, "request.object is missing, or is no object"),
+        ({"operation": "ExploreHealthy", "object": []}, 400, "request.object is missing or not an object"),
         ({"operation": "ExploreHealthy", "object": {}}, 400, "request.object has no apiVersion and kind"),
-        ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "metadata": 7}}, 400, "metadata is no object"),
-        ({"operation": "ExploreHealthy", "kind": {"group": "", "version": "v1", "kind": "Pod"}}, 400, "request.kind says"),
+        ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "metadata": 7}}, 400, "metadata is not an object"),
+        ({"operation": "ExploreHealthy", "kind": {"group": "", "version": "v1", "kind": "Pod"}}, 400, "request.kind is"),
         ({"operation": "ExploreRetaining"}, 400, "request.observedObject is missing"),
         ({"operation": "ExploreReplicaRevising"}, 400, "request.replicas is missing"),
         ({"operation": "ExploreReplicaRevising", "replicas": -1}, 400, "request.replicas is -1"),
@@ -155,10 +157,10 @@ async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
         ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "status": {"replicas": 1, "observedGeneration": "2"}}},
          422, ".status.observedGeneration accessor error: it is of type string, expected integer"),
         ({"operation": "ExploreReplica", "object": {**DEPLOYMENT, "spec": {"replicas": -1}}},
-         422, "replicas is -1, which is no replica count"),
+         422, "replicas is -1, expected a replica count from 0 to 2147483647"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_answered_is_said_to_its_uid(
+async def test_malformed_request_is_answered_to_its_uid(
     app: Fleethook, request_fields: dict[str, Any], code: int, text: str
 ) -> None:
     answer = await ask(app, "/explore", "ExploreReview", {"object": DEPLOYMENT, **request_fields})
@@ -178,31 +180,31 @@ async def test_what_cannot_be_answered_is_said_to_its_uid(
         (b'{"request":' + b"[" * 100_000, "not JSON"),
     ],
 )  # fmt: skip
-async def test_what_is_no_review_is_400(app: Fleethook, body: bytes, text: str) -> None:
+async def test_body_that_is_not_a_review_is_400(app: Fleethook, body: bytes, text: str) -> None:
     answer = await call(app, "/interpret", body)
     assert answer.status == 400
     assert text in answer.json()["message"] or "nested" in answer.json()["message"]
 
 
-async def test_a_users_interpreter_is_loaded_and_asked(tmp_path: Path) -> None:
+async def test_python_interpreter_of_a_user_answers(tmp_path: Path) -> None:
     source = str(EXAMPLES / "interpreter" / "database.py")
     app = create_app(Settings(interpreters=[source]), log=None)
     database = {
         "apiVersion": "db.example.com/v1", "kind": "Database", "metadata": {"name": "d", "namespace": "n"},
         "spec": {"members": 3, "credentials": "c"},
     }  # fmt: skip
-    assert (await explored(app, "ExploreReplica", object=database))["replicas"] == 3
-    response = await explored(app, "ExploreReplicaRevising", object=database, replicas=1)
+    assert (await explore(app, "ExploreReplica", object=database))["replicas"] == 3
+    response = await explore(app, "ExploreReplicaRevising", object=database, replicas=1)
     assert json.loads(base64.b64decode(response["patch"])) == [{"op": "replace", "path": "/spec/members", "value": 1}]
-    broken = await explored(app, "ExploreHealthy", object={**database, "spec": 7})
+    broken = await explore(app, "ExploreHealthy", object={**database, "spec": 7})
     assert (broken["successful"], broken["code"]) == (False, 500)
     assert broken["message"].startswith("database.py:21: AttributeError")
 
 
-async def test_a_log_line_says_who_answered() -> None:
+async def test_log_line_names_layer_and_hook() -> None:
     lines: list[dict[str, Any]] = []
     app = create_app(Settings(), log=lambda line: lines.append(json.loads(line)))
-    await explored(app, "ExploreHealthy")
+    await explore(app, "ExploreHealthy")
     (line,) = lines
     assert (line["msg"], line["layer"], line["hook"], line["operation"], line["gvk"], line["successful"]) == (
         "interpret", "native", "workload", "InterpretHealth", "apps/v1/Deployment", True,

@@ -1,4 +1,4 @@
-"""The rules that send Karmada here name what can be answered, and nothing else."""
+"""The rules of this server's configuration name exactly the kinds and operations that it answers."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.interpret.chain import Chain, NativeLayer
-from app.interpret.hooks import Hook, Target, hooks_of, matches
+from app.interpret.hook_configuration import Hook, Target, matches, parse_hooks
 from app.interpret.native import NATIVE
-from app.interpret.registration import configuration_of, hooks_in, select
-from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
+from app.interpret.registration import build_configuration, list_hooks, select
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import INTERPRETER_CONFIGURATION, Operation
 from app.outbound.client import HookClient
@@ -27,24 +27,24 @@ KNOWN = [operation for operation in Operation if operation is not Operation.PRUN
 PAIRS = st.frozensets(st.tuples(st.sampled_from(KINDS), st.sampled_from(list(Operation))))
 
 
-def hooks_from(rules: list[Any], name: str = "other") -> list[Hook]:
+def make_hooks(rules: list[Any], name: str = "other") -> list[Hook]:
     made = {
         "metadata": {"name": name},
         "webhooks": [{"name": "w", "clientConfig": {"url": "https://x"}, "rules": rules}],
     }
-    return list(hooks_of(INTERPRETER_CONFIGURATION, made))
+    return list(parse_hooks(INTERPRETER_CONFIGURATION, made))
 
 
-def rule(kind: str = "*", operation: str = "*") -> dict[str, Any]:
+def make_rule(kind: str = "*", operation: str = "*") -> dict[str, Any]:
     return {"apiGroups": ["example.org"], "apiVersions": ["*"], "kinds": [kind], "operations": [operation]}
 
 
 @given(PAIRS, PAIRS)
-def test_rules_match_what_is_answered_and_others_do_not_have(answers: Any, theirs: Any) -> None:
+def test_rules_match_exactly_the_unclaimed_answers(answers: Any, theirs: Any) -> None:
     others = [
         hook
         for kind, operation in theirs
-        for hook in hooks_from(
+        for hook in make_hooks(
             [
                 {
                     "apiGroups": [kind.group],
@@ -56,7 +56,7 @@ def test_rules_match_what_is_answered_and_others_do_not_have(answers: Any, their
         )
     ]
     found = select(answers, others)
-    own = hooks_from(found.rules, "fleethook")
+    own = make_hooks(found.rules, "fleethook")
     asked = {
         (kind, operation)
         for kind in KINDS
@@ -78,18 +78,18 @@ def test_kinds_with_the_same_operations_share_a_rule() -> None:
     ]  # fmt: skip
 
 
-def test_another_configuration_is_named_and_ones_own_is_not_another() -> None:
+def test_rules_of_other_configurations_are_left_out_and_named() -> None:
     answers = [(FOO, Operation.HEALTH)]
-    (left,) = select(answers, hooks_from([rule("Foo")])).left_out
-    assert str(left) == "InterpretHealth of example.org/v1 Foo is left out: other/w is asked for it"
-    assert select(answers, hooks_from([rule()], "fleethook")).left_out == []
+    (left,) = select(answers, make_hooks([make_rule("Foo")])).left_out
+    assert str(left) == "InterpretHealth of example.org/v1 Foo is not registered: webhook other/w already has it"
+    assert select(answers, make_hooks([make_rule()], "fleethook")).left_out == []
 
 
-def test_without_anything_to_answer_there_is_no_webhook() -> None:
-    assert configuration_of([], {"url": "https://x"})["webhooks"] == []
+def test_configuration_without_rules_has_no_webhook() -> None:
+    assert build_configuration([], {"url": "https://x"})["webhooks"] == []
 
 
-def test_the_kinds_of_kubernetes_are_answered() -> None:
+def test_native_layer_answers_kubernetes_kinds() -> None:
     answers = Chain([NativeLayer()]).answers()
     assert answers == {(kind, operation) for kind, functions in NATIVE.items() for operation in functions}
     assert not any(kind.kind == "ConfigMap" for kind, _ in answers)
@@ -98,7 +98,7 @@ def test_the_kinds_of_kubernetes_are_answered() -> None:
 @pytest.mark.parametrize(("name", "asked"), [("fleethook", False), ("other", True)])
 def test_this_server_does_not_ask_itself(name: str, asked: bool) -> None:
     store = Store([DEFINITIONS_BY_KIND])
-    config = configuration_of(select([(FOO, Operation.HEALTH)], ()).rules, {"url": "https://x"})
+    config = build_configuration(select([(FOO, Operation.HEALTH)], ()).rules, {"url": "https://x"})
     config["metadata"] = {"name": name}
     store.put(config)
     layer = WebhookLayer(store, HookClient(allow_private=True), observe=lambda *_: None)
@@ -106,11 +106,11 @@ def test_this_server_does_not_ask_itself(name: str, asked: bool) -> None:
     assert list(layer.answers()) == []
 
 
-def test_webhooks_are_looked_at_by_name() -> None:
+def test_webhooks_are_sorted_by_name() -> None:
     pairs = [
         (INTERPRETER_CONFIGURATION, {"metadata": {"name": name}, "webhooks": [{"name": "w"}]}) for name in ("b", "a")
     ]
-    assert [hook.uid for hook in hooks_in(pairs)] == ["a/w", "b/w"]
+    assert [hook.uid for hook in list_hooks(pairs)] == ["a/w", "b/w"]
 
 
 def test_every_operation_of_karmada_can_be_registered() -> None:

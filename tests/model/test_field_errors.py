@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.notices import warnings_of
-from app.crds.instance.rules import problems as karmada_problems
+from app.crds.instance.source_warnings import find_warnings
+from app.crds.instance.validation import find_problems as karmada_problems
 from app.dispatch.client_warnings import limit_warnings as warnings_to_client
 from app.dispatch.validation import configuration
 from app.dispatch.validation.rules import resource_problems
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems
-from app.interpret.checks import checked
-from app.interpret.hook_rules import problems as hook_problems
+from app.interpret.admission import refuse_problems
+from app.interpret.answer_validation import validate_answer
+from app.interpret.hook_validation import problems as hook_problems
 from app.interpret.question import Answer, Question
-from app.interpret.review import refused
 from app.model.client_config import MAX_BUNDLE, MAX_URL, bundle_problems, client_config_problems, url_problems
 from app.model.field_errors import (
     MAX_PROBLEMS,
@@ -51,7 +51,7 @@ def test_the_search_for_field_errors_ends_at_the_limit() -> None:
     assert found[MAX_PROBLEMS - 1] == Problem(f"f[{MAX_PROBLEMS - 1}]", "Required value")
     last = Problem(f"f[{MAX_PROBLEMS}]", f"Too many findings: only the first {MAX_PROBLEMS} are listed")
     assert found[MAX_PROBLEMS:] == [last]
-    assert len(refused(endless()).causes) == MAX_PROBLEMS + 1
+    assert len(refuse_problems(endless()).causes) == MAX_PROBLEMS + 1
 
 
 def test_field_errors_at_the_limit_have_no_note() -> None:
@@ -125,7 +125,7 @@ def test_urls_of_tarballs_are_limited(source: dict[str, Any], field: str) -> Non
     document = karmada(**source)
     found = [problem for problem in karmada_problems(document) if problem.field.endswith(f"httpSource.{field}")]
     assert [problem.text for problem in found] == [f"Too long: must have at most {MAX_URL} characters"]
-    assert list(warnings_of(document)) == []
+    assert list(find_warnings(document)) == []
 
 
 def test_paths_of_tarballs_are_limited() -> None:
@@ -187,7 +187,7 @@ def test_dependencies_are_compared_in_linear_time() -> None:
     asked = Question(Operation.DEPENDENCY, GroupVersionKind("", "v1", "Pod"), {})
     names = ("b", "a", "b")
     given: list[Any] = [Reference(apiVersion="v1", kind="Secret", name=name) for name in names]
-    found = checked(asked, Answer(dependencies=given)).dependencies
+    found = validate_answer(asked, Answer(dependencies=given)).dependencies
     assert found is not None
     assert [one["name"] for one in found] == ["a", "b"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from app.kube.errors import APIError, UnreachableError
-from app.lifetime import running
-from app.overrider.selected import (
+from app.lifetime import run_in_background
+from app.overrider.bound_subjects import (
     bound_subjects,
     call_on_change,
     call_when_selected,
@@ -70,7 +70,7 @@ async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
     server, store = Server(configuration()), Store()
     selection = writer(server, lambda: bound_subjects(store))
     end = call_on_change(store, selection.wake)
-    async with running(selection.run(), name="selection", ended=pytest.fail):
+    async with run_in_background(selection.run(), name="selection", ended=pytest.fail):
         await settled(lambda: len(server.written) == 1)
         rule = overrider(entry("*"))
         store.put(rule)
@@ -92,7 +92,7 @@ async def test_other_changes_of_overriders_cause_no_write() -> None:
     store.put(overrider(entry("*")))
     selection = writer(server, lambda: bound_subjects(store))
     call_on_change(store, selection.wake)
-    async with running(selection.run(), name="selection", ended=pytest.fail):
+    async with run_in_background(selection.run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.written)
         reads = server.reads
         store.put({**overrider(entry("*")), "status": {"summary": "1/1"}})
@@ -109,7 +109,7 @@ async def test_a_failed_write_is_retried_and_logged_once(error: Exception, caplo
     caplog.set_level(logging.WARNING)
     server = Server(configuration())
     server.failures = [error, error]
-    async with running(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
+    async with run_in_background(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.written)
     assert caplog.text.count("cannot write the match condition bound-to-an-overrider") == 1
 
@@ -119,7 +119,7 @@ async def test_a_withdrawal_waits_for_a_condition() -> None:
     store.put(configuration())
     withdrawing = writer(server, None)
     call_when_selected(store, withdrawing.wake)
-    async with running(withdrawing.run(), name="selection", ended=pytest.fail):
+    async with run_in_background(withdrawing.run(), name="selection", ended=pytest.fail):
         with pytest.raises(AssertionError):
             await settled(lambda: server.reads)
         await writer(server, lambda: {DEMO}).write()
@@ -173,7 +173,7 @@ async def test_the_leader_wakes_when_an_announcement_expires(monkeypatch: pytest
     monkeypatch.setattr("app.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
     server = Server(configuration())
     server.add(DEMO)
-    async with running(writer(server, lambda: ()).run(), name="selection", ended=pytest.fail):
+    async with run_in_background(writer(server, lambda: ()).run(), name="selection", ended=pytest.fail):
         async with asyncio.timeout(20):
             while server.listed():
                 await asyncio.sleep(0.01)
@@ -185,6 +185,6 @@ async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_war
     server = Server(configuration())
     server.add()
     server.meanwhile = [lambda: server.add(OTHER)]
-    async with running(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
+    async with run_in_background(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.listed() == {DEMO, OTHER})
     assert "was not written" not in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.registration.registrar import Registrar
 from app.registration.webhooks import ServiceReference
 from tests.registration.configurations import Server
@@ -34,7 +34,7 @@ async def test_installation_waits_until_the_server_is_ready() -> None:
         defined=lambda: defined.append(len(server.written)),
     )
     service = ServiceReference("fleet", "fleethook")
-    async with running(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+    async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
         for _ in range(20):
             await asyncio.sleep(0)
         assert server.written == []
@@ -65,7 +65,7 @@ async def test_a_server_that_becomes_ready_during_a_comparison_is_installed_at_o
 
     registrar = Registrar(server, lambda: b"authority", check_seconds=3600, ready=wait_ready)  # type: ignore[arg-type]
     service = ServiceReference("fleet", "fleethook")
-    async with running(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+    async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
         for _ in range(300):
             await asyncio.sleep(0)
         assert registrar.installed.is_set()

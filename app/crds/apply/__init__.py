@@ -1,1 +1,1 @@
-"""The CRDs of an unpacked tarball, patched for an instance, and into its API server (research 2.5)."""
+"""Renders the CRDs of a tarball for an instance, and applies them to its API server."""

@@ -16,7 +16,7 @@ class VersionChange(NamedTuple):
     name: str
     change: Change
     fields: tuple[str, ...] = ()
-    """The members of the version that differ, if it is in both states."""
+    """The differing fields of the version, if both states have it."""
 
 
 class CRDChange(NamedTuple):
@@ -26,12 +26,12 @@ class CRDChange(NamedTuple):
     change: Change
     versions: tuple[VersionChange, ...] = ()
     fields: tuple[str, ...] = ()
-    """The members of ``spec``, other than its versions, that differ."""
+    """The differing fields of ``spec``, without ``versions``."""
     lost: tuple[str, ...] = ()
-    """Versions that go away and that objects may be stored in (``status.storedVersions``)."""
+    """Removed versions that objects may be stored in (``status.storedVersions``)."""
 
-    def lines(self) -> Iterator[str]:
-        """Yield what people read, the first line for the CRD and more for its parts."""
+    def format_lines(self) -> Iterator[str]:
+        """Yield lines of text: one for the CRD, then one for each changed part."""
         yield f"{self.change:<8} {self.name}"
         for version in self.versions:
             differs = f": {', '.join(version.fields)}" if version.fields else ""
@@ -47,35 +47,35 @@ State = Mapping[str, Mapping[str, JSON]]
 
 
 def compare(before: State, after: State) -> list[CRDChange]:
-    """Return what differs, by name; status and metadata do not count.
+    """Return the changes between two states, sorted by name; status and metadata are not compared.
 
     Args:
-        before: For example the CRDs of a server, with the versions that it stores objects in.
-        after: The state that is wanted.
+        before: For example the CRDs of a server, with their stored versions.
+        after: The desired state.
     """
-    found = (_change(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
+    found = (_compare_crd(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
     return [change for change in found if change is not None]
 
 
-def lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
-    """Return the versions that a CRD stores objects in, or may have, and that it would not have any more."""
+def find_lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
+    """Return the stored versions of a CRD (``status.storedVersions``) that its new state does not have."""
     stored = as_object(before.get("status")).get("storedVersions")
-    versions = _versions(after)
+    versions = _list_versions(after)
     return tuple(str(name) for name in (stored if isinstance(stored, list) else ()) if name not in versions)
 
 
-def _change(name: str, before: Mapping[str, JSON] | None, after: Mapping[str, JSON] | None) -> CRDChange | None:
+def _compare_crd(name: str, before: Mapping[str, JSON] | None, after: Mapping[str, JSON] | None) -> CRDChange | None:
     if after is None:
         return CRDChange(name, "removed")
     if before is None:
-        return CRDChange(name, "added", tuple(VersionChange(one, "added") for one in _versions(after)))
-    versions = tuple(_version_changes(_versions(before), _versions(after)))
-    fields = _differing(as_object(before.get("spec")), as_object(after.get("spec")), leave_out=(_VERSIONS,))
-    lost = lost_versions(before, after)
+        return CRDChange(name, "added", tuple(VersionChange(one, "added") for one in _list_versions(after)))
+    versions = tuple(_compare_versions(_list_versions(before), _list_versions(after)))
+    fields = _list_differing_fields(as_object(before.get("spec")), as_object(after.get("spec")), leave_out=(_VERSIONS,))
+    lost = find_lost_versions(before, after)
     return CRDChange(name, "changed", versions, fields, lost) if versions or fields or lost else None
 
 
-def _version_changes(
+def _compare_versions(
     before: Mapping[str, Mapping[str, JSON]], after: Mapping[str, Mapping[str, JSON]]
 ) -> Iterator[VersionChange]:
     for name in dict.fromkeys((*before, *after)):
@@ -83,16 +83,16 @@ def _version_changes(
             yield VersionChange(name, "removed")
         elif name not in before:
             yield VersionChange(name, "added")
-        elif fields := _differing(before[name], after[name]):
+        elif fields := _list_differing_fields(before[name], after[name]):
             yield VersionChange(name, "changed", fields)
 
 
-def _versions(crd: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
+def _list_versions(crd: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
     listed = as_object(crd.get("spec")).get(_VERSIONS)
     return {str(as_object(one).get("name")): as_object(one) for one in (listed if isinstance(listed, list) else ())}
 
 
-def _differing(
+def _list_differing_fields(
     before: Mapping[str, JSON], after: Mapping[str, JSON], *, leave_out: Sequence[str] = ()
 ) -> tuple[str, ...]:
     names = sorted({*before, *after} - set(leave_out))

@@ -1,4 +1,7 @@
-"""What an unpacked tarball says, in the order in which the Go operator takes it (research 2.5)."""
+"""The CRDs and patches of a tarball, in the order of Karmada's operator.
+
+Upstream: operator/pkg/tasks/init/karmadaresource.go (v1.17.1), which walks ``crds/bases``, then ``crds/patches``.
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -14,28 +17,31 @@ _PATCHES: Final = "crds/patches/"
 
 
 class Tree(NamedTuple):
-    """The files that are applied."""
+    """The CRDs and patches of a tarball."""
 
     crds: Mapping[str, JSONObject]
-    """By name, in the order of their files."""
+    """CRDs by name, in the order of their files."""
     patches: Mapping[str, str]
-    """Texts by path, their placeholders as they are, in order."""
+    """Texts of patches by path, in order, with their placeholders."""
 
 
 def read_files(files: Mapping[str, bytes], limits: Limits = LIMITS) -> Tree:
-    """Return what the files of a verified tarball say, by path.
+    """Parse the files of a verified tarball.
+
+    Args:
+        files: Content by path.
+        limits: Limits of the YAML of all files together.
 
     Raises:
-        CRDsError: ARCHIVE when a file is no YAML, no object or has no name that an apiserver would take; LIMIT when
-            there is more YAML than one tarball may have.
+        CRDsError: ARCHIVE if a file is not a YAML object or has no valid name; LIMIT if the YAML is too large.
     """
     budget = YAMLBudget(limits)
-    bases = [(path, first_document(path, files[path], budget)) for path in _walk(files, _BASES)]
-    patches = {path: _text(path, files[path]) for path in _walk(files, _PATCHES)}
-    return Tree({_name(path, document): document for path, document in bases}, patches)
+    bases = [(path, read_first_document(path, files[path], budget)) for path in _list_paths(files, _BASES)]
+    patches = {path: _decode(path, files[path]) for path in _list_paths(files, _PATCHES)}
+    return Tree({_read_name(path, document): document for path, document in bases}, patches)
 
 
-def first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
+def read_first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
     """Return the first document of a file, read as Kubernetes' tools read YAML.
 
     Raises:
@@ -47,22 +53,22 @@ def first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
     return document
 
 
-def _walk(files: Mapping[str, bytes], below: str) -> list[str]:
-    # By the parts of the path, as Go's filepath.Walk goes: a directory `a` comes before a file `a.yaml`.
+def _list_paths(files: Mapping[str, bytes], below: str) -> list[str]:
+    # Sorted by path components, as Go's filepath.Walk does: a directory `a` comes before a file `a.yaml`.
     names = [path for path in files if path.startswith(below) and path.endswith(".yaml")]
     return sorted(names, key=lambda path: path.split("/"))
 
 
-def _text(path: str, body: bytes) -> str:
+def _decode(path: str, body: bytes) -> str:
     try:
         return body.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: it is not UTF-8") from None
 
 
-def _name(path: str, document: JSONObject) -> str:
+def _read_name(path: str, document: JSONObject) -> str:
     name = as_object(document.get("metadata")).get("name")
-    # It becomes a part of the address that is asked.
+    # The name becomes a part of a request's path.
     if not isinstance(name, str) or not is_dns1123_subdomain(name):
         raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r}, which is no DNS subdomain")
     return name

@@ -1,6 +1,6 @@
-"""The instances of a host cluster, read once."""
+"""Reads the instances (``Karmada`` objects) of a host cluster."""
 
-from app.crds.apply.asking import ask
+from app.crds.apply.api_requests import request_object
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
@@ -11,7 +11,7 @@ from app.store.sources.kubernetes.resources import KARMADAS
 
 async def list_instances(host: Connection) -> list[JSONObject]:
     """Return all instances; raises CRDsError USAGE if the cluster has no such kind, NETWORK or HTTP."""
-    found = await ask(host, "GET", KARMADAS.path, about=KARMADAS.name)
+    found = await request_object(host, "GET", KARMADAS.path, about=KARMADAS.name)
     if found is None:
         raise CRDsError(
             Exit.USAGE, f"{host.host} does not serve {KARMADAS.name}: give the kubeconfig of the host cluster"
@@ -24,7 +24,7 @@ async def find_instance(host: Connection, namespace: str, name: str) -> JSONObje
     """Return one instance; raises CRDsError USAGE if there is none, NETWORK or HTTP."""
     usable = is_dns1123_label(namespace) and is_dns1123_subdomain(name)
     path = KARMADAS.in_namespace(namespace, name)
-    found = await ask(host, "GET", path, about=KARMADAS.name) if usable else None
+    found = await request_object(host, "GET", path, about=KARMADAS.name) if usable else None
     if found is None:
         raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} {namespace}/{name} at {host.host}")
     return dict(found)

@@ -1,11 +1,14 @@
-"""The patches of a tarball: for an instance, and merged into their CRDs (research 2.5)."""
+"""The patches of a tarball: filled in for an instance, and merged into their CRDs.
+
+Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from app.crds.apply.documents import Tree, first_document
-from app.crds.apply.placeholders import substituted
-from app.crds.archive.content import patched_crd
+from app.crds.apply.documents import Tree, read_first_document
+from app.crds.apply.placeholders import substitute
+from app.crds.archive.content import name_patched_crd
 from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
@@ -13,8 +16,8 @@ from app.model.merge_keys import MergeSchema
 from app.patch.errors import StrategicMergeError
 from app.patch.strategic_merge_patch import strategic_merge
 
-# The patchMergeKey tags of apiextensions/v1 and meta/v1. The one more that there is, of x-kubernetes-validations, is
-# below `versions`, which is replaced whole.
+# The patchMergeKey tags of apiextensions/v1 and meta/v1. The one of x-kubernetes-validations is left out: it is below
+# `versions`, a list that a patch replaces.
 _METADATA: Final = {"finalizers": MergeSchema(primitive=True), "ownerReferences": MergeSchema(merge_key="uid")}
 _CRD: Final = MergeSchema({"metadata": MergeSchema(_METADATA)})
 
@@ -27,28 +30,28 @@ class Patch(NamedTuple):
     body: JSONObject
 
 
-def patches_of(tree: Tree, values: Mapping[str, str], limits: Limits = LIMITS) -> list[Patch]:
+def build_patches(tree: Tree, values: Mapping[str, str], limits: Limits = LIMITS) -> list[Patch]:
     """Return the patches of a tarball for an instance.
 
     Raises:
-        CRDsError: ARCHIVE when one is no YAML object, has a placeholder that nobody knows or is for a CRD that is not
-            there; LIMIT when they have more YAML than one tarball may have; USAGE when a value is missing.
+        CRDsError: ARCHIVE if a patch is not a YAML object, has an unknown placeholder or patches a CRD that the tarball
+            does not have; LIMIT if the YAML is too large; USAGE if a value is missing.
     """
     budget = YAMLBudget(limits)
-    return [_patch(tree, path, substituted(path, text, values), budget) for path, text in tree.patches.items()]
+    return [_build_patch(tree, path, substitute(path, text, values), budget) for path, text in tree.patches.items()]
 
 
-def rendered(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> dict[str, JSONObject]:
-    """Return the CRDs with the patches merged into them, by name and in order; neither is changed.
+def render_crds(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> dict[str, JSONObject]:
+    """Return the CRDs with the patches merged in, by name and in order; the arguments stay unchanged.
 
     Raises:
-        CRDsError: ARCHIVE when a patch does not fit.
+        CRDsError: ARCHIVE if a patch cannot be merged.
     """
     return {name: render_one(name, crds, patches) for name in crds}
 
 
 def render_one(name: str, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> JSONObject:
-    """Return one of the CRDs that `rendered` returns; raises as that."""
+    """Return one of the CRDs that `render_crds` returns; raises as that."""
     crd = crds[name]
     for patch in patches:
         if patch.crd == name:
@@ -60,20 +63,20 @@ def render_one(name: str, crds: Mapping[str, JSONObject], patches: Sequence[Patc
 
 
 def check_patches(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> None:
-    """Raise the CRDsError that `rendered` raises, with one CRD in memory at a time."""
+    """Raise the CRDsError that `render_crds` raises, with one CRD in memory at a time."""
     for name in dict.fromkeys(patch.crd for patch in patches):
         render_one(name, crds, patches)
 
 
-def _patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:
-    crd = patched_crd(path)
+def _build_patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:
+    crd = name_patched_crd(path)
     if crd not in tree.crds:
         raise CRDsError(Exit.ARCHIVE, f"{path} patches {crd}, which the tarball does not have")
-    return Patch(path, crd, _unnamed(first_document(path, text.encode(), budget)))
+    return Patch(path, crd, _drop_name(read_first_document(path, text.encode(), budget)))
 
 
-def _unnamed(body: JSONObject) -> JSONObject:
-    """Leave out whose name the patch has in it: only that of its file counts, and an apiserver refuses another one."""
+def _drop_name(body: JSONObject) -> JSONObject:
+    """Drop ``metadata.name``: the file name selects the CRD, and the API server refuses a different name."""
     metadata = {name: value for name, value in as_object(body.get("metadata")).items() if name != "name"}
     rest = {name: value for name, value in body.items() if name != "metadata" or not isinstance(value, dict)}
     return {**rest, "metadata": metadata} if metadata else rest

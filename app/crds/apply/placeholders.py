@@ -1,4 +1,7 @@
-"""What the placeholders of patches stand for: the instance that the CRDs are for (research 2.5)."""
+"""The placeholders of patches, and their values for an instance.
+
+Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
+"""
 
 import base64
 import re
@@ -23,41 +26,42 @@ _FLAGS: Final = {CA_BUNDLE: "--ca-file", NAME: "--name", NAMESPACE: "--namespace
 _PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}")
 
 
-def values_of(*, name: str = "", namespace: str = "", ca_pem: bytes | None = None) -> dict[str, str]:
-    """Return what the placeholders stand for, those left out for which nothing is given.
+def build_values(*, name: str = "", namespace: str = "", ca_pem: bytes | None = None) -> dict[str, str]:
+    """Return values by placeholder; a placeholder without an argument is left out.
 
     Args:
-        name: The instance's.
-        namespace: The instance's.
-        ca_pem: Certificates by which the webhook is trusted, put in as they are.
+        name: Name of the instance.
+        namespace: Namespace of the instance.
+        ca_pem: Certificates of the CA that issued the webhook's certificate, inserted unchanged.
 
     Raises:
-        CRDsError: USAGE for what could end the text that it is put into, or what no webhook can be reached by.
+        CRDsError: USAGE for names that are not DNS labels, which could break out of the YAML, and for data that is not
+            PEM certificates.
     """
     values: dict[str, str] = {}
     if name:
-        values[NAME] = _label(webhook_name(name), f"the webhook of {name!r} would be called")
+        values[NAME] = _check_label(webhook_name(name), f"the webhook of {name!r} would be called")
     if namespace:
-        values[NAMESPACE] = _label(namespace, "the namespace is")
+        values[NAMESPACE] = _check_label(namespace, "the namespace is")
     if ca_pem is not None:
-        values[CA_BUNDLE] = base64.b64encode(_certificates(ca_pem)).decode()
+        values[CA_BUNDLE] = base64.b64encode(_check_certificates(ca_pem)).decode()
     return values
 
 
-def substituted(path: str, text: str, values: Mapping[str, str]) -> str:
-    """Return the text of a patch with values in place of its placeholders; a value that none asks for is not used.
+def substitute(path: str, text: str, values: Mapping[str, str]) -> str:
+    """Replace the placeholders of a patch by their values; unused values are ignored.
 
     Args:
-        path: What errors call it.
+        path: Path of the patch, for errors.
         text: The patch.
-        values: By placeholder, braces included.
+        values: Values by placeholder, braces included.
 
     Raises:
-        CRDsError: ARCHIVE for a placeholder that nobody knows, which upstream hands to the apiserver as it is; USAGE
-            for one whose value is not given.
+        CRDsError: ARCHIVE for an unknown placeholder, which upstream sends to the API server; USAGE for a placeholder
+            without a value.
     """
 
-    def value(found: re.Match[str]) -> str:
+    def look_up(found: re.Match[str]) -> str:
         placeholder = found[0]
         if placeholder in values:
             return values[placeholder]
@@ -66,22 +70,24 @@ def substituted(path: str, text: str, values: Mapping[str, str]) -> str:
             raise CRDsError(Exit.USAGE, text)
         raise CRDsError(Exit.ARCHIVE, f"{path} has the placeholder {placeholder}: known are {', '.join(_MEANINGS)}")
 
-    return _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER.sub(look_up, text)
 
 
-def _label(text: str, what: str) -> str:
+def _check_label(text: str, what: str) -> str:
     if not is_dns1123_label(text):
-        raise CRDsError(Exit.USAGE, f"{what} {text!r}, which is no DNS label")
+        raise CRDsError(Exit.USAGE, f"{what} {text!r}, which is not a DNS label")
     return text
 
 
-def _certificates(pem: bytes) -> bytes:
+def _check_certificates(pem: bytes) -> bytes:
     if not pem.strip():
         raise CRDsError(Exit.USAGE, "unexpected empty ca cert data")  # upstream's words
     if b"PRIVATE KEY-----" in pem:
-        raise CRDsError(Exit.USAGE, "the CA's certificates have a private key beside them, which CRDs would publish")
+        raise CRDsError(
+            Exit.USAGE, "the file of the CA's certificates also has a private key, which the CRDs would publish"
+        )
     try:
         x509.load_pem_x509_certificates(pem)
     except ValueError:
-        raise CRDsError(Exit.USAGE, "the CA's certificates are not in PEM form") from None
+        raise CRDsError(Exit.USAGE, "the CA's certificates are not PEM") from None
     return pem

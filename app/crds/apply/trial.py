@@ -1,15 +1,15 @@
-"""Rendering for an instance that does not exist, to find out whether a tarball can be rendered."""
+"""Renders a tarball for an imaginary instance, to check that its patches can be merged."""
 
 import base64
 from collections.abc import Mapping
 from typing import Final
 
 from app.crds.apply.documents import Tree, read_files
-from app.crds.apply.patches import patches_of, rendered
+from app.crds.apply.patches import build_patches, render_crds
 from app.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
 from app.model.json import JSONObject
 
-# Texts of the kind that `values_of` returns.
+# Values of the form that `build_values` returns.
 _VALUES: Final[Mapping[str, str]] = {
     NAME: "trial-karmada-webhook",
     NAMESPACE: "karmada-system",
@@ -18,17 +18,17 @@ _VALUES: Final[Mapping[str, str]] = {
 
 
 def render_trial(files: Mapping[str, bytes]) -> dict[str, JSONObject]:
-    """Return the CRDs of a verified tarball, patched for an instance that does not exist.
+    """Return the CRDs of a verified tarball, patched for an imaginary instance.
 
     Args:
-        files: Its files by path.
+        files: The tarball's files by path.
 
     Raises:
-        CRDsError: As rendering for an instance does: a patch is not YAML, has an unknown placeholder or does not fit.
+        CRDsError: ARCHIVE if a patch is not YAML, has an unknown placeholder or cannot be merged.
     """
     return render_tree(read_files(files))
 
 
 def render_tree(tree: Tree) -> dict[str, JSONObject]:
-    """Return the CRDs of a tree, patched for an instance that does not exist; raises as `render_trial`."""
-    return rendered(tree.crds, patches_of(tree, _VALUES))
+    """Return the CRDs of a tree, patched for an imaginary instance; raises as `render_trial`."""
+    return render_crds(tree.crds, build_patches(tree, _VALUES))

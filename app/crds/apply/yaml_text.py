@@ -1,4 +1,4 @@
-"""Objects as YAML that every reader of Kubernetes' takes for the same objects."""
+"""Writes objects as YAML that all YAML readers of Kubernetes tools parse alike."""
 
 import re
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ _BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_BASE):  # type: ignore[misc]
-    """Writes what stands in two places twice, and quotes texts that are something else to one reader or another."""
+    """Writes no aliases, and quotes strings that some reader takes for another type."""
 
     def ignore_aliases(self, _: object) -> bool:
         return True
 
 
-# Texts that sigs.k8s.io/yaml, YAML 1.1 or YAML 1.2 read as a number or a truth value, and PyYAML does not.
+# Strings that sigs.k8s.io/yaml, YAML 1.1 or YAML 1.2 read as a number or a boolean, and PyYAML does not.
 _Dumper.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?$"),
@@ -30,16 +30,16 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]$"), 
 
 
 def dump(objects: Iterable[JSON]) -> str:
-    """Return a stream of documents, each behind ``---``.
+    """Return a stream of documents, each preceded by ``---``.
 
-    If a text has characters that act on a terminal, all characters beyond ASCII are YAML escapes.
+    If a text has characters that control a terminal, all characters beyond ASCII are written as YAML escapes.
     """
     found = list(objects)
-    text = _dumped(found, allow_unicode=True)
-    return text if is_inert(text.replace("\n", "")) else _dumped(found, allow_unicode=False)
+    text = _dump_all(found, allow_unicode=True)
+    return text if is_inert(text.replace("\n", "")) else _dump_all(found, allow_unicode=False)
 
 
-def _dumped(objects: list[JSON], *, allow_unicode: bool) -> str:
+def _dump_all(objects: list[JSON], *, allow_unicode: bool) -> str:
     text: str = yaml.dump_all(
         objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=allow_unicode
     )

@@ -1,1 +1,1 @@
-"""Tarballs: whether they are whole, harmless and full of CRDs, and unpacking them (research 6.5)."""
+"""Verifies and unpacks CRD tarballs: gzip, tar, paths and content."""

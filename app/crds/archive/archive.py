@@ -1,8 +1,8 @@
-"""CRD tarballs: verifying one, and taking it apart (research 6.5).
+"""Verifies and unpacks CRD tarballs.
 
-A tarball is read into memory once, so that the bytes that are checked are the bytes that are used. It is read forward
-and verified to its end before anything is written. The files of a release are kept until then; of a larger tarball
-memory holds one at a time, and it is inflated once more to be written.
+A tarball is read into memory once, so that the verified bytes are the bytes in use. It is verified to its end before
+the first file is written. Memory holds all files of a release until then. A larger tarball is inflated a second time
+for writing, with one file in memory at a time.
 """
 
 import errno
@@ -13,24 +13,24 @@ from typing import Final, NamedTuple
 
 from app.crds.archive import tar
 from app.crds.archive.content import REQUIRED, Content
-from app.crds.archive.inflate import Inflated
+from app.crds.archive.inflate import GzipReader
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.archive.names import TOP, Names
 from app.crds.archive.operator_rules import OperatorRules
-from app.crds.archive.tree import Written, differences, write_tree
+from app.crds.archive.tree import Written, find_differences, write_tree
 from app.crds.descriptors import Directory, read_regular
 from app.crds.failures import CRDsError, Exit
 
 __all__ = ["FileDigest", "Manifest", "list_files", "load", "read_files", "unpack", "verify", "verify_tree"]
 
-_KEPT_BYTES: Final = 4 * 1024 * 1024  # five times what a release has
+_KEPT_BYTES: Final = 4 * 1024 * 1024  # five times the size of a release
 
 Tarball = bytes | Path
 """A tarball in memory, or a regular file."""
 
 
-class _Verified(NamedTuple):
+class _VerifiedTarball(NamedTuple):
     manifest: Manifest
     kept: list[Written] | None
     """The files, None if there are too many bytes of them."""
@@ -40,7 +40,7 @@ def load(tarball: Path, *, limits: Limits = LIMITS) -> bytes:
     """Return the bytes of a file that a user named.
 
     Raises:
-        CRDsError: DISK when it cannot be read or is no regular file, LIMIT when it is too large.
+        CRDsError: DISK if it cannot be read or is not a regular file, LIMIT if it is too large.
     """
     try:
         return read_regular(tarball, most=limits.download_bytes, follow=True)
@@ -51,20 +51,20 @@ def load(tarball: Path, *, limits: Limits = LIMITS) -> bytes:
 
 
 def verify(tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False) -> Manifest:
-    """Read a tarball to its end and tell what is in it.
+    """Read a tarball to its end and return its manifest.
 
     Arguments:
-        tarball: Only read.
-        limits: How large it may be.
-        strict: Take a warning for an error.
-        normalize_dot: Take ``./crds/…`` for ``crds/…``; upstream refuses it.
+        tarball: The tarball.
+        limits: Limits of sizes and counts.
+        strict: Treat warnings as errors.
+        normalize_dot: Accept ``./crds/…`` for ``crds/…``; upstream refuses it.
 
     Raises:
-        CRDsError: INTEGRITY when it is cut or damaged, ARCHIVE when something in it may not be there or is missing,
-            LIMIT when it is too large, DISK when it cannot be read.
+        CRDsError: INTEGRITY if it is truncated or damaged, ARCHIVE if a file in it is not allowed or missing, LIMIT if
+            it is too large, DISK if it cannot be read.
     """
-    data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
-    return _verified(data, limits, names, content=Content(limits), strict=strict, keep=0).manifest
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    return _verify_entries(data, limits, names, content=Content(limits), strict=strict, keep=0).manifest
 
 
 def unpack(
@@ -76,63 +76,66 @@ def unpack(
     normalize_dot: bool = False,
     verified: Manifest | None = None,
 ) -> Manifest:
-    """Verify a tarball, and only then write ``crds/`` with all that is in it, and on disk when this returns.
+    """Verify a tarball, then write ``crds/`` with its content and sync it to disk.
 
     Arguments:
-        tarball: Only read.
-        into: An existing directory without a ``crds``; what was written stays there when writing fails.
-        limits: How large it may be.
-        strict: Take a warning for an error.
-        normalize_dot: Take ``./crds/…`` for ``crds/…``, which is where it is written.
-        verified: What `verify` returned for this tarball, in another process perhaps. Its YAML is not parsed again.
+        tarball: The tarball.
+        into: An existing directory without a ``crds``. If writing fails, the written files stay there.
+        limits: Limits of sizes and counts.
+        strict: Treat warnings as errors.
+        normalize_dot: Accept ``./crds/…`` for ``crds/…``; the files are written to ``crds/…``.
+        verified: The manifest that `verify` returned for this tarball, perhaps in another process. If it is given, the
+            YAML is not parsed again.
 
     Raises:
-        CRDsError: As ``verify``, and DISK when it cannot be written.
+        CRDsError: As ``verify``, and DISK if a file cannot be written.
     """
-    data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
     content = Content(limits) if verified is None else None
-    found = _verified(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
+    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
     if verified is not None and verified.sha256 != found.manifest.sha256:
-        raise CRDsError(Exit.INTEGRITY, "another tarball was verified than the one that is unpacked")
-    write_tree(into, names.directories, _again(data, limits, names) if found.kept is None else found.kept)
+        raise CRDsError(Exit.INTEGRITY, "the tarball was changed after it was verified")
+    write_tree(into, names.directories, _read_again(data, limits, names) if found.kept is None else found.kept)
     return verified or found.manifest
 
 
 def read_files(
     tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False, again: bool = False
 ) -> tuple[Manifest, Mapping[str, bytes]]:
-    """Verify a tarball and return its files by path, without writing any; arguments and errors as ``verify``.
+    """Verify a tarball and return its files by path, without writing them; arguments and errors as ``verify``.
 
-    ``again`` is for bytes that have been verified before: their content is not parsed.
+    Pass ``again`` for bytes that have been verified before: their YAML is not parsed.
     """
-    data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
     content = None if again else Content(limits)
-    found = _verified(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
+    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
     return found.manifest, {file.path: file.body for file in found.kept or ()}
 
 
 def list_files(tarball: bytes, *, limits: Limits = LIMITS, normalize_dot: bool = False) -> Manifest:
-    """Tell which files a tarball has that has been verified before: as ``verify``, but the content is not parsed."""
-    return _verified(tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0).manifest
+    """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
+    return _verify_entries(
+        tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0
+    ).manifest
 
 
 def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
-    """Tell what of ``crds/`` in a directory is not as the manifest has it: one line each, none when all is well.
+    """Return the differences of ``crds/`` in a directory from the manifest, one line each.
 
     Raises:
-        CRDsError: DISK when it cannot be read.
+        CRDsError: DISK if a file cannot be read.
     """
-    return differences(directory, manifest.files, top=TOP, required=REQUIRED)
+    return find_differences(directory, manifest.files, top=TOP, required=REQUIRED)
 
 
-def _bytes_of(tarball: Tarball, limits: Limits) -> bytes:
+def _read_bytes(tarball: Tarball, limits: Limits) -> bytes:
     return tarball if isinstance(tarball, bytes) else load(tarball, limits=limits)
 
 
-def _verified(
+def _verify_entries(
     data: bytes, limits: Limits, names: Names, *, content: Content | None, strict: bool, keep: int
-) -> _Verified:
-    inflated = Inflated(data, limits=limits)
+) -> _VerifiedTarball:
+    inflated = GzipReader(data, limits=limits)
     operator = OperatorRules()
     files: dict[str, FileDigest] = {}
     kept: list[Written] | None = []
@@ -151,15 +154,17 @@ def _verified(
                 kept = None if kept is None or keep < 0 else [*kept, Written(path, entry.body, entry.mtime)]
         warnings = content.finish(names.directories) if content is not None else ()
     except CRDsError:
-        # What is damaged is reported as that, and not as what the damage happens to look like.
+        # A damaged gzip stream can look like an invalid tar: report the damage (INTEGRITY) if there is any.
         inflated.drain()
         raise
     if strict and warnings:
         raise CRDsError(Exit.ARCHIVE, "; ".join(warnings))
-    return _Verified(Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept)
+    return _VerifiedTarball(
+        Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept
+    )
 
 
-def _again(data: bytes, limits: Limits, names: Names) -> Iterator[Written]:
-    for entry in tar.entries(Inflated(data, limits=limits).take, limits):
+def _read_again(data: bytes, limits: Limits, names: Names) -> Iterator[Written]:
+    for entry in tar.entries(GzipReader(data, limits=limits).take, limits):
         if entry.kind == tar.FILE:
             yield Written(names.path_of(entry.name), entry.body, entry.mtime)

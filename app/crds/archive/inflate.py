@@ -1,7 +1,7 @@
-"""The bytes inside a gzip file, forward and bounded, and nothing taken for whole that is not (research 6.5, phase 1).
+"""Reads the content of a gzip file, bounded in size, and checks that the file is complete (RFC 1952).
 
 ``gzip`` and ``tarfile`` of the standard library read several members as one, skip zeros after the last, and stop before
-the trailer when the tar in it ends, so that a cut or damaged end goes unseen (research 3, row 8).
+the trailer when the tar in it ends. They do not notice a truncated or damaged end.
 """
 
 import zlib
@@ -16,18 +16,19 @@ _GZIP_ONLY: Final = 31  # zlib: 15 bits of window, and 16 for "a gzip header and
 _MAGIC: Final = b"\x1f\x8b"
 
 
-class Inflated:
-    """The content of a gzip file, taken from the front."""
+class GzipReader:
+    """Reads the content of a gzip file in order."""
 
     def __init__(self, packed: bytes, *, limits: Limits) -> None:
-        self._pieces: Final = _inflate(packed, limits.most_unpacked(len(packed)), limits)
+        self._pieces: Final = _inflate(packed, limits.max_unpacked(len(packed)), limits)
         self._piece = memoryview(b"")
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes, fewer only at the end.
+        """Return the next ``size`` bytes, fewer only at the end.
 
         Raises:
-            CRDsError: INTEGRITY when the gzip is cut, damaged or followed by something, LIMIT when it holds too much.
+            CRDsError: INTEGRITY if the gzip is truncated, damaged or followed by data, LIMIT if it inflates to too
+                much.
         """
         if size <= len(self._piece):
             taken, self._piece = self._piece[:size], self._piece[size:]
@@ -40,7 +41,7 @@ class Inflated:
         return b"".join(parts)
 
     def drain(self) -> None:
-        """Take the rest and drop it, so that everything has been checked; raises as ``take`` does."""
+        """Read and drop the rest, so that the checksum is verified; raises as ``take``."""
         while self._next_piece():
             pass
 
@@ -49,39 +50,39 @@ class Inflated:
         return bool(self._piece)
 
 
-def _inflate(packed: bytes, most: int, limits: Limits) -> Iterator[bytes]:
+def _inflate(packed: bytes, max_bytes: int, limits: Limits) -> Iterator[bytes]:
     stream = zlib.decompressobj(_GZIP_ONLY)
     rest, waiting, total = memoryview(packed), b"", 0
     while not stream.eof:
         if not waiting:
             waiting, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
         given = waiting
-        piece = _decompressed(stream, given, first=total == 0)
+        piece = _decompress(stream, given, first=total == 0)
         waiting = stream.unconsumed_tail
         if not given and not piece:
             raise CRDsError(Exit.INTEGRITY, "the gzip stream is not complete: the file is cut off")
         total += len(piece)
-        if total > most:
-            raise CRDsError(Exit.LIMIT, _too_much(most, limits))
+        if total > max_bytes:
+            raise CRDsError(Exit.LIMIT, _describe_excess(max_bytes, limits))
         if piece:
             yield piece
     after = stream.unused_data or bytes(rest[: len(_MAGIC)])
     if after:
-        what = "another gzip member" if after.startswith(_MAGIC) else "something else"
+        what = "another gzip member" if after.startswith(_MAGIC) else "other data"
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is followed by {what}")
 
 
-def _decompressed(stream: "zlib._Decompress", data: bytes, *, first: bool) -> bytes:
+def _decompress(stream: "zlib._Decompress", data: bytes, *, first: bool) -> bytes:
     try:
         return stream.decompress(data, _PIECE)
     except zlib.error as error:
         if first and not data.startswith(_MAGIC):
-            # The words of the Go operator (research 2.6).
+            # The message of Karmada's operator (upstream: Unpack in operator/pkg/util/util.go).
             raise CRDsError(Exit.INTEGRITY, "new reader failed. gzip: invalid header") from None
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is damaged: {error}") from None
 
 
-def _too_much(most: int, limits: Limits) -> str:
-    if most == limits.unpacked_bytes:
-        return f"the tarball holds more than {most} bytes"
-    return f"the tarball holds more than {most} bytes, over {limits.ratio} times its own size"
+def _describe_excess(max_bytes: int, limits: Limits) -> str:
+    if max_bytes == limits.unpacked_bytes:
+        return f"the tarball holds more than {max_bytes} bytes"
+    return f"the tarball holds more than {max_bytes} bytes, over {limits.ratio} times its own size"

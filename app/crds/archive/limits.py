@@ -12,22 +12,22 @@ class Limits(NamedTuple):
 
     download_bytes: int = 16 * _MIB
     unpacked_bytes: int = 64 * _MIB
-    """Of the tar, headers and padding included."""
+    """Size of the tar, headers and padding included."""
     file_bytes: int = 8 * _MIB
     entries: int = 2048
-    """Headers of any kind, also those that only carry a name or attributes for the next one."""
+    """Headers of any type, including those that only carry a name or attributes of the next entry."""
     ratio: int = 100
-    """Unpacked to packed size. It counts above ``ratio_from_bytes``: a small tar is mostly padding."""
+    """Unpacked to packed size. It applies above ``ratio_from_bytes``: a small tar is mostly padding."""
     ratio_from_bytes: int = _MIB
     yaml_bytes: int = 8 * _MIB
-    """Of all YAML files that are read, together: eleven times a release."""
+    """Size of all YAML files together: eleven times a release."""
     yaml_nodes: int = 200_000
     """Scalars, mappings and sequences of all YAML files, together: six times a release. Reading one takes up to 9 µs,
     and 450 bytes until its file has been read: 2 s and 90 MiB for all."""
     yaml_depth: int = 200
     """Open mappings and sequences: a CRD with a pod template in its schema has about 50."""
 
-    def most_unpacked(self, packed: int) -> int:
+    def max_unpacked(self, packed: int) -> int:
         """Return how many bytes a gzip file of ``packed`` bytes may inflate to."""
         return min(self.unpacked_bytes, max(self.ratio_from_bytes, self.ratio * packed))
 
@@ -39,7 +39,7 @@ class YAMLBudget:
     """Bytes and nodes of YAML that the files of one tarball may still have. Make one for each tarball."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
-        """Begin with all that ``limits`` allow."""
+        """Start with the full budget of ``limits``."""
         self.limits: Final = limits
         self._bytes = limits.yaml_bytes
         self._nodes = limits.yaml_nodes

@@ -1,4 +1,4 @@
-"""What a verified tarball holds."""
+"""The manifest of a verified tarball."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,14 +12,14 @@ class FileDigest(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A tarball, and what unpacking it gives."""
+    """A tarball, and the files in it."""
 
     sha256: str
-    """Of the tarball as downloaded, hexadecimal."""
+    """Digest of the tarball as downloaded, hexadecimal."""
     size: int
-    """Of the tarball, in bytes."""
+    """Size of the tarball in bytes."""
     files: Mapping[str, FileDigest]
-    """By path below the cache entry: ``crds/bases/…``, slashes between."""
+    """Files by path below the cache entry, such as ``crds/bases/…``."""
     warnings: tuple[str, ...] = ()
     operator_problems: tuple[str, ...] = ()
-    """Why Karmada's own operator cannot use the tarball."""
+    """Reasons why Karmada's operator cannot use the tarball."""

@@ -1,6 +1,7 @@
-"""Which entries a CRD tarball may have (upstream: ValidateTarball in pkg/util/validation; research 2.3, 6.5).
+"""The allowed paths and types of entries in a CRD tarball.
 
-The texts are upstream's where upstream refuses, and ours where only we do.
+Upstream: ``ValidateTarball`` in pkg/util/validation/validation.go (v1.17.1). Where upstream refuses an entry, the
+message is upstream's.
 """
 
 import posixpath
@@ -11,30 +12,30 @@ from app.crds.archive import tar
 from app.crds.failures import CRDsError, Exit
 
 TOP: Final = "crds"
-_MOST_NAME: Final = 255  # NAME_MAX of the file systems in use, in bytes
-_MOST_PATH: Final = 1024  # a quarter of PATH_MAX: the cache's own path comes in front
-_MOST_DEPTH: Final = 16
+_MAX_NAME_BYTES: Final = 255  # NAME_MAX of the file systems in use, in bytes
+_MAX_PATH_BYTES: Final = 1024  # a quarter of PATH_MAX, which includes the path of the cache
+_MAX_DEPTH: Final = 16
 _DOT: Final = "./"
 _ITSELF: Final = (".", _DOT)
-_HINT: Final = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
-# A backslash separates on other systems, the others end a name or a line of a log.
-_ODD: Final = re.compile(r"[\\\x00-\x1f\x7f]")
+_HINT: Final = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
+# A backslash is a separator on other systems; control characters break names and log lines.
+_FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 class Names:
-    """The paths of an archive so far: what may not come twice, or as a file and a directory."""
+    """The paths of an archive so far, to find duplicates, and paths that are both file and directory."""
 
     def __init__(self, *, normalize_dot: bool = False) -> None:
-        """Begin; ``normalize_dot`` takes names as they are in what ``tar -C directory .`` makes, ``./`` in front."""
+        """Create it for one archive; ``normalize_dot`` accepts names with a leading ``./``."""
         self._normalize_dot: Final = normalize_dot
         self.files: Final[set[str]] = set()
         self.directories: Final[set[str]] = set()
 
     def admit(self, entry: tar.Entry) -> str:
-        """Return the path of an entry without its final slash, parents noted; ``""`` for the directory of it all.
+        """Check an entry and return its path without a final slash; ``""`` for the root directory ``.``.
 
         Raises:
-            CRDsError: ARCHIVE, with the name.
+            CRDsError: ARCHIVE if the entry is not allowed; the message has its name.
         """
         _check_characters(entry.name)
         directory = entry.kind == tar.DIRECTORY
@@ -45,7 +46,7 @@ class Names:
             return ""
         _check_place(entry, path, hint=not self._normalize_dot)
         _check_lengths(path)
-        parents = _parents(path)
+        parents = _list_parents(path)
         if path in self.files or not self.files.isdisjoint(parents):
             twice = "a file twice" if path in self.files and not directory else "a file and a directory"
             raise CRDsError(Exit.ARCHIVE, f"the given file contains {twice}: {entry.name}")
@@ -56,22 +57,22 @@ class Names:
         return path
 
     def path_of(self, name: str, *, directory: bool = False) -> str:
-        """Return what is meant by a name, whether or not it may be there."""
+        """Return the path that a name means, without checking it."""
         path = name.removeprefix(_DOT) if self._normalize_dot else name
         return path.removesuffix("/") if directory else path
 
 
 def _check_characters(name: str) -> None:
-    if odd := _ODD.search(name):
-        raise CRDsError(Exit.ARCHIVE, f"the given file contains a name with {odd[0]!r}: {name!r}")
+    if forbidden := _FORBIDDEN.search(name):
+        raise CRDsError(Exit.ARCHIVE, f"the given file contains a name with {forbidden[0]!r}: {name!r}")
 
 
 def _check_place(entry: tar.Entry, path: str, *, hint: bool) -> None:
     directory = entry.kind == tar.DIRECTORY
     fits = path.startswith(f"{TOP}/") or (directory and path == TOP)
-    if fits and _clean(path) == path:
+    if fits and _clean_path(path) == path:
         return
-    how = "unexpected" if _clean(path) == path else "unclean"
+    how = "unexpected" if _clean_path(path) == path else "unclean"
     more = _HINT if hint and (entry.name in _ITSELF or entry.name.startswith(_DOT)) else ""
     what = "dir" if directory else "path"
     raise CRDsError(Exit.ARCHIVE, f"the given file contains {how} file {what}: {entry.name}{more}")
@@ -79,17 +80,17 @@ def _check_place(entry: tar.Entry, path: str, *, hint: bool) -> None:
 
 def _check_lengths(path: str) -> None:
     parts = path.split("/")
-    if len(parts) > _MOST_DEPTH or len(path.encode()) > _MOST_PATH:
+    if len(parts) > _MAX_DEPTH or len(path.encode()) > _MAX_PATH_BYTES:
         raise CRDsError(Exit.ARCHIVE, f"the given file contains too long a path: {path}")
-    if any(len(part.encode()) > _MOST_NAME for part in parts):
+    if any(len(part.encode()) > _MAX_NAME_BYTES for part in parts):
         raise CRDsError(Exit.ARCHIVE, f"the given file contains too long a name: {path}")
 
 
-def _clean(path: str) -> str:
+def _clean_path(path: str) -> str:
     """Return the path as Go's filepath.Clean does; POSIX keeps two slashes in front, Go does not."""
     clean = posixpath.normpath(path)
     return clean[1:] if clean.startswith("//") else clean
 
 
-def _parents(path: str) -> list[str]:
+def _list_parents(path: str) -> list[str]:
     return [path[:index] for index, character in enumerate(path) if character == "/"]

@@ -1,4 +1,4 @@
-"""Whether Karmada's own operator can use a tarball that we can use.
+"""Checks whether Karmada's operator can also use a tarball that fleethook accepts.
 
 Upstream: `Unpack` in operator/pkg/util/util.go, and `ValidateTarball` in pkg/util/validation.
 """
@@ -13,23 +13,23 @@ _DOT: Final = "./"
 
 
 class OperatorRules:
-    """Finds the reasons why Karmada's operator cannot use a tarball; entries are passed in their order."""
+    """Finds the reasons why Karmada's operator cannot use a tarball. Pass the entries in order."""
 
     def __init__(self) -> None:
-        """Begin."""
+        """Create it for one tarball."""
         self._directories: Final[set[str]] = set()
         self._problems: Final[list[str]] = []
 
     def look(self, entry: tar.Entry) -> None:
-        """Look at the next entry, which our own rules have admitted."""
+        """Check the next entry; `Names` must have admitted it."""
         if len(self._problems) < _MAX_PROBLEMS:
-            self._problems.extend([problem] if (problem := self._problem(entry)) else [])
+            self._problems.extend([problem] if (problem := self._find_problem(entry)) else [])
 
     def problems(self) -> tuple[str, ...]:
-        """Return why the operator cannot use the tarball, the first ones of many; none if it can."""
+        """Return the first reasons why the operator cannot use the tarball; none if it can."""
         return tuple(self._problems)
 
-    def _problem(self, entry: tar.Entry) -> str:
+    def _find_problem(self, entry: tar.Entry) -> str:
         if entry.kind == tar.PAX_GLOBAL:
             return "it has a pax global header, as `git archive` writes it (unknown type: 103)"
         path = entry.name.removesuffix("/")
@@ -40,6 +40,6 @@ class OperatorRules:
             return f"{entry.name} comes before an entry for its directory {parent}/ (no such file or directory)"
         if entry.kind == tar.DIRECTORY:
             if path in self._directories:
-                return f"the directory {entry.name} is there twice (file exists)"
+                return f"the directory {entry.name} has two entries (file exists)"
             self._directories.add(path)
         return ""

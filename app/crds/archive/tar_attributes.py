@@ -1,7 +1,8 @@
 """Headers that carry a name or other attributes of the next entry: pax ``x`` and ``g``, GNU's ``L`` and ``K``.
 
-Readers disagree on which of two wins: Go prefers GNU's name to that of pax and the last pax header to all before it,
-others prefer the last header of either kind. So an entry has headers of one kind, each once, and each record once.
+Readers disagree on which of two headers takes precedence. Go prefers GNU's name to that of pax, and the last pax header
+to all before it. Others prefer the last header of either kind. So an entry may have headers of one kind only, each
+once, and each record once.
 Source: archive/tar of Go 1.26, next and mergePAX in reader.go, parsePAXRecord in strconv.go.
 """
 
@@ -23,7 +24,7 @@ _STRINGS: Final = (b"path", b"linkpath", b"uname", b"gname")
 
 
 class Attributes(NamedTuple):
-    """Attributes of the next entry; None where no header has any of that kind."""
+    """Attributes of the next entry; None without a header of that kind."""
 
     pax: Mapping[bytes, bytes] | None = None
     gnu_name: bytes | None = None
@@ -31,17 +32,17 @@ class Attributes(NamedTuple):
 
     @property
     def name(self) -> bytes:
-        """The entry's name, empty for the one in its own header."""
+        """The entry's name; empty if its own header has the name."""
         return self.gnu_name or (self.pax or {}).get(b"path", b"")
 
     @property
     def link(self) -> bytes:
-        """The entry's link target, empty for the one in its own header."""
+        """The entry's link target; empty if its own header has the target."""
         return self.gnu_link or (self.pax or {}).get(b"linkpath", b"")
 
     @property
     def size(self) -> int | None:
-        """The entry's size, None for the one in its own header."""
+        """The entry's size; None if its own header has the size."""
         size = (self.pax or {}).get(b"size")
         return int(size) if size else None
 
@@ -51,20 +52,20 @@ class Attributes(NamedTuple):
             raise distrust("several headers that name one entry")
         records = read_records(body)
         for key, value in records.items():
-            _check(key, value)
+            _check_record(key, value)
         return Attributes(pax=records)
 
     def with_gnu_name(self, body: bytes) -> "Attributes":
         """Add the body of a GNU long name; raises CRDsError ARCHIVE as `with_pax`."""
         if self.pax is not None or self.gnu_name is not None:
             raise distrust("several headers that name one entry")
-        return self._replace(gnu_name=_gnu_text(body))
+        return self._replace(gnu_name=_parse_gnu_text(body))
 
     def with_gnu_link(self, body: bytes) -> "Attributes":
         """Add the body of a GNU long link target; raises CRDsError ARCHIVE as `with_pax`."""
         if self.pax is not None or self.gnu_link is not None:
             raise distrust("several headers that name one entry")
-        return self._replace(gnu_link=_gnu_text(body))
+        return self._replace(gnu_link=_parse_gnu_text(body))
 
 
 def check_global(body: bytes) -> None:
@@ -80,14 +81,14 @@ def check_global(body: bytes) -> None:
 def read_records(body: bytes) -> dict[bytes, bytes]:
     """Return the records of a pax header; raises CRDsError ARCHIVE for a malformed one, and for a key twice."""
     records: dict[bytes, bytes] = {}
-    for key, value in _records(body):
+    for key, value in _parse_records(body):
         if key in records:
             raise distrust(f"a pax header with {key[:100]!r} twice")
         records[key] = value
     return records
 
 
-def _records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _parse_records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
     position = 0
     while position < len(body):
         length = _RECORD.match(body, position)
@@ -99,7 +100,7 @@ def _records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
         position = end
 
 
-def _check(key: bytes, value: bytes) -> None:
+def _check_record(key: bytes, value: bytes) -> None:
     if key.startswith(_SPARSE):
         raise distrust("a sparse file")
     if b"\0" in key or (key in _STRINGS and b"\0" in value):
@@ -109,8 +110,8 @@ def _check(key: bytes, value: bytes) -> None:
         raise distrust(f"a pax header with a bad {key.decode()}")
 
 
-def _gnu_text(body: bytes) -> bytes:
+def _parse_gnu_text(body: bytes) -> bytes:
     text, _, rest = body.partition(b"\0")
     if not text or rest.strip(b"\0"):
-        raise distrust("a GNU long name that is empty, or goes on behind its end")
+        raise distrust("a GNU long name that is empty, or has data after its terminating NUL")
     return text

@@ -1,4 +1,4 @@
-"""Unpacked files: written relative to descriptors, so that no link leads elsewhere, and compared with digests."""
+"""Writes unpacked files relative to descriptors, without following links, and compares them with digests."""
 
 import errno
 import hashlib
@@ -16,9 +16,9 @@ from app.crds.descriptors import (
     NEW,
     NO_DIRECTORY,
     Directory,
-    opened,
-    opened_directory,
-    opened_parent,
+    open_at,
+    open_directory_at,
+    open_parent,
     write_all,
 )
 from app.crds.failures import CRDsError, Exit
@@ -27,7 +27,7 @@ _PIECE: Final = 64 * 1024
 
 
 class Written(NamedTuple):
-    """A file to write: its path below the directory, checked, without dots."""
+    """A file to write, with its path below the directory; the path is checked and has no dot components."""
 
     path: str
     body: bytes
@@ -35,19 +35,19 @@ class Written(NamedTuple):
 
 
 def write_tree(into: Directory, directories: Collection[str], files: Iterable[Written]) -> None:
-    """Write the directories and files below an existing directory, all new and all on disk when it returns.
+    """Write new directories and files below an existing directory, and sync them to disk.
 
     Raises:
-        CRDsError: DISK when anything is there already or cannot be written; what has been written stays.
+        CRDsError: DISK if a path exists or cannot be written; the written files stay.
     """
     try:
-        with opened_directory(into) as root:
+        with open_directory_at(into) as root:
             ordered = sorted(directories)
             for directory in ordered:
-                with opened_parent(root, directory) as (parent, name):
+                with open_parent(root, directory) as (parent, name):
                     os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
             paths = [_write(root, file) for file in files]
-            # Last, and together: the first makes the file system write what the others then find written.
+            # Synced last and together: the first fsync makes the file system write most of the others' data too.
             for path in paths:
                 _sync(root, path, EXISTING)
             for directory in reversed(ordered):
@@ -58,37 +58,37 @@ def write_tree(into: Directory, directories: Collection[str], files: Iterable[Wr
         raise CRDsError(Exit.DISK, f"cannot unpack into {where}: {error.strerror or error}") from error
 
 
-def differences(
+def find_differences(
     directory: Directory, files: Mapping[str, FileDigest], *, top: str, required: Collection[str] = ()
 ) -> list[str]:
-    """Return what below ``directory/top`` is not what the digests say, one line each, sorted by path.
+    """Return the differences between ``directory/top`` and the digests, one line each, sorted by path.
 
     Args:
         directory: The directory.
-        files: The files that must be there, by path.
-        top: The only name in the directory that is looked at.
-        required: Directories that must be there.
+        files: Digests of the required files, by path.
+        top: The only name in the directory that is compared.
+        required: Required directories.
 
     Raises:
-        CRDsError: DISK when something cannot be read.
+        CRDsError: DISK if a file cannot be read.
     """
     try:
-        with opened_directory(directory) as root:
+        with open_directory_at(directory) as root:
             missing = [f"{path} is missing" for path in required if not _is_directory(root, path)]
             found = set(_walk(root, top))
             lines = {path: "is missing" for path in files if path not in found}
             lines |= {path: "does not belong there" for path in found if path not in files}
             for path in found & files.keys():
-                if difference := _difference(root, path, files[path]):
+                if difference := _compare_file(root, path, files[path]):
                     lines[path] = difference
     except OSError as error:
         where = "the cache" if isinstance(directory, int) else directory
-        raise CRDsError(Exit.DISK, f"cannot look at {where}: {error.strerror or error}") from error
+        raise CRDsError(Exit.DISK, f"cannot read {where}: {error.strerror or error}") from error
     return missing + [f"{path} {lines[path]}" for path in sorted(lines)]
 
 
 def _write(root: int, file: Written) -> str:
-    with opened_parent(root, file.path) as (parent, name), opened(name, NEW, parent) as descriptor:
+    with open_parent(root, file.path) as (parent, name), open_at(name, NEW, parent) as descriptor:
         write_all(descriptor, file.body)
         os.fchmod(descriptor, FILE_MODE)  # independent of the umask
         os.utime(descriptor, (file.mtime, file.mtime))
@@ -96,13 +96,13 @@ def _write(root: int, file: Written) -> str:
 
 
 def _sync(root: int, path: str, flags: int) -> None:
-    with opened_parent(root, path) as (parent, name), opened(name, flags, parent) as descriptor:
+    with open_parent(root, path) as (parent, name), open_at(name, flags, parent) as descriptor:
         os.fsync(descriptor)
 
 
 def _is_directory(root: int, path: str) -> bool:
     try:
-        with opened_parent(root, path) as (parent, name), opened(name, DIRECTORY, parent):
+        with open_parent(root, path) as (parent, name), open_at(name, DIRECTORY, parent):
             return True
     except OSError as error:
         if error.errno not in (*NO_DIRECTORY, errno.ENOENT):
@@ -115,7 +115,7 @@ def _walk(root: int, top: str) -> Iterator[str]:
     while waiting:
         path = waiting.pop()
         try:
-            with opened_parent(root, path) as (parent, name), opened(name, DIRECTORY, parent) as descriptor:
+            with open_parent(root, path) as (parent, name), open_at(name, DIRECTORY, parent) as descriptor:
                 entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in os.scandir(descriptor)]
         except OSError as error:
             if error.errno not in (*NO_DIRECTORY, errno.ENOENT):
@@ -129,11 +129,11 @@ def _walk(root: int, top: str) -> Iterator[str]:
                 yield below
 
 
-def _difference(root: int, path: str, expected: FileDigest) -> str:
-    with opened_parent(root, path) as (parent, name):
+def _compare_file(root: int, path: str, expected: FileDigest) -> str:
+    with open_parent(root, path) as (parent, name):
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             return "is not a regular file"
-        with opened(name, EXISTING, parent) as descriptor:
+        with open_at(name, EXISTING, parent) as descriptor:
             size = os.fstat(descriptor).st_size
             if size != expected.size:
                 return f"has {size} bytes instead of {expected.size}"

@@ -1,7 +1,7 @@
-"""The first document of a YAML file, read by libyaml within the budget of its tarball.
+"""Reads the first document of a YAML file with libyaml, within the budget of its tarball.
 
-libyaml's events are counted before anything is built from the text: a loader expands aliases, exponentially in the size
-of the text, and it recurses into brackets.
+libyaml's events are counted before objects are built from the text. A loader would expand aliases exponentially and
+recurse into brackets.
 """
 
 import re
@@ -31,7 +31,7 @@ class YAMLDocument(NamedTuple):
 
 
 def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
-    """Read a file as Kubernetes' tools read YAML; the documents behind the first one are parsed, but not built.
+    """Read a file as Kubernetes tools read YAML; later documents are parsed, but no objects are built from them.
 
     Args:
         path: The file's name for errors.
@@ -39,16 +39,16 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
         budget: The limits that the files of one tarball share. Reading takes from them.
 
     Raises:
-        CRDsError: LIMIT beyond the budget. ARCHIVE, naming the path: the file is not UTF-8 or not YAML, has aliases,
-            directives, a key twice, too many levels, or a value that JSON does not have.
+        CRDsError: LIMIT beyond the budget. ARCHIVE, with the path: the file is not UTF-8 or not YAML, or has aliases,
+            directives, duplicate keys, too many levels, or values that JSON does not have.
     """
     budget.take_bytes(path, len(body))
     try:
         text = body.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError:
-        raise _unreadable(path, "it is not UTF-8") from None
+        raise _make_error(path, "it is not UTF-8") from None
     if _DIRECTIVE.search(text):
-        raise _unreadable(path, "it has a directive (a line that begins with %)")
+        raise _make_error(path, "it has a directive (a line that begins with %)")
     documents, end = _check_events(path, text, budget)
     try:
         values = read_values(text[:end] if documents > 1 else text, source=path)
@@ -58,7 +58,7 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
 
 
 def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
-    """Return how many documents there are, and where the first one ends; raises as `read_document`."""
+    """Return the number of documents and the end position of the first one; raises as `read_document`."""
     documents = depth = end = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -68,17 +68,17 @@ def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
                 budget.take_node(path)
                 depth += 1
                 if depth > budget.limits.yaml_depth:
-                    raise _unreadable(path, f"it has more than {budget.limits.yaml_depth} levels")
+                    raise _make_error(path, f"it has more than {budget.limits.yaml_depth} levels")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
             elif isinstance(event, yaml.AliasEvent):
-                raise _unreadable(path, "it has aliases")
+                raise _make_error(path, "it has aliases")
             elif isinstance(event, yaml.DocumentEndEvent):
                 documents += 1
                 mark: Any = event.end_mark
                 end = mark.index if documents == 1 else end
     except yaml.YAMLError as error:
-        raise _unreadable(path, _describe(error)) from None
+        raise _make_error(path, _describe(error)) from None
     return documents, end
 
 
@@ -88,5 +88,5 @@ def _describe(error: yaml.YAMLError) -> str:
     return f"it is not YAML{where}: {getattr(error, 'problem', None) or 'a character that YAML does not allow'}"
 
 
-def _unreadable(path: str, reason: str) -> CRDsError:
+def _make_error(path: str, reason: str) -> CRDsError:
     return CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {reason}")

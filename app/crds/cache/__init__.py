@@ -1,1 +1,1 @@
-"""Where tarballs are kept, for threads and processes at once (research 6.3)."""
+"""The cache of CRD tarballs, shared by threads and processes."""

@@ -1,4 +1,4 @@
-"""Two directories change places in one step: renameat2(RENAME_EXCHANGE), which Python does not have."""
+"""Exchanges two directories atomically: renameat2(RENAME_EXCHANGE), which Python does not provide."""
 
 import ctypes
 import errno
@@ -6,24 +6,24 @@ import os
 from typing import Final, NamedTuple
 
 _RENAME_EXCHANGE: Final = 2
-# Errors of a kernel, C library or file system without the call, as opposed to errors of these two names.
+# Errors of a kernel, C library or file system without the call; other errors are about the two names.
 _CANNOT: Final = (errno.ENOSYS, errno.EINVAL, errno.EPERM)
 
 
-class Name(NamedTuple):
+class EntryName(NamedTuple):
     """A name in an open directory."""
 
     directory: int
     name: str
 
 
-def exchange(one: Name, other: Name) -> bool:
-    """Let two existing names of a file system change places; False, with nothing done, where that is not to be had.
+def exchange(one: EntryName, other: EntryName) -> bool:
+    """Exchange two existing names of a file system; returns False, without a change, if the system cannot do that.
 
     Links are exchanged, not followed.
 
     Raises:
-        OSError: It is to be had and went wrong.
+        OSError: The exchange failed.
     """
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:

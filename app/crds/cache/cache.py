@@ -1,7 +1,8 @@
-"""The cache of CRD tarballs: entries that are whole or not there (research 6.3).
+"""The cache of CRD tarballs: an entry is complete, or it does not exist.
 
-``<root>/cache/<key>/`` holds ``crds.tar.gz`` and ``crds/…``, in real directories where the Go operator finds them, and
-``.meta.json``, which it does not look at. An entry is built in ``.staging`` and takes its place in one step.
+``<root>/cache/<key>/`` has ``crds.tar.gz`` and ``crds/…``, in the layout of Karmada's operator, and ``.meta.json``,
+which the operator does not read. An entry is built in ``.staging`` and moved into place atomically.
+Upstream: operator/pkg/tasks/init/crd.go (v1.17.1), ``getCrdsDir``.
 """
 
 import hashlib
@@ -17,18 +18,18 @@ import msgspec
 
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
-from app.crds.cache.checking import check_entry, read_tarball, tree_problems
-from app.crds.cache.guard import has_tarball, on_disk
+from app.crds.cache.integrity import check_entry, find_tree_problems, read_tarball
 from app.crds.cache.layout import LOCK_SECONDS, Layout
-from app.crds.cache.listing import Listed, State, removable, size_of
+from app.crds.cache.listing import Listed, State, measure_size, select_removable
 from app.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
+from app.crds.cache.permissions import has_tarball, translate_os_errors
 from app.crds.cache.staging import Staged
-from app.crds.descriptors import EXISTING, FILE_MODE, opened, write_new
+from app.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new
 from app.crds.failures import CRDsError, Exit
 
 
 class Verify(Protocol):
-    """Verifies a tarball as `archive.verify` does, elsewhere."""
+    """Verifies a tarball as `archive.verify` does, for example in another process."""
 
     def __call__(self, load: Callable[[], bytes], *, strict: bool, normalize_dot: bool) -> archive.Manifest:
         """Return the manifest of the tarball that ``load`` returns; raises CRDsError."""
@@ -36,7 +37,7 @@ class Verify(Protocol):
 
 
 class Entry(NamedTuple):
-    """A whole entry."""
+    """A verified entry."""
 
     key: str
     path: Path
@@ -44,48 +45,48 @@ class Entry(NamedTuple):
 
 
 class Adopted(NamedTuple):
-    """An entry made of the tarball that lay there."""
+    """An entry that was made from an existing tarball."""
 
     entry: Entry
     found: tuple[str, ...]
-    """What was wrong with the tree beside the tarball."""
+    """The problems of the tree that was next to the tarball."""
 
 
 class Origin(NamedTuple):
-    """Where a tarball came from; addresses redacted."""
+    """The origin of a tarball; its URLs are redacted."""
 
     url: str = ""
     final_url: str = ""
     etag: str = ""
     last_modified: str = ""
     asked: int = 1
-    """How often the origin was asked: not at all for what lay there already."""
+    """Number of answers from the origin; 0 for a tarball that was not downloaded."""
 
 
-def _now() -> datetime:
+def _read_clock() -> datetime:
     return datetime.now(UTC)
 
 
 class Cache(Layout):
-    """Entries by key, for threads and processes at once."""
+    """Entries by key, safe for several threads and processes."""
 
     def __init__(
         self,
         root: Path,
         *,
         limits: Limits = LIMITS,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = _read_clock,
         verify: Verify | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Prepare; nothing is made on disk before something is to be written.
+        """Configure the cache; the first write creates its directories.
 
         Args:
             root: The data directory (``/var/lib/karmada``); the cache is ``cache`` below it.
-            limits: What an archive may be.
-            clock: Tells what records are dated with; nothing is decided by it but what `prune` takes for old.
-            verify: Verifies tarballs that are taken in, before they are unpacked; None to do that in this process.
-            reading: Entered while a tarball is in memory, except within ``verify``. It is never nested.
+            limits: Limits of a tarball.
+            clock: Returns the time for records. Only `prune` compares these times.
+            verify: Verifies new tarballs before they are unpacked; None verifies them in this process.
+            reading: Context that is entered while a tarball is in memory, except during ``verify``. It is never nested.
         """
         super().__init__(root)
         self._verify: Final = verify
@@ -94,26 +95,28 @@ class Cache(Layout):
         self._clock: Final = clock
 
     def bounded_by(self, verify: Verify, reading: Callable[[], AbstractContextManager[None]]) -> Self:
-        """Return this cache with other ways to verify tarballs and to wait for the memory that they take."""
+        """Return the same cache with another ``verify`` and ``reading`` (see `__init__`)."""
         return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, verify=verify, reading=reading)
 
-    # --- Looking ------------------------------------------------------------------------------------------------------
+    # --- Reading ------------------------------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
-        """Return the entry if it is whole: all of it is read, the tarball against its record, the tree against it.
+        """Return the entry, or None if it is missing or damaged.
+
+        Reads all of it: the tarball must have the recorded digest, and the tree must have the tarball's files.
 
         Raises:
-            CRDsError: DISK for a link, or what belongs to somebody else.
+            CRDsError: DISK for a link, or for files that another user owns.
         """
         found = self.tarball(key)
         return None if found is None else found[0]
 
     def tarball(self, key: str) -> tuple[Entry, bytes] | None:
-        """Return the entry if it is whole, and the bytes that were checked; errors as `entry`.
+        """Return the entry and the bytes of its tarball, or None as `entry` does; raises as `entry`.
 
-        Use these bytes, and not the files: somebody may change them meanwhile.
+        Use these verified bytes, not the files, which another process may change meanwhile.
         """
-        with self.opened(key) as directory:
+        with self.open_entry_directory(key) as directory:
             if directory is None:
                 return None
             with self._reading():
@@ -121,35 +124,35 @@ class Cache(Layout):
         return None if record is None or problems else (Entry(key, self.path(key), record), tarball)
 
     def verify(self, key: str) -> list[str]:
-        """Return what is wrong with the entry after reading all of it; raises CRDsError NOT_CACHED if there is none."""
-        with self.opened(key) as directory:
+        """Read the entry completely and return its problems; raises CRDsError NOT_CACHED if it does not exist."""
+        with self.open_entry_directory(key) as directory:
             if directory is None:
                 raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {self.directory}")
             return list(check_entry(directory, self._limits).problems)
 
     def entries(self) -> list[Listed]:
-        """Return everything that is in the place of an entry; raises CRDsError DISK."""
-        return [listed for key in self.keys() if (listed := self._listed(key)) is not None]
+        """Return all entries in any state; raises CRDsError DISK."""
+        return [listed for key in self.keys() if (listed := self._list_entry(key)) is not None]
 
-    def _listed(self, key: str) -> Listed | None:
+    def _list_entry(self, key: str) -> Listed | None:
         path = self.path(key)
         try:
             changed = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
-        except OSError:  # it went meanwhile
+        except OSError:  # removed meanwhile
             return None
         try:
-            with self.opened(key) as directory:
+            with self.open_entry_directory(key) as directory:
                 if directory is None:
                     return None
                 record, _, problems = check_entry(directory, self._limits)
         except CRDsError as error:
             return Listed(key, path, "refused", 0, changed, None, str(error))
         if record is None:
-            return Listed(key, path, "bare", size_of(path), changed, None)
+            return Listed(key, path, "bare", measure_size(path), changed, None)
         state: State = "changed" if problems else "ready"
-        return Listed(key, path, state, size_of(path), record.asked_at, record, "; ".join(problems))
+        return Listed(key, path, state, measure_size(path), record.asked_at, record, "; ".join(problems))
 
-    # --- Bringing in --------------------------------------------------------------------------------------------------
+    # --- Writing ------------------------------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -162,19 +165,19 @@ class Cache(Layout):
         normalize_dot: bool = False,
         seconds: float = LOCK_SECONDS,
     ) -> Entry:
-        """Verify and unpack the tarball in a staging directory, record it, and let it be the entry.
+        """Verify and unpack the tarball in a staging directory, record it, and make it the entry.
 
         Args:
-            key: Whose; the caller holds `lock`.
-            staged: What `staging` gave, with ``crds.tar.gz`` in it and nothing else.
-            origin: Where it came from.
+            key: Key of the entry; the caller holds `lock`.
+            staged: A directory of `staging` that has ``crds.tar.gz`` and no other files.
+            origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
-            strict: Whether warnings are errors.
-            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
-            seconds: How long to wait for readers.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
+            seconds: Seconds to wait for readers.
 
         Raises:
-            CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry is as before.
+            CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry stays unchanged.
         """
         record = self._build(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         self.put(key, staged, seconds=seconds)
@@ -189,43 +192,44 @@ class Cache(Layout):
         normalize_dot: bool = False,
         seconds: float = LOCK_SECONDS,
     ) -> Adopted | None:
-        """Make an entry of the tarball that lies in its place, by whomever; its tree is unpacked anew.
+        """Make an entry from the tarball in its directory, and unpack the tree again.
 
-        That is how hand-placed tarballs come in, what the Go operator wrote, and what was damaged since it was whole.
+        This accepts tarballs that a user or Karmada's operator placed there, and repairs entries with a damaged tree.
 
         Args:
-            key: Whose; the caller holds `lock`.
-            url: Of whom it is the tarball, redacted, where no record tells.
-            strict: Whether warnings are errors.
-            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``, as it is if the entry was made with that.
-            seconds: How long to wait for readers.
+            key: Key of the entry; the caller holds `lock`.
+            url: Redacted URL of the tarball, used if there is no record.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``; a record that allows it counts too.
+            seconds: Seconds to wait for readers.
 
         Returns:
-            The entry and what was found wrong; None without a tarball, or with one that is not what was recorded.
+            The entry and the problems of its former tree; None without a tarball, or if its digest is not the recorded
+            one.
 
         Raises:
             CRDsError: As `commit`.
         """
-        with self.opened(key) as directory:
+        with self.open_entry_directory(key) as directory:
             if directory is None or not has_tarball(directory):
                 return None
             before = read_record(directory)
             normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
             with self.staging() as staged:
-                with self._reading(), on_disk(f"copying the tarball of {key}"):
+                with self._reading(), translate_os_errors(f"copying the tarball of {key}"):
                     tarball = read_tarball(directory, self._limits)
                     if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
                         return None
                     write_new(TARBALL, staged.directory, tarball)
                     del tarball
-                record = self._build(key, staged, _origin_of(before, url), strict=strict, normalize_dot=normalize_dot)
+                record = self._build(key, staged, _read_origin(before, url), strict=strict, normalize_dot=normalize_dot)
                 with self._reading():
                     tarball = read_tarball(staged.directory, self._limits)
-                    found = tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
+                    found = find_tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
                 self.put(key, staged, seconds=seconds)
         return Adopted(Entry(key, self.path(key), record), tuple(found))
 
-    def bring(
+    def import_file(
         self,
         key: str,
         file: Path,
@@ -235,42 +239,46 @@ class Cache(Layout):
         strict: bool = False,
         normalize_dot: bool = False,
     ) -> Entry:
-        """Make a regular file the entry, in place of a former one; its limits are checked before anything is copied.
+        """Make a regular file the entry, replacing a former one; the size is checked before the file is copied.
 
         Args:
-            key: Whose.
-            file: A tarball.
-            origin: Where it came from.
+            key: Key of the entry.
+            file: Path of a tarball.
+            origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
-            strict: Whether warnings are errors.
-            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
 
         Raises:
-            CRDsError: USAGE when the file cannot be read or is no regular file; LIMIT; else as `commit`.
+            CRDsError: USAGE if the file cannot be read or is not regular; LIMIT; else as `commit`.
         """
-        tarball = _load(file, self._limits)
+        tarball = _load_file(file, self._limits)
         with self.lock(key), self.staging() as staged:
-            with on_disk(f"copying {file}"):
+            with translate_os_errors(f"copying {file}"):
                 write_new(TARBALL, staged.directory, tarball)
             return self.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
 
     def renew(self, entry: Entry, origin: Origin) -> Entry:
-        """Record that the origin said that the entry is still what it has; the caller holds `lock`."""
+        """Record that the origin confirmed the entry as current; the caller holds `lock`."""
         now = self._clock()
         record = msgspec.structs.replace(
             entry.record, url=origin.url, final_url=origin.final_url, etag=origin.etag,
             last_modified=origin.last_modified, asked_at=now, asked=entry.record.asked + origin.asked,
         )  # fmt: skip
-        with on_disk(f"recording {entry.key}"), self.opened(entry.key) as directory, self.staging() as staged:
+        with (
+            translate_os_errors(f"recording {entry.key}"),
+            self.open_entry_directory(entry.key) as directory,
+            self.staging() as staged,
+        ):
             if directory is not None:
                 replace_record(directory, staged.directory, record)
         return entry._replace(record=record)
 
     def repair(self, key: str, *, seconds: float = LOCK_SECONDS) -> Adopted:
-        """Read all of the entry and unpack its tarball anew if anything is wrong.
+        """Read the entry completely, and unpack its tarball again if there is a problem.
 
         Raises:
-            CRDsError: NOT_CACHED if the tarball is gone or not the one recorded: fetch it; else as `commit`.
+            CRDsError: NOT_CACHED if the tarball is missing or not the recorded one; else as `commit`.
         """
         with self.lock(key, seconds):
             if (entry := self.entry(key)) is not None:
@@ -283,22 +291,24 @@ class Cache(Layout):
         self,
         *,
         older_than: timedelta | None = None,
-        most_bytes: int | None = None,
+        max_bytes: int | None = None,
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Listed]:
-        """Remove entries that are too old and then those that do not fit, oldest first; those in use stay.
+        """Remove entries that are too old, then those that exceed the size, oldest first; entries in use stay.
 
         Returns:
-            What went, or would have gone.
+            The removed entries; with ``dry_run`` the entries to remove.
 
         Raises:
             CRDsError: DISK.
         """
-        going = removable(self.entries(), now=self._clock(), older_than=older_than, most_bytes=most_bytes, keep=keep)
-        return going if dry_run else [entry for entry in going if self._removed(entry.key)]
+        going = select_removable(
+            self.entries(), now=self._clock(), older_than=older_than, max_bytes=max_bytes, keep=keep
+        )
+        return going if dry_run else [entry for entry in going if self._try_remove(entry.key)]
 
-    def _removed(self, key: str) -> bool:
+    def _try_remove(self, key: str) -> bool:
         try:
             return self.remove(key, seconds=0)
         except CRDsError as error:
@@ -322,15 +332,15 @@ class Cache(Layout):
             )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")
-        with on_disk(f"recording {key}"):
-            with opened(TARBALL, EXISTING, staged.directory) as file:
+        with translate_os_errors(f"recording {key}"):
+            with open_at(TARBALL, EXISTING, staged.directory) as file:
                 os.fchmod(file, FILE_MODE)
-            record = self._record(manifest, origin, normalize_dot=normalize_dot)
+            record = self._make_record(manifest, origin, normalize_dot=normalize_dot)
             write_record(staged.directory, record)
             os.fsync(staged.directory)
         return record
 
-    def _record(self, manifest: archive.Manifest, origin: Origin, *, normalize_dot: bool) -> Record:
+    def _make_record(self, manifest: archive.Manifest, origin: Origin, *, normalize_dot: bool) -> Record:
         now = self._clock()
         return Record(
             url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
@@ -339,21 +349,21 @@ class Cache(Layout):
         )  # fmt: skip
 
 
-def _load(file: Path, limits: Limits) -> bytes:
+def _load_file(file: Path, limits: Limits) -> bytes:
     try:
         return archive.load(file, limits=limits)
     except CRDsError as error:
-        # A file that somebody named, and not our disk.
+        # The user named the file, so an unreadable file is an invalid argument.
         exit_code = Exit.USAGE if error.exit is Exit.DISK else error.exit
         raise CRDsError(exit_code, str(error)) from None
 
 
 def _load_staged(key: str, staged: Staged, limits: Limits) -> bytes:
-    with on_disk(f"reading what came for {key}"):
+    with translate_os_errors(f"reading what came for {key}"):
         return read_tarball(staged.directory, limits)
 
 
-def _origin_of(record: Record | None, url: str) -> Origin:
+def _read_origin(record: Record | None, url: str) -> Origin:
     if record is None:
         return Origin(url=url, asked=0)
     return Origin(record.url, record.final_url, record.etag, record.last_modified, record.asked)

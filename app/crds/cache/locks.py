@@ -1,8 +1,8 @@
-"""Locks of the cache: one writer or many readers of a file, among threads and processes of a machine (flock).
+"""Locks of the cache: one writer or many readers, across threads and processes of a machine (flock).
 
-A lock file is opened relative to the descriptor of its directory, which no library for locks does: a link in its place
-would have us write our name into somebody's file. The kernel drops a lock when its process dies. Over NFS, flock holds
-among machines only where the mount passes it on.
+A lock file is opened relative to the descriptor of its directory, which no lock library does. Otherwise a link in its
+place would lead the holder's name into another file. The kernel releases a lock when its process ends. Over NFS, flock
+works across machines only if the mount supports it.
 """
 
 import errno
@@ -20,7 +20,7 @@ from app.crds.descriptors import EXISTING, FILE_MODE, write_all
 from app.crds.failures import CRDsError, Exit
 
 _POLL_SECONDS: Final = 0.02
-"""How often a waiter looks: flock has no waiting with a deadline, and a signal would be the process's."""
+"""Interval of a waiter: flock has no timeout, and a signal would interrupt the whole process."""
 _MAX_HOLDER_BYTES: Final = 512
 _NOT_WRITABLE: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -30,41 +30,41 @@ class Lock(NamedTuple):
 
     directory: int
     path: Path
-    """Its last component is looked up in the directory, all of it is for messages."""
+    """The last component is opened in the directory; messages show all of it."""
 
 
 @contextmanager
-def exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
-    """Hold the lock alone; whoever waits for it meanwhile can read our pid and host in the file.
+def lock_exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
+    """Hold the lock exclusively; the file has the pid and host of the holder, for the messages of waiters.
 
     Raises:
-        CRDsError: LOCKED after ``seconds``; DISK for a file that is no lock of ours.
-        OSError: The file can be neither opened nor made.
+        CRDsError: LOCKED after ``seconds``; DISK for a link, a hard link or a file that is not regular.
+        OSError: The file can be neither opened nor created.
     """
     descriptor = _open(lock, os.O_RDWR | os.O_CREAT)
     try:
         _wait(lock, descriptor, fcntl.LOCK_EX, seconds)
-        _name_holder(descriptor, f"pid {os.getpid()} on host {socket.gethostname()}\n")
+        _write_holder(descriptor, f"pid {os.getpid()} on host {socket.gethostname()}\n")
         try:
             yield
         finally:
-            # A name left behind would blame an ended process for the locks of readers.
-            _name_holder(descriptor, "")
+            # Waiters would blame a former holder for the locks of readers.
+            _write_holder(descriptor, "")
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
-    """Hold the lock together with other readers.
+def lock_shared(lock: Lock, *, seconds: float) -> Iterator[None]:
+    """Share the lock with other readers.
 
-    A file that is not there on a file system that cannot be written to locks out nobody, and needs not to.
+    Without a lock file on a read-only file system there is no lock: such a file system has no writers either.
 
     Raises:
-        CRDsError: LOCKED after ``seconds``; DISK for a file that is no lock of ours.
-        OSError: The file can be neither opened nor made.
+        CRDsError: LOCKED after ``seconds``; DISK for a link, a hard link or a file that is not regular.
+        OSError: The file can be neither opened nor created.
     """
-    descriptor = _opened_for_reading(lock)
+    descriptor = _open_for_reading(lock)
     if descriptor is None:
         yield
         return
@@ -76,13 +76,13 @@ def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
 
 
 def try_exclusive(descriptor: int) -> bool:
-    """Lock an open file or directory alone until it is closed; tells whether nobody else had it."""
-    return _try(descriptor, fcntl.LOCK_EX)
+    """Lock an open file or directory exclusively until it is closed; returns False if another process holds it."""
+    return _try_lock(descriptor, fcntl.LOCK_EX)
 
 
 def _wait(lock: Lock, descriptor: int, kind: int, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not _try(descriptor, kind):
+    while not _try_lock(descriptor, kind):
         if time.monotonic() >= deadline:
             holder = os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip() or "readers"
             text = f"{lock.path} is held by {holder}; waited {seconds:g} s"
@@ -90,7 +90,7 @@ def _wait(lock: Lock, descriptor: int, kind: int, seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _try(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,14 +98,14 @@ def _try(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _name_holder(descriptor: int, text: str) -> None:
-    with suppress(OSError):  # a full disk must not keep anybody from locking: the name is for people
+def _write_holder(descriptor: int, text: str) -> None:
+    with suppress(OSError):  # the name is informative only, so a full disk does not prevent the lock
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         write_all(descriptor, text.encode())
 
 
-def _opened_for_reading(lock: Lock) -> int | None:
+def _open_for_reading(lock: Lock) -> int | None:
     try:
         return _open(lock, os.O_RDONLY | os.O_CREAT)
     except OSError as error:
@@ -123,14 +123,14 @@ def _open(lock: Lock, flags: int) -> int:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise _refused(lock, "is a symbolic link") from None
+        raise _make_refusal(lock, "is a symbolic link") from None
     status = os.fstat(descriptor)
-    # A second name of a file of somebody's would have that file truncated.
+    # Writing the holder's name into a hard link would truncate another file.
     if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
         return descriptor
     os.close(descriptor)
-    raise _refused(lock, "has another name" if stat.S_ISREG(status.st_mode) else "is no regular file")
+    raise _make_refusal(lock, "has a hard link" if stat.S_ISREG(status.st_mode) else "is not a regular file")
 
 
-def _refused(lock: Lock, wrong: str) -> CRDsError:
+def _make_refusal(lock: Lock, wrong: str) -> CRDsError:
     return CRDsError(Exit.DISK, f"{lock.path} {wrong}: refused; remove it")

@@ -1,4 +1,4 @@
-"""Where an entry is built before anybody can see it, and what happens to what a killed process left there."""
+"""Staging directories, in which entries are built, and the removal of those that a killed process left."""
 
 import os
 import uuid
@@ -7,44 +7,44 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.crds.cache.atomic_swap import Name
+from app.crds.cache.atomic_swap import EntryName
 from app.crds.cache.locks import try_exclusive
-from app.crds.descriptors import DIRECTORY, DIRECTORY_MODE, NO_DIRECTORY, names_in, opened, remove
+from app.crds.descriptors import DIRECTORY, DIRECTORY_MODE, NO_DIRECTORY, list_names, open_at, remove
 from app.crds.failures import CRDsError
 
 
 class Staged(NamedTuple):
-    """A directory in which an entry is built."""
+    """A staging directory."""
 
-    place: Name
-    """Where it is."""
+    location: EntryName
+    """Its parent directory and name."""
     directory: int
     """Its descriptor."""
     path: Path
-    """A path to it that leads over the descriptor, for a download, which takes a path: nobody can put a link there."""
+    """A path that leads through the descriptor, for a download: it cannot be replaced by a link."""
 
 
 @contextmanager
-def staging(parent: int, shown: Path) -> Iterator[Staged]:
-    """Give an empty directory for as long as the block runs, and remove it afterwards.
+def create_staging(parent: int, shown: Path) -> Iterator[Staged]:
+    """Create an empty directory and remove it after the block.
 
-    The directory itself is locked meanwhile: that is how `sweep` tells work from leftovers, also among containers,
-    whose process ids say nothing to each other.
+    The directory is locked during the block, so that `sweep` spares it. A process id would not do: containers that
+    share a volume have process ids of their own.
 
     Args:
-        parent: The open directory to make it in.
-        shown: The path of ``parent``, for errors.
+        parent: Descriptor of the parent directory.
+        shown: Path of ``parent``, for errors.
     """
-    name, descriptor = _made(parent)
-    # By process id, and not as /proc/self: so that a child may read the directory.
+    name, descriptor = _make_directory(parent)
+    # The path has the process id, not /proc/self, so that a child process can read the directory.
     over = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
     path = over if over.exists() else shown / name
     try:
-        yield Staged(Name(parent, name), descriptor, path)
+        yield Staged(EntryName(parent, name), descriptor, path)
     except CRDsError as error:
         if str(path) not in str(error):
             raise
-        # For people, the path by which they know it.
+        # Users know the directory by its path in the cache.
         raise CRDsError(
             error.exit, str(error).replace(str(path), str(shown / name)), transient=error.transient
         ) from error
@@ -54,20 +54,20 @@ def staging(parent: int, shown: Path) -> Iterator[Staged]:
         os.close(descriptor)
 
 
-def _made(parent: int) -> tuple[str, int]:
+def _make_directory(parent: int) -> tuple[str, int]:
     while True:
         name = uuid.uuid4().hex
         os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
         try:
             descriptor = os.open(name, DIRECTORY, dir_fd=parent)
-        except FileNotFoundError:  # a sweep came between
+        except FileNotFoundError:  # another process swept it before the lock
             continue
-        if try_exclusive(descriptor) and _is_there(name, parent, descriptor):
+        if try_exclusive(descriptor) and _is_same_directory(name, parent, descriptor):
             return name, descriptor
         os.close(descriptor)
 
 
-def _is_there(name: str, parent: int, descriptor: int) -> bool:
+def _is_same_directory(name: str, parent: int, descriptor: int) -> bool:
     try:
         there = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -76,13 +76,13 @@ def _is_there(name: str, parent: int, descriptor: int) -> bool:
 
 
 def sweep(parent: int) -> None:
-    """Remove what nobody holds in an open directory; several may do that at once. Links are removed, not followed."""
-    for name in names_in(parent):
+    """Remove all unlocked content of an open directory; safe in several processes. Links are removed, not followed."""
+    for name in list_names(parent):
         with suppress(OSError):
             try:
-                with opened(name, DIRECTORY, parent) as descriptor:
+                with open_at(name, DIRECTORY, parent) as descriptor:
                     if try_exclusive(descriptor):
                         remove(name, parent)
             except OSError as error:
-                if error.errno in NO_DIRECTORY:  # nothing of ours is anything else
+                if error.errno in NO_DIRECTORY:  # staging and trash have directories only
                     os.unlink(name, dir_fd=parent)

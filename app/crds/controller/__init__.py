@@ -1,1 +1,1 @@
-"""The controller for ``Karmada`` objects: their CRD tarballs in the cache, and what came of it in their status."""
+"""The controller for ``Karmada`` objects: fetches their CRD tarballs, and reports the result in their status."""

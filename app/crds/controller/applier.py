@@ -1,8 +1,7 @@
-"""Applies the CRDs of a tarball in the cache to the API server of an instance, for the controller.
+"""Applies the CRDs of a cached tarball to the API server of an instance, for the controller.
 
-The server and its credentials are those that a Secret in the namespace of the instance names, and so is the tarball.
-Neither may hold up other namespaces: the tarball is read in a process with limits, responses are limited, and the slots
-are shared between namespaces.
+The namespace of the instance controls both the server (by its Secret) and the tarball. Neither may delay other
+namespaces: a process with limits reads the tarball, responses are limited in size, and namespaces share the slots.
 """
 
 import asyncio
@@ -13,10 +12,10 @@ from typing import Final
 import msgspec
 
 from app.control.priority_slots import PrioritySlots
-from app.crds.apply.applying import Applied, apply
+from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
-from app.crds.apply.placeholders import values_of
-from app.crds.apply.planning import check_stored
+from app.crds.apply.placeholders import build_values
+from app.crds.apply.plan import check_stored_versions
 from app.crds.apply.target import read_target
 from app.crds.cache.cache import Cache
 from app.crds.controller.verifier import Verifier
@@ -29,28 +28,28 @@ from app.store import ObjectKey
 
 AT_ONCE: Final = 24
 RESERVED: Final = 20
-"""Slots for releases within the limits of a first try (`app.crds.controller.verifier`). Each holds the JSON of one: 1
-MiB for a release, at most 6 MiB, one decoded CRD and one response. A namespace holds 4 of them at most."""
+"""Slots for tarballs within the limits of a first try (`app.crds.controller.verifier`). Each holds the tarball's JSON
+(1 MiB for a release, at most 6 MiB), one decoded CRD and one response. A namespace holds at most 4 of them."""
 LARGE_AT_ONCE: Final = 2
 LARGE_RESERVED: Final = 1
-"""Slots for larger tarballs, of which each takes up to four times as much."""
+"""Slots for larger tarballs; each takes up to four times as much memory."""
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
-"""Of one CRD: kube-apiserver takes 3 MiB at most."""
+"""Limit of one CRD: kube-apiserver accepts at most 3 MiB."""
 MAX_APPLY_SECONDS: Final = 120.0
 PROBE_SECONDS: Final = 10.0
 ESTABLISHED_SECONDS: Final = 60.0
 
 
 class Applier:
-    """Applies CRDs, to a few servers at once."""
+    """Applies CRDs, to a limited number of servers at once."""
 
     def __init__(self, host: Connection, cache: Cache, verifier: Verifier) -> None:
-        """Prepare.
+        """Create it.
 
         Args:
-            host: To the cluster that has the instances.
-            cache: Has the tarballs.
-            verifier: Reads them.
+            host: Connection to the cluster that has the instances.
+            cache: Cache of the tarballs.
+            verifier: Reads tarballs in processes with limits.
         """
         self._host: Final = host
         self._cache: Final = cache
@@ -62,16 +61,16 @@ class Applier:
         """Apply the CRDs of a tarball to an instance's API server and wait until they are established.
 
         Args:
-            key: The instance; namespaces take turns.
-            karmada: The same, as it is stored.
+            key: Key of the instance; namespaces take turns.
+            karmada: The instance.
             fetched: The tarball.
 
         Raises:
-            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `app.crds.apply.applying.apply`; StoredVersionsError if
-                it would drop a version that objects may be stored in. No secret is in the text.
+            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `app.crds.apply.apply.apply`; StoredVersionsError if
+                the tarball drops a version that objects may be stored in. The message has no secret.
         """
         target = await read_target(self._host, karmada, max_response_bytes=MAX_RESPONSE_BYTES)
-        values = values_of(name=key.name, namespace=key.namespace, ca_pem=target.ca_pem)
+        values = build_values(name=key.name, namespace=key.namespace, ca_pem=target.ca_pem)
         try:
             async with Connection(target.access) as connection:
                 await _probe(connection)
@@ -90,7 +89,7 @@ class Applier:
     async def _apply(
         self, connection: Connection, key: ObjectKey, fetched: Fetched, values: dict[str, str], *, whole: bool
     ) -> list[Applied] | None:
-        """Apply a tarball; return None if it takes more than ``whole`` allows."""
+        """Apply a tarball; return None if reading it exceeds the limits of a first try (``whole`` is False)."""
         load = functools.partial(self._load, fetched)
         try:
             crds, patches = await self._verifier.read(load, values, lane=key.namespace, whole=whole)
@@ -100,26 +99,26 @@ class Applier:
             raise
         try:
             async with asyncio.timeout(MAX_APPLY_SECONDS):
-                await check_stored(connection, crds, patches)
+                await check_stored_versions(connection, crds, patches)
                 return await apply(connection, crds, patches)
         except TimeoutError:
-            text = f"{connection.host}: applying takes more than {MAX_APPLY_SECONDS:g} s"
+            text = f"{connection.host}: applying the CRDs took more than {MAX_APPLY_SECONDS:g} s"
             raise CRDsError(Exit.NETWORK, text, transient=True) from None
 
     def _load(self, fetched: Fetched) -> bytes:
         found = self._cache.tarball(fetched.key)
         if found is None or hashlib.sha256(found[1]).hexdigest() != fetched.sha256:
-            text = f"the tarball sha256:{fetched.sha256} is not in the cache any more"
+            text = f"the tarball sha256:{fetched.sha256} is no longer in the cache"
             raise CRDsError(Exit.NOT_CACHED, text, transient=True)
         return found[1]
 
 
 async def _probe(connection: Connection) -> None:
-    """Ask for the version, which takes no rights; raises CRDsError if the server does not answer."""
+    """Request the version, which needs no permission; raises CRDsError if the server does not answer."""
     try:
         await connection.json("GET", "/version", timeout=PROBE_SECONDS)
     except APIError:
-        return  # It answers. Requests for CRDs will show its refusals.
+        return  # The server answers. Requests for CRDs will report its refusals.
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, str(error), transient=True) from None
     except msgspec.DecodeError:

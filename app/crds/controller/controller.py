@@ -1,9 +1,11 @@
-"""The controller for ``Karmada`` objects (research 7.2, with what 7.3 adds).
+"""The controller for ``Karmada`` objects.
 
-It does of the Go operator's work what is about CRDs: the tarball of each instance in the cache, verified and unpacked,
-if wanted the CRDs on the API server of the instance, and what came of it in conditions and events. Alone it is the
-operator of the instances (finalizer, defaults, ``Ready``); beside the Go operator, on a cache that both share, it says
-``CRDsPrepared`` and ``CRDsApplied`` and leaves them to that one.
+It does the part of Karmada's operator that is about CRDs. It fetches the tarball of each instance into the cache,
+optionally applies the CRDs to the API server of the instance, and reports the result in conditions and events.
+
+Without Karmada's operator it owns the instances: finalizer, defaults and ``Ready``. Beside the operator, with a shared
+cache, it writes only the conditions ``CRDsPrepared`` and ``CRDsApplied``.
+Upstream: operator/pkg/controller/karmada/controller.go (v1.17.1).
 """
 
 import asyncio
@@ -20,19 +22,37 @@ from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
 from app.control.shares import Shares
 from app.crds.cache.cache import Cache
-from app.crds.controller.application import Application, applied, known_application, not_applied
 from app.crds.controller.applier import Applier
+from app.crds.controller.apply_outcome import ApplyOutcome, find_stored_outcome, report_applied, report_not_applied
+from app.crds.controller.fetch_outcome import (
+    PREPARED,
+    READY,
+    Event,
+    FetchOutcome,
+    report_deletion,
+    report_download,
+    report_failed,
+    report_invalid,
+    report_prepared,
+)
 from app.crds.controller.fetcher import Fetcher
-from app.crds.controller.flights import Flight
-from app.crds.controller.lifecycle import cascades, ending, ensured, released, same, suspended, to_look_at
+from app.crds.controller.lifecycle import (
+    build_ownership_patch,
+    build_release_patch,
+    cascades_deletion,
+    is_being_deleted,
+    is_same_instance,
+    is_suspended,
+    needs_reconcile,
+)
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.crds.controller.outcome import PREPARED, READY, Outcome, Told, asking, failed, leaving, prepared, refused
+from app.crds.controller.singleflight import SharedCall
 from app.crds.controller.status import status_patch
 from app.crds.controller.verifier import Verifier
-from app.crds.download.redaction import redacted
+from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
+from app.crds.instance.source_selection import select_source
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
@@ -44,11 +64,11 @@ from app.store.sources.kubernetes.source import KubernetesSource
 _log: Final = logging.getLogger(__name__)
 
 COMPONENT: Final = "karmada-operator-controller"
-"""Whom events are from; the Go operator's own name."""
+"""The source of events, with the name that Karmada's operator uses."""
 WORKERS: Final = 256
 RESERVED: Final = 224
-"""Instances that are reconciled at once. A namespace that has a worker gets another one only while fewer than 32 are
-busy, so instances that wait for a slow origin, a verification or an API server hold up no other namespace."""
+"""Workers that are reserved for namespaces without a worker. A namespace gets a second worker only while fewer than 32
+are busy, so instances that wait for a slow origin, a verification or an API server do not delay other namespaces."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0
@@ -57,18 +77,18 @@ _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 
 
-class _Done(NamedTuple):
+class _Reconciled(NamedTuple):
     generation: int
-    outcome: Outcome
-    application: Application | None = None
+    outcome: FetchOutcome
+    application: ApplyOutcome | None = None
 
 
 class KarmadaController:
-    """Looks after instances; one at a time is to, of all that share their cluster.
+    """Reconciles instances. Run one at a time in a cluster, by leader election.
 
     Attributes:
-        queue: The instances to look at.
-        source: What follows them.
+        queue: The instances to reconcile.
+        source: The informer of the instances.
     """
 
     def __init__(
@@ -81,15 +101,15 @@ class KarmadaController:
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Prepare.
+        """Create the controller.
 
         Args:
-            connection: To the apiserver that has the instances.
-            cache: Where tarballs are brought to.
-            options: How.
-            metrics: What counts fetches.
-            absent_seconds: How often to ask for instances while their kind is not served.
-            now: The time.
+            connection: Connection to the API server that has the instances.
+            cache: Cache of the tarballs.
+            options: Options of the controller.
+            metrics: Metrics of fetches.
+            absent_seconds: Interval of retries while the API server does not serve the kind of the instances.
+            now: Returns the time for conditions and events.
         """
         first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
@@ -107,12 +127,12 @@ class KarmadaController:
         self._fetcher: Final = Fetcher(connection, cache, self._verifier, options, metrics)
         self._fetched: Final = asyncio.Event()
         self._applier: Final = Applier(connection, cache, self._verifier) if options.apply else None
-        self._done: Final[dict[ObjectKey, _Done]] = {}
+        self._reconciled: Final[dict[ObjectKey, _Reconciled]] = {}
         self._wiped: Final[set[ObjectKey]] = set()
-        self._store.subscribe(self._changed)
+        self._store.subscribe(self._enqueue)
 
     async def run(self) -> None:
-        """Work until cancelled; a download that is under way then is ended."""
+        """Reconcile until cancelled; a cancellation ends downloads too."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.source.run(), name="karmadas")
@@ -123,79 +143,83 @@ class KarmadaController:
             self._verifier.close()
 
     async def _measure(self) -> NoReturn:
-        """Measure the cache after fetches, one time after another: it looks at each file of each entry."""
+        """Measure the cache after fetches, one measurement at a time: each one reads the size of every file."""
         while True:
             await self._fetched.wait()
             self._fetched.clear()
-            measuring: Flight[None] = Flight(lambda _: self._metrics.measure(self._cache), name="cache metrics")
+            measuring: SharedCall[None] = SharedCall(lambda _: self._metrics.measure(self._cache), name="cache metrics")
             try:
-                await measuring.landed
+                await measuring.future
             except CRDsError as error:
                 _log.warning("cannot measure the cache: %s", error)
 
-    def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+    def _enqueue(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         if after is None:
-            self._done.pop(key, None)
+            self._reconciled.pop(key, None)
             self._wiped.discard(key)
-        elif to_look_at(before, after):
-            if not same(before, after):
-                # One of that name went and another came, while nobody watched.
-                self._done.pop(key, None)
+        elif needs_reconcile(before, after):
+            if not is_same_instance(before, after):
+                # The instance was deleted and created again while the watch was down.
+                self._reconciled.pop(key, None)
             self.queue.add(key)
         elif self._was_wiped(key, after):
             self._wiped.add(key)
             self.queue.add(key)
 
     def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        """Tell whether our condition is gone: the Go operator writes a list of its own only."""
-        return self._options.beside and key in self._done and read_condition(_conditions(karmada), PREPARED)[0] is None
+        """Return whether our condition was removed: Karmada's operator writes a list without it."""
+        if not self._options.beside or key not in self._reconciled:
+            return False
+        return read_condition(_get_conditions(karmada), PREPARED)[0] is None
 
     # --- One instance -------------------------------------------------------------------------------------------------
 
     async def reconcile(self, key: ObjectKey) -> bool:
-        """Bring in what an instance wants, and say so; return whether it need not be looked at soon."""
+        """Fetch the tarball of an instance and report the result; returns False to retry with backoff."""
         karmada = self._store.get(*key)
-        if karmada is None or suspended(karmada):
+        if karmada is None or is_suspended(karmada):
             return True
         try:
             if self._options.beside:
-                return ending(karmada) or await self._prepare(key, karmada)
-            return await (self._release(key, karmada) if ending(karmada) else self._own(key, karmada))
+                return is_being_deleted(karmada) or await self._prepare(key, karmada)
+            return await (
+                self._release(key, karmada) if is_being_deleted(karmada) else self._reconcile_owned(key, karmada)
+            )
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             if isinstance(error, APIError) and error.code == _NOT_FOUND:
-                return True  # it went meanwhile
-            _log.warning("%s %s: %s", KARMADA.kind, _path(key), error)
+                return True  # deleted meanwhile
+            _log.warning("%s %s: %s", KARMADA.kind, _format_name(key), error)
             return False
 
     async def _release(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        """Let an instance go. Neither the CRDs in its control plane nor the cache is taken away, as upstream."""
-        if released(karmada) is None:
+        """Remove the finalizer of a deleted instance. As upstream, its CRDs and its cache entry stay."""
+        if build_release_patch(karmada) is None:
             return True
-        if cascades(karmada):
-            await self._say(key, (leaving(),), generation=_generation(karmada))
-        await self._change(key, released)
+        if cascades_deletion(karmada):
+            await self._write_conditions(key, (report_deletion(),), generation=_get_generation(karmada))
+        await self._patch_instance(key, build_release_patch)
         return True
 
-    async def _own(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        ours = await self._change(key, ensured)
+    async def _reconcile_owned(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        ours = await self._patch_instance(key, build_ownership_patch)
         if ours.get("spec") != karmada.get("spec"):
-            return True  # it comes back by the event of that change
+            return True  # the watch event of that change queues it again
         return await self._prepare(key, ours)
 
     async def _prepare(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        generation = _generation(karmada)
-        done = self._done.get(key)
-        # What was only wiped is not looked at again: the other one may wipe it many times a second.
+        generation = _get_generation(karmada)
+        done = self._reconciled.get(key)
+        # If only our condition was removed, nothing is fetched: the operator may remove it many times a second.
         wiped = key in self._wiped
-        known = done is not None and done.generation == generation and (done.outcome.well or wiped)
+        known = done is not None and done.generation == generation and (done.outcome.succeeded or wiped)
         self._wiped.discard(key)
         if done is None or not known:
-            done = _Done(generation, await self._outcome(key, karmada))
-            self._done[key] = done
-            await self._tell(key, karmada, done.outcome)
+            done = _Reconciled(generation, await self._fetch(key, karmada))
+            self._reconciled[key] = done
+            await self._record_fetch(key, karmada, done.outcome)
         if not wiped:
             done = await self._apply(key, karmada, done)
-        await self._say(key, self._findings(done), generation=generation)
+        await self._write_conditions(key, self._collect_findings(done), generation=generation)
         retry = done.outcome.retry if done.application is None else done.application.retry
         if self._options.faithful_backoff:
             return retry == "never"
@@ -203,82 +227,82 @@ class KarmadaController:
             self.queue.add_after(key, _SLOWLY_SECONDS)
         return retry != "soon"
 
-    async def _apply(self, key: ObjectKey, karmada: JSONObject, done: _Done) -> _Done:
-        """Apply the CRDs if that is wanted and not done for this tarball and this generation of the instance."""
+    async def _apply(self, key: ObjectKey, karmada: JSONObject, done: _Reconciled) -> _Reconciled:
+        """Apply the CRDs if the options say so, once for each tarball and generation of the instance."""
         fetched, former = done.outcome.fetched, done.application
-        if self._applier is None or fetched is None or (former is not None and former.well):
+        if self._applier is None or fetched is None or (former is not None and former.succeeded):
             return done
-        application, missing = known_application(_conditions(karmada), fetched.sha256, done.generation), False
+        application, missing = find_stored_outcome(_get_conditions(karmada), fetched.sha256, done.generation), False
         if application is None:
-            await self._say(key, (done.outcome.prepared,), generation=done.generation)
+            await self._write_conditions(key, (done.outcome.prepared,), generation=done.generation)
             try:
-                application = applied(fetched.sha256, await self._applier.apply(key, karmada, fetched))
+                application = report_applied(fetched.sha256, await self._applier.apply(key, karmada, fetched))
             except CRDsError as error:
-                application = not_applied(error)
+                application = report_not_applied(error)
                 missing = error.exit is Exit.NOT_CACHED
-            await self._record(key, karmada, application.event)
+            await self._record_event(key, karmada, application.event)
         ended = done._replace(application=application)
-        # Another instance of that name may have come meanwhile.
-        if self._done.get(key) is done:
+        # The instance may have been deleted and created again meanwhile.
+        if self._reconciled.get(key) is done:
             if missing:
-                del self._done[key]  # the next try fetches it again
+                del self._reconciled[key]  # the next try fetches it again
             else:
-                self._done[key] = ended
+                self._reconciled[key] = ended
         return ended
 
-    async def _outcome(self, key: ObjectKey, karmada: JSONObject) -> Outcome:
+    async def _fetch(self, key: ObjectKey, karmada: JSONObject) -> FetchOutcome:
         options = self._options
         try:
-            chosen = source_of(
+            chosen = select_source(
                 karmada, version=options.version, follow_instance=options.follow_instance, strict=options.strict
             )
         except CRDsError as error:
-            return refused(error)
-        generation = _generation(karmada)
+            return report_invalid(error)
+        generation = _get_generation(karmada)
 
-        async def asked() -> None:
-            # What is ready stays so while it is looked whether there is something newer.
-            if not _holds(karmada, PREPARED if options.beside else READY):
-                told = asking(redacted(chosen.source.url))
-                await self._say(key, told[1:] if options.beside else told, generation=generation)
+        async def on_download() -> None:
+            # A ready instance stays ready during the check for a newer tarball.
+            if not _is_true(karmada, PREPARED if options.beside else READY):
+                found = report_download(redact(chosen.source.url))
+                await self._write_conditions(key, found[1:] if options.beside else found, generation=generation)
 
         try:
-            fetched = await self._fetcher.join(chosen, key).wait(asked)
+            fetched = await self._fetcher.join(chosen, key).wait(on_download)
         except CRDsError as error:
-            return failed(error)
+            return report_failed(error)
         self._fetched.set()
-        # Of the instance, and not of the tarball, which it may share with others.
-        return prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
+        # The warnings of the instance; other instances may share the fetch.
+        return report_prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
 
-    # --- What is written ----------------------------------------------------------------------------------------------
+    # --- Conditions and events ----------------------------------------------------------------------------------------
 
-    def _findings(self, done: _Done) -> tuple[Condition, ...]:
+    def _collect_findings(self, done: _Reconciled) -> tuple[Condition, ...]:
         outcome, application = done.outcome, done.application
-        ready = outcome.ready if application is None else application.ready(outcome.ready)
+        ready = outcome.ready if application is None else application.derive_ready(outcome.ready)
         found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
         return found if application is None else (*found, application.finding)
 
-    async def _tell(self, key: ObjectKey, karmada: JSONObject, outcome: Outcome) -> None:
-        """Write an event: of each failure, and of what is well if that is news."""
-        before = read_condition(_conditions(karmada), PREPARED)
-        if outcome.well and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
+    async def _record_fetch(self, key: ObjectKey, karmada: JSONObject, outcome: FetchOutcome) -> None:
+        """Record an event for each failure, and for a success that the conditions do not report yet."""
+        before = read_condition(_get_conditions(karmada), PREPARED)
+        if outcome.succeeded and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
             return
-        await self._record(key, karmada, outcome.event)
+        await self._record_event(key, karmada, outcome.event)
 
-    async def _record(self, key: ObjectKey, karmada: JSONObject, event: Told) -> None:
+    async def _record_event(self, key: ObjectKey, karmada: JSONObject, event: Event) -> None:
         about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
         await self._recorder.record(about, *event)
 
-    async def _say(self, key: ObjectKey, findings: tuple[Condition, ...], *, generation: int) -> None:
+    async def _write_conditions(self, key: ObjectKey, findings: tuple[Condition, ...], *, generation: int) -> None:
         patch = functools.partial(
             status_patch, findings=findings, generation=generation, whole=not self._options.beside, now=self._now()
         )
-        await self._change(key, patch, subresource="/status")
+        await self._patch_instance(key, patch, subresource="/status")
 
-    async def _change(
+    async def _patch_instance(
         self, key: ObjectKey, patch: Callable[[JSONObject], JSONObject | None], *, subresource: str = ""
     ) -> JSONObject:
-        """Change an instance as it is now, and return it; raises APIError 404 if it went, 409 if others are faster."""
+        """Patch an instance and return it; raises APIError 404 if it was deleted, 409 after several conflicts."""
         for _ in range(_CONFLICTS):
             karmada: JSONObject | None = self._store.get(*key)
             if karmada is None:
@@ -303,29 +327,29 @@ class KarmadaController:
             self.source.informer(KARMADA).learn(changed)
             return changed
         if self._store.get(*key) is None:
-            raise APIError(_NOT_FOUND, "NotFound", f"{_path(key)} went meanwhile")
-        raise APIError(_CONFLICT, "Conflict", f"{_path(key)} was changed by others {_CONFLICTS} times in a row")
+            raise APIError(_NOT_FOUND, "NotFound", f"{_format_name(key)} was deleted meanwhile")
+        raise APIError(_CONFLICT, "Conflict", f"{_format_name(key)} was changed by others {_CONFLICTS} times in a row")
 
 
-def _path(key: ObjectKey) -> str:
+def _format_name(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}"
 
 
-def _generation(karmada: JSONObject) -> int:
+def _get_generation(karmada: JSONObject) -> int:
     generation = karmada["metadata"].get("generation")
     return generation if isinstance(generation, int) else 0
 
 
-def _conditions(karmada: JSONObject) -> JSON:
+def _get_conditions(karmada: JSONObject) -> JSON:
     return as_object(karmada.get("status")).get("conditions")
 
 
-def _holds(karmada: JSONObject, type_: str) -> bool:
-    """Tell whether a condition is true of the spec as it is."""
-    stored = _conditions(karmada)
+def _is_true(karmada: JSONObject, type_: str) -> bool:
+    """Return whether a condition is True for the current generation."""
+    stored = _get_conditions(karmada)
     return any(
         one.get("type") == type_
         and one.get("status") == "True"
-        and one.get("observedGeneration") == _generation(karmada)
+        and one.get("observedGeneration") == _get_generation(karmada)
         for one in map(as_object, stored if isinstance(stored, list) else ())
     )

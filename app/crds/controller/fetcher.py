@@ -1,4 +1,4 @@
-"""Brings the tarballs of instances into the cache, on threads, for the controller."""
+"""Fetches the tarballs of instances into the cache, on threads, for the controller."""
 
 import functools
 import time
@@ -7,49 +7,49 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
 from app.control.priority_slots import PrioritySlots
-from app.crds.apply.asking import read_beside
+from app.crds.apply.api_requests import read_namespaced
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
-from app.crds.controller.flights import Flight, Flights
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.crds.controller.origins import Namespace, downloader_of
+from app.crds.controller.origins import Namespace, build_downloader
+from app.crds.controller.singleflight import SharedCall, SingleFlight
 from app.crds.controller.verifier import Load, Verifier
 from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError
 from app.crds.fetch import Fetched, fetch
-from app.crds.instance.chosen import Chosen
+from app.crds.instance.source_selection import SelectedSource
 from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.store import ObjectKey
 
 READING: Final = 4
 RESERVED: Final = 2
-"""Tarballs in memory at a time, beside those that are verified. Each takes up to 30 MiB: 16 MiB, its largest file, and
-4 MiB of small files. A namespace holds two of them at most."""
+"""Slots for tarballs in memory, in addition to those of the verifier. Each takes up to 30 MiB: the tarball of 16 MiB,
+its largest file, and 4 MiB of small files. A namespace holds at most two of them."""
 
 
 class Fetcher:
-    """Fetches tarballs; instances that want the same one at the same time share a fetch."""
+    """Fetches tarballs; instances that need the same tarball at the same time share a fetch."""
 
     def __init__(
         self, connection: Connection, cache: Cache, verifier: Verifier, options: Options, metrics: FetchMetrics
     ) -> None:
-        """Prepare.
+        """Create it.
 
         Args:
-            connection: To the apiserver of the instances, and of the Secrets and ConfigMaps that they name.
-            cache: Where tarballs are brought to.
-            verifier: Verifies them.
-            options: How.
-            metrics: Counters of fetches.
+            connection: Connection to the API server that has the instances, and the Secrets and ConfigMaps they name.
+            cache: Cache of the tarballs.
+            verifier: Verifies tarballs in processes with limits.
+            options: Options of the controller.
+            metrics: Metrics of fetches.
         """
         self._connection: Final = connection
         self._cache: Final = cache
         self._verifier: Final = verifier
         self._options: Final = options
         self._metrics: Final = metrics
-        self._flights: Final[Flights[Fetched]] = Flights()
+        self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
         self._reading: Final = PrioritySlots(READING, reserved=RESERVED)
         self._cancellation: Final = Cancellation()
 
@@ -57,24 +57,22 @@ class Fetcher:
         """End all downloads."""
         self._cancellation.cancel()
 
-    def join(self, chosen: Chosen, instance: ObjectKey) -> Flight[Fetched]:
-        """Return the fetch of a tarball that is under way, or begin it for an instance."""
-        # Secrets and ConfigMaps of one name are two in two namespaces.
-        named = instance.namespace if any(chosen.references) or chosen.held is not None else ""
-        key = (chosen.source, chosen.policy, chosen.references, chosen.held, named)
-        return self._flights.join(
-            key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}"
-        )
+    def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
+        """Return the running fetch of a tarball, or start it for an instance."""
+        # Secrets and ConfigMaps of the same name differ between namespaces.
+        named = instance.namespace if any(chosen.references) or chosen.non_http is not None else ""
+        key = (chosen.source, chosen.policy, chosen.references, chosen.non_http, named)
+        return self._calls.join(key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}")
 
-    def _fetch(self, chosen: Chosen, instance: ObjectKey, flight: Flight[Fetched]) -> Fetched:
-        """Bring in the tarball; runs on a thread."""
+    def _fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
+        """Fetch the tarball; runs on a thread."""
         options, namespace = self._options, instance.namespace
 
         def verify(load: Load, *, strict: bool, normalize_dot: bool) -> Manifest:
             return flight.call(self._verifier.verify(load, lane=namespace, strict=strict, normalize_dot=normalize_dot))
 
         def read(plural: str, name: str) -> JSONObject | None:
-            found: JSONObject | None = flight.call(read_beside(self._connection, namespace, plural, name))
+            found: JSONObject | None = flight.call(read_namespaced(self._connection, namespace, plural, name))
             return found
 
         beside = Namespace(functools.partial(read, "secrets"), functools.partial(read, "configmaps"))
@@ -87,7 +85,7 @@ class Fetcher:
                 stale_if_error=options.stale_if_error,
                 strict=options.strict,
                 env_proxies=options.env_proxies,
-                downloader=downloader_of(
+                downloader=build_downloader(
                     chosen, beside, options.reach, cancellation=self._cancellation, starting=flight.starting
                 ),
             )
@@ -98,7 +96,7 @@ class Fetcher:
         return fetched
 
     @contextmanager
-    def _hold(self, flight: Flight[Fetched], namespace: str) -> Iterator[None]:
+    def _hold(self, flight: SharedCall[Fetched], namespace: str) -> Iterator[None]:
         """Hold a slot for a tarball in memory; called on a thread."""
         holding = AsyncExitStack()
         flight.call(holding.enter_async_context(self._reading.hold(namespace)))

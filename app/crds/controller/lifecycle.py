@@ -1,12 +1,12 @@
-"""What becomes of an instance from its creation to its end, as the Go operator has it (research 7.2).
+"""The lifecycle of an instance: finalizer, label, suspension and deletion.
 
-The names are upstream's (operator/pkg/controller/karmada/controller.go), so that either operator can take over from the
-other one.
+The names are those of upstream (operator/pkg/controller/karmada/controller.go, v1.17.1), so that Karmada's operator can
+take over from fleethook and the reverse.
 """
 
 from typing import Final
 
-from app.crds.instance.defaults import defaulted
+from app.crds.instance.defaults import build_default_patch
 from app.crds.source import Policy
 from app.model.json import JSON, JSONObject, as_object
 
@@ -15,49 +15,53 @@ CASCADE_LABEL: Final = "operator.karmada.io/disable-cascading-deletion"
 _CASCADES: Final = "false"
 
 
-def suspended(karmada: JSONObject) -> bool:
-    """Tell whether nothing at all is to be done about an instance, not even about its end."""
+def is_suspended(karmada: JSONObject) -> bool:
+    """Return whether an instance is suspended: it is not reconciled, even if it is deleted."""
     return as_object(karmada.get("spec")).get("suspend") is True
 
 
-def ending(karmada: JSONObject) -> bool:
-    """Tell whether an instance is being deleted."""
+def is_being_deleted(karmada: JSONObject) -> bool:
+    """Return whether an instance is being deleted."""
     return bool(as_object(karmada.get("metadata")).get("deletionTimestamp"))
 
 
-def cascades(karmada: JSONObject) -> bool:
-    """Tell whether what belongs to an instance is to go with it."""
+def cascades_deletion(karmada: JSONObject) -> bool:
+    """Return whether deleting an instance also deletes its control plane."""
     labels = as_object(as_object(karmada.get("metadata")).get("labels"))
     return bool(labels.get(CASCADE_LABEL, _CASCADES) == _CASCADES)
 
 
-def to_look_at(before: JSONObject | None, after: JSONObject) -> bool:
-    """Tell whether a change is one to act upon: it came, it is to go, or its spec is another."""
-    if suspended(after):
+def needs_reconcile(before: JSONObject | None, after: JSONObject) -> bool:
+    """Return whether a change needs a reconciliation: a new instance, a deletion, or a new spec."""
+    if is_suspended(after):
         return False
-    return not same(before, after) or ending(after) or as_object(before).get("spec") != after.get("spec")
+    return (
+        not is_same_instance(before, after)
+        or is_being_deleted(after)
+        or as_object(before).get("spec") != after.get("spec")
+    )
 
 
-def same(before: JSONObject | None, after: JSONObject) -> bool:
-    """Tell whether it is the instance that was known by its name."""
+def is_same_instance(before: JSONObject | None, after: JSONObject) -> bool:
+    """Return whether both states are of the same instance, by uid."""
     return before is not None and _uid(before) == _uid(after)
 
 
-def ensured(karmada: JSONObject) -> JSONObject | None:
-    """Return the merge patch that gives an instance what the operator wants it to have; None if it has."""
+def build_ownership_patch(karmada: JSONObject) -> JSONObject | None:
+    """Return the merge patch that adds finalizer, label and defaults to an instance; None if it has them."""
     metadata = as_object(karmada.get("metadata"))
     change: JSONObject = {}
     if FINALIZER not in _finalizers(karmada):
         change["metadata"] = {"finalizers": [*_finalizers(karmada), FINALIZER]}
     if CASCADE_LABEL not in as_object(metadata.get("labels")):
         change.setdefault("metadata", {})["labels"] = {CASCADE_LABEL: _CASCADES}
-    if defaulted(karmada):
+    if build_default_patch(karmada):
         change["spec"] = {"crdTarball": {"crdDownloadPolicy": Policy.IF_NOT_PRESENT.value}}
     return change or None
 
 
-def released(karmada: JSONObject) -> JSONObject | None:
-    """Return the merge patch that lets an instance go; None if we do not hold it."""
+def build_release_patch(karmada: JSONObject) -> JSONObject | None:
+    """Return the merge patch that removes the finalizer of an instance; None if it has none."""
     finalizers = _finalizers(karmada)
     if FINALIZER not in finalizers:
         return None

@@ -1,33 +1,33 @@
-"""How the controller looks after instances."""
+"""Options of the controller."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 
 class Reach(NamedTuple):
-    """What instances may have the controller ask and read: whoever may write one decides about it."""
+    """The hosts and files that instances may name. Users who can write an instance choose among them."""
 
     private: bool = True
-    """Addresses inside the network of the controller."""
+    """Whether private, loopback and link-local addresses are allowed."""
     hosts: tuple[str, ...] = ()
-    """The only ones; none for any."""
+    """The only allowed hosts; empty for any."""
     local: Path | None = None
-    """The directory of local tarballs; None if there are none."""
+    """The directory of local tarballs; None allows no local tarball."""
 
 
 class Options(NamedTuple):
-    """How instances are looked after."""
+    """Options of the controller."""
 
     version: str = ""
-    """The operator's own, which names the release where an instance does not."""
+    """Version of the operator: the release for instances that name none."""
     beside: bool = False
-    """Whether the Go operator runs, too."""
+    """Whether Karmada's operator runs too."""
     follow_instance: bool = False
     stale_if_error: bool = False
     strict: bool = False
     env_proxies: bool = True
     faithful_backoff: bool = False
-    """Whether all failures are tried again at the Go operator's pace: 5 ms, doubled each time, 1000 s at most."""
+    """Whether all failures are retried with the backoff of Karmada's operator: 5 ms, doubled up to 1000 s."""
     apply: bool = False
-    """Whether the CRDs are applied to the API server of each instance."""
+    """Whether to apply the CRDs to the API server of each instance."""
     reach: Reach = Reach()

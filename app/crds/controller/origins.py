@@ -1,4 +1,4 @@
-"""Getting at tarballs from inside a cluster: with the Secrets that instances name, from ConfigMaps, from a volume."""
+"""Reads tarballs inside a cluster: over HTTP with credentials of Secrets, from ConfigMaps, or from a volume."""
 
 import base64
 import binascii
@@ -17,8 +17,8 @@ from app.crds.download.partial import Partial
 from app.crds.download.retry import AttemptError
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Downloader
-from app.crds.instance.chosen import Chosen
-from app.crds.instance.secrets import with_secrets
+from app.crds.instance.secrets import apply_secrets
+from app.crds.instance.source_selection import SelectedSource
 from app.crds.source import Source
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import ConfigMapSource, LocalSource
@@ -27,36 +27,38 @@ _CHUNK: Final = 65536
 
 
 class Namespace(NamedTuple):
-    """Objects beside an instance; each call blocks, and returns None for what is not there."""
+    """Reads objects in the namespace of an instance. Each call blocks, and returns None for a missing object."""
 
     secret: Callable[[str], JSONObject | None]
     config_map: Callable[[str], JSONObject | None]
 
 
-def downloader_of(
-    chosen: Chosen, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
+def build_downloader(
+    chosen: SelectedSource, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
 ) -> Downloader:
-    """Return what brings in the bytes of a tarball, wherever it is; it is to be called in a thread.
+    """Return a function that downloads or copies a tarball. Call it on a thread: it blocks.
 
     Args:
-        chosen: Which one.
-        beside: What the instance can name.
-        reach: What it may name.
+        chosen: The source of the tarball.
+        beside: Reads Secrets and ConfigMaps in the namespace of the instance.
+        reach: The hosts and files that the instance may name.
         cancellation: Ends a download.
-        starting: Called when the origin is about to be asked, and so not for what is cached.
+        starting: Called before the request to the origin; not called for a cached tarball.
     """
 
-    def bring(
+    def fetch_bytes(
         source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
     ) -> Downloaded:
         starting()
-        if isinstance(chosen.held, LocalSource):
-            with _opened(Path(chosen.held.path), reach.local) as pieces:
-                return _kept(pieces, into, source)
-        if isinstance(chosen.held, ConfigMapSource):
-            return _kept([_member(chosen.held, beside.config_map(chosen.held.name))], into, source)
+        if isinstance(chosen.non_http, LocalSource):
+            with _open_local(Path(chosen.non_http.path), reach.local) as pieces:
+                return _copy_to_file(pieces, into, source)
+        if isinstance(chosen.non_http, ConfigMapSource):
+            return _copy_to_file(
+                [_read_config_map_key(chosen.non_http, beside.config_map(chosen.non_http.name))], into, source
+            )
         return download(
-            with_secrets(chosen, _secrets(chosen, beside)),
+            apply_secrets(chosen, _read_secrets(chosen, beside)),
             into,
             validators=validators,
             progress=progress,
@@ -66,12 +68,12 @@ def downloader_of(
             cancellation=cancellation,
         )
 
-    return bring
+    return fetch_bytes
 
 
-def _kept(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
+def _copy_to_file(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
     try:
-        with Partial(into, most_bytes=source.most_bytes) as partial:
+        with Partial(into, max_bytes=source.max_bytes) as partial:
             for piece in pieces:
                 partial.add(piece)
             digest = partial.finish()
@@ -81,14 +83,14 @@ def _kept(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> 
 
 
 @contextmanager
-def _opened(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
+def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
     if allowed is None:
-        raise CRDsError(Exit.USAGE, f"{path}: this controller was started without a directory of local tarballs")
+        raise CRDsError(Exit.USAGE, f"{path}: the controller has no directory of local tarballs (--local-root)")
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(allowed.resolve()):
-            raise CRDsError(Exit.USAGE, f"{path} is not in {allowed}, where this controller's local tarballs are")
-        # Without waiting: opening a named pipe would, until somebody writes to it.
+            raise CRDsError(Exit.USAGE, f"{path} is not below the directory of local tarballs (--local-root {allowed})")
+        # O_NONBLOCK, because opening a named pipe would wait for a writer.
         with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise CRDsError(Exit.DISK, f"{path} is not a regular file")
@@ -99,25 +101,25 @@ def _opened(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
         raise CRDsError(Exit.DISK, f"cannot read {path}: {error.strerror or error}", transient=True) from error
 
 
-def _member(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
+def _read_config_map_key(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
     if config_map is None:
         raise CRDsError(Exit.USAGE, f"there is no ConfigMap {held.name}", transient=True)
     text = as_object(config_map.get("binaryData")).get(held.key)
     if not isinstance(text, str):
         raise CRDsError(Exit.USAGE, f"the ConfigMap {held.name} has no {held.key} in binaryData")
-    return _decoded(text)
+    return _decode_base64(text)
 
 
-def _secrets(chosen: Chosen, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
+def _read_secrets(chosen: SelectedSource, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
     found = {name: beside.secret(name) for name in set(chosen.references) if name}
-    return {name: _data(secret) for name, secret in found.items() if secret is not None}
+    return {name: _decode_data(secret) for name, secret in found.items() if secret is not None}
 
 
-def _data(secret: JSONObject) -> Mapping[str, bytes]:
-    return {name: _decoded(value) for name, value in as_object(secret.get("data")).items()}
+def _decode_data(secret: JSONObject) -> Mapping[str, bytes]:
+    return {name: _decode_base64(value) for name, value in as_object(secret.get("data")).items()}
 
 
-def _decoded(value: JSON) -> bytes:
+def _decode_base64(value: JSON) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The status of an instance, of which some is ours and the rest somebody else's."""
+"""Builds the patch of an instance's status; conditions of other controllers stay."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,16 +10,17 @@ from app.model.json import JSONObject, as_object
 def status_patch(
     karmada: JSONObject, findings: Sequence[Condition], *, generation: int, whole: bool, now: datetime
 ) -> JSONObject | None:
-    """Return the merge patch of a status that says ``findings`` beside what it says already; None if it does.
+    """Return the merge patch that adds conditions to a status; None if the status has them already.
 
-    Upstream writes a list of its own conditions alone, at each step, and each with a new time of transition.
+    Other conditions stay, and ``lastTransitionTime`` changes only with the status. Upstream replaces the list by its
+    own conditions at each step, with new times.
 
     Args:
-        karmada: The instance as it is stored.
-        findings: What is to be said.
-        generation: Of the spec that they are about.
-        whole: Whether the status is ours, and not only these conditions in it.
-        now: The time.
+        karmada: The stored instance.
+        findings: The conditions.
+        generation: Generation of the spec that the conditions are about.
+        whole: Whether to set ``observedGeneration`` too, because no other controller does.
+        now: The current time.
     """
     status = as_object(karmada.get("status"))
     former = status.get("conditions")

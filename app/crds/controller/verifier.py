@@ -1,4 +1,4 @@
-"""Verifying tarballs beside the controller: in processes with limits, a few at once, and fairly among namespaces."""
+"""Verifies tarballs for the controller: in child processes with limits, and fairly among namespaces."""
 
 import asyncio
 import json
@@ -10,36 +10,36 @@ import msgspec
 
 from app.control.child_process import ChildProcess
 from app.control.priority_slots import PrioritySlots
-from app.crds.apply.encoded import EncodedCRDs
+from app.crds.apply.encoded_crds import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
-from app.crds.controller.verifying import MODULE, Answer, Question
+from app.crds.controller.verifier_process import MODULE, Answer, Question
 from app.crds.failures import CRDsError, Exit
 
 AT_ONCE: Final = 2
 _WHOLE: Final = 1
 SHORT: Final = 4
-"""A first try has a quarter of all limits, which is 1.5 times a release: a tarball beyond that is long work."""
+"""A first try has a quarter of all limits, which is 1.5 times a release. A larger tarball takes a long second try."""
 
 Load = Callable[[], bytes]
-"""Returns the bytes of a tarball. It is called on a thread once a process is free, so that no tarball waits in memory;
-it may raise CRDsError."""
+"""Returns the bytes of a tarball, or raises CRDsError. It is called on a thread when a process is free, so that no
+tarball waits in memory."""
 
 
 class Verifier:
-    """Verifies tarballs in processes of their own.
+    """Verifies tarballs in child processes.
 
-    A tarball is tried with small limits first. One that takes more waits until no other waits for its first try, and
-    such tarballs never have all processes. So a namespace with a release waits for one first try of each other
-    namespace, at most, and not for any tarball that takes more.
+    Each tarball gets a first try with small limits. A tarball that exceeds them waits until no first try is waiting,
+    and such tarballs never occupy all processes. So a namespace with a release waits for at most one first try of each
+    other namespace, and never for a large tarball.
     """
 
     def __init__(self, *, at_once: int = AT_ONCE, module: str = MODULE) -> None:
-        """Prepare; processes start when they are needed.
+        """Create it; a process starts when it is needed.
 
         Args:
-            at_once: How many processes there are.
-            module: Python module that they run.
+            at_once: Number of processes.
+            module: Python module that the processes run.
         """
         self._slots: Final = PrioritySlots(at_once)
         self._children: Final = tuple(ChildProcess(module) for _ in range(at_once))
@@ -50,13 +50,13 @@ class Verifier:
         """Verify a tarball as `app.crds.archive.archive.verify` does.
 
         Args:
-            load: Returns its bytes.
-            lane: The namespace that it is for; namespaces take turns.
-            strict: Take a warning for an error.
-            normalize_dot: Take ``./crds/…`` for ``crds/…``.
+            load: Returns the bytes of the tarball.
+            lane: Namespace of the instance; namespaces take turns.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``.
 
         Raises:
-            CRDsError: As there; LIMIT also for too much memory or CPU time.
+            CRDsError: As `app.crds.archive.archive.verify`; LIMIT also for too much memory or CPU time.
         """
         question = Question(b"", strict, normalize_dot, SHORT)
         answer = await self._ask(question, load, lane)
@@ -70,15 +70,15 @@ class Verifier:
         """Return the CRDs and the patches of a tarball that has been verified.
 
         Args:
-            load: Returns its bytes.
-            values: Of the placeholders in patches (`app.crds.apply.placeholders.values_of`).
-            lane: The namespace that it is for; namespaces take turns.
-            whole: Whether it may take more than a first try may.
+            load: Returns the bytes of the tarball.
+            values: Values of the placeholders in patches (`app.crds.apply.placeholders.build_values`).
+            lane: Namespace of the instance; namespaces take turns.
+            whole: Apply the full limits, not those of a first try.
 
         Raises:
-            CRDsError: ARCHIVE when a patch does not fit; LIMIT as in `verify`, and for a first try that is not enough.
+            CRDsError: ARCHIVE if a patch cannot be merged; LIMIT as in `verify`, or beyond the limits of a first try.
         """
-        # Names without `./` are the same either way, and others were admitted when it was verified.
+        # normalize_dot is True: names without `./` mean the same with it, and verification admitted the others.
         answer = await self._ask(Question(b"", False, True, _WHOLE if whole else SHORT, dict(values)), load, lane)
         answer.check()
         return EncodedCRDs(answer.crds), [Patch(*one) for one in json.loads(answer.patches)]
@@ -92,7 +92,7 @@ class Verifier:
     async def _ask(self, question: Question, load: Load, lane: Hashable) -> Answer:
         async with self._slots.hold(lane, long=question.scale == _WHOLE):
             child = self._free.pop()
-            asking = asyncio.get_running_loop().run_in_executor(self._threads, _answer, child, question, load)
+            asking = asyncio.get_running_loop().run_in_executor(self._threads, _ask_child, child, question, load)
             try:
                 answer = await asyncio.shield(asking)
             except asyncio.CancelledError:
@@ -101,9 +101,9 @@ class Verifier:
             finally:
                 self._free.append(child)
         if answer is None:
-            raise CRDsError(Exit.INTERNAL, "the process that verifies tarballs cannot be used", transient=True)
+            raise CRDsError(Exit.INTERNAL, "the process that verifies tarballs failed", transient=True)
         return msgspec.msgpack.decode(answer, type=Answer)
 
 
-def _answer(child: ChildProcess, question: Question, load: Load) -> bytes | None:
+def _ask_child(child: ChildProcess, question: Question, load: Load) -> bytes | None:
     return child.ask(msgspec.msgpack.encode(msgspec.structs.replace(question, tarball=load())))

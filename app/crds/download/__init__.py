@@ -1,1 +1,1 @@
-"""Getting a tarball over HTTP, within limits of time, size and place (research 6.4)."""
+"""Downloads a tarball over HTTP, with limits of time, size and destination."""

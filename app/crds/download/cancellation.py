@@ -1,6 +1,6 @@
-"""Cancellation from another thread, at once, also while the working thread waits.
+"""Cancellation and deadline of a download, effective at once, even while its thread waits.
 
-A socket's timeout is for one read. An origin that sends a byte of a header or of a handshake every few seconds never
+A socket's timeout is for one read. An origin that sends one byte of a header or of a handshake every few seconds never
 reaches it. Shutting the connection down from another thread ends each of these waits.
 """
 
@@ -14,21 +14,21 @@ from typing import Self
 
 
 class Cancellation:
-    """A wish that something ends, made once and for all."""
+    """A request to end, made once and never withdrawn."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        # Held while callbacks run, so that none of them runs any more once it has been taken back.
+        # Held while callbacks run, so that a callback never runs after its removal.
         self._lock = threading.RLock()
         self._callbacks: list[Callable[[], object]] = []
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was made."""
+        """Whether `cancel` was called."""
         return self._event.is_set()
 
     def cancel(self) -> None:
-        """Make it, from any thread; again changes nothing."""
+        """Cancel, from any thread; a second call changes nothing."""
         with self._lock:
             if self._event.is_set():
                 return
@@ -37,15 +37,15 @@ class Cancellation:
                 callback()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, until it is made at the longest; return whether it was."""
+        """Sleep for ``seconds`` or until the cancellation; return whether it was cancelled."""
         return self._event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     @contextlib.contextmanager
-    def telling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Have it tell the code that waits within the block, at once if it was made before.
+    def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Call ``callback`` at a cancellation during the block, and at once if it is cancelled already.
 
         Args:
-            callback: Called once at most, from another thread; it may neither wait nor raise.
+            callback: Called at most once, from another thread; it must neither wait nor raise.
         """
         with self._lock:
             self._callbacks.append(callback)
@@ -58,8 +58,8 @@ class Cancellation:
                 self._callbacks.remove(callback)
 
 
-class Cutoff(Cancellation):
-    """The end of one attempt: its time is over, or its download was cancelled; a context manager around the attempt."""
+class Deadline(Cancellation):
+    """The end of one attempt: its time is over, or its download was cancelled. Use it as a context manager."""
 
     def __init__(self, seconds: float, cancellation: Cancellation | None = None) -> None:
         super().__init__()
@@ -69,18 +69,18 @@ class Cutoff(Cancellation):
         self._timer.daemon = True
 
     def watch(self, connected: socket.socket) -> None:
-        """Shut a connection down, too, if the end comes within the attempt.
+        """Shut a connection down at the end of the time or at a cancellation.
 
-        A duplicate is kept, which TLS cannot detach: wrapping takes the file descriptor away from the socket itself.
+        This keeps a duplicate of the socket: wrapping the socket in TLS detaches its file descriptor.
         """
         duplicate = connected.dup()
         self._stack.callback(duplicate.close)
-        self._stack.enter_context(self.telling(partial(shut, duplicate)))
+        self._stack.enter_context(self.on_cancel(partial(shut_down, duplicate)))
 
     def __enter__(self) -> Self:
         self._timer.start()
         self._stack.callback(self._timer.cancel)
-        self._stack.enter_context(self._download.telling(self.cancel))
+        self._stack.enter_context(self._download.on_cancel(self.cancel))
         return self
 
     def __exit__(
@@ -89,8 +89,8 @@ class Cutoff(Cancellation):
         self._stack.close()
 
 
-def shut(connected: socket.socket) -> None:
-    """End a connection, or one that is being made; the thread that uses it notices at once."""
-    # The other side may have been faster.
+def shut_down(connected: socket.socket) -> None:
+    """Shut down a connection, established or not; the thread that uses it notices at once."""
+    # The peer may have closed it before.
     with contextlib.suppress(OSError):
         connected.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""One request over a connection of its own, direct or through a proxy (urllib3)."""
+"""Sends one request over a connection of its own, direct or through a proxy (urllib3)."""
 
 import contextlib
 import logging
@@ -16,55 +16,55 @@ from urllib3.exceptions import NewConnectionError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers
 
-from app.crds.download.cancellation import Cutoff
-from app.crds.download.dial import dialled
+from app.crds.download.cancellation import Deadline
+from app.crds.download.dial import dial_host
 from app.crds.download.errors import MalformedError
-from app.crds.download.redaction import redacted
+from app.crds.download.redaction import redact
 from app.crds.download.retry import CONNECT_SECONDS, IDLE_SECONDS
-from app.crds.download.socks import SCHEMES, dialled_through, socks_of
+from app.crds.download.socks import SCHEMES, dial_through_socks, parse_socks_proxy
 from app.crds.failures import CRDsError, Exit
 from app.outbound.addresses import PrivateAddressError
 
-# It logs each request with its query, which may be a signed URL's.
+# It logs each request with its query, which may have the signature of a signed URL.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")
 MAX_INTERIM_RESPONSES: Final = 100
 _SWITCHING_PROTOCOLS: Final = 101
 
 
 class Request(NamedTuple):
-    """A GET request, and the way to the origin."""
+    """A GET request, and the proxy and TLS settings for it."""
 
     url: str
     headers: Mapping[str, str]
     context: ssl.SSLContext
     proxy_url: str = ""
     proxy_context: ssl.SSLContext | None = None
-    """For a proxy that is itself spoken to over TLS."""
+    """TLS context for an https proxy."""
     allow_private: bool = True
-    """Whether the host may have a private address, where it is looked up here."""
+    """Whether the host may have a private address; applies if its name is resolved here."""
     allow_private_proxy: bool = True
 
 
-class _Dialler(Protocol):
+class _Dial(Protocol):
     def __call__(self, host: str, port: int) -> socket.socket: ...
 
 
 @contextlib.contextmanager
-def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
-    """Send a GET and yield the response with its body unread and undecoded; redirects and failures are the caller's.
+def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPResponse]:
+    """Send a GET and yield the response, its body unread and undecoded; the caller handles redirects and statuses.
 
     Raises:
-        CRDsError: The proxy is none that can be used.
-        PrivateAddressError: A private address would have to be dialled, and may not.
+        CRDsError: The proxy URL cannot be used.
+        PrivateAddressError: The host has a private address, and private addresses are not allowed.
         AttemptError: A SOCKS proxy refuses.
-        urllib3.exceptions.HTTPError: All else.
+        urllib3.exceptions.HTTPError: Any other failure.
     """
     _LOGGER.setLevel(max(_LOGGER.level, logging.INFO))
-    proxy = _split(request.proxy_url)
-    with _manager(request, proxy) as manager:
-        dial = _dialler(request, proxy, cutoff)
+    proxy = _split_proxy_url(request.proxy_url)
+    with _build_manager(request, proxy) as manager:
+        dial = _choose_dialler(request, proxy, deadline)
         manager.pool_classes_by_scheme = {
-            scheme: _pool_made_by(pool, dial) for scheme, pool in manager.pool_classes_by_scheme.items()
+            scheme: _make_pool_class(pool, dial) for scheme, pool in manager.pool_classes_by_scheme.items()
         }
         response = manager.urlopen(
             "GET",
@@ -79,27 +79,27 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
         try:
             yield response
         finally:
-            # Not given back: the rest of a body may have no end.
+            # Closed, not released to the pool: draining the rest of a body may take forever.
             response.close()
 
 
-def _split(proxy_url: str) -> SplitResult:
+def _split_proxy_url(proxy_url: str) -> SplitResult:
     try:
         parts = urlsplit(proxy_url)
     except ValueError:
-        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redacted(proxy_url)}: it must have a host") from None
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redact(proxy_url)}: it must have a host") from None
     if "@" in parts.path + parts.query + parts.fragment:
-        # A password with a bare slash: the apparent host is a part of the secret.
+        # A password with an unescaped slash: the apparent host is a part of the secret.
         raise CRDsError(Exit.USAGE, "invalid proxy URL: percent-encode the user and the password before its @")
     return parts
 
 
-def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
+def _build_manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
     if not request.proxy_url or parts.scheme in SCHEMES:
-        # A SOCKS proxy is below HTTP: requests through it are the same as without it.
+        # A SOCKS proxy works below HTTP: requests through it are the same as without it.
         return urllib3.PoolManager(ssl_context=request.context)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = redacted(request.proxy_url)
+        shown = redact(request.proxy_url)
         raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: it must be http, https or socks5")
     headers: dict[str, str] = {}
     if parts.username is not None:
@@ -111,24 +111,27 @@ def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
     )
 
 
-def _dialler(request: Request, parts: SplitResult, cutoff: Cutoff) -> _Dialler:
-    """Return the function that connects to urllib3's peer: the origin, or an HTTP proxy before it."""
+def _choose_dialler(request: Request, parts: SplitResult, deadline: Deadline) -> _Dial:
+    """Return the function that connects to urllib3's peer: the origin, or the HTTP proxy in front of it."""
     behind, proxied = request.allow_private, request.allow_private_proxy
     if parts.scheme in SCHEMES:
-        proxy = socks_of(parts)
-        return partial(dialled_through, proxy, cutoff=cutoff, allow_private=behind, allow_private_proxy=proxied)
-    return partial(dialled, cutoff=cutoff, allow_private=proxied if request.proxy_url else behind)
+        proxy = parse_socks_proxy(parts)
+        return partial(dial_through_socks, proxy, deadline=deadline, allow_private=behind, allow_private_proxy=proxied)
+    return partial(dial_host, deadline=deadline, allow_private=proxied if request.proxy_url else behind)
 
 
-def _pool_made_by(pool: Any, dial: _Dialler) -> Any:
+def _make_pool_class(pool: Any, dial: _Dial) -> Any:
     """Return a pool class whose connections are made by ``dial``."""
-    connection = type("Made", (_Made, pool.ConnectionCls), {"dial": staticmethod(dial)})
+    connection = type("Made", (_DialledConnection, pool.ConnectionCls), {"dial": staticmethod(dial)})
     return type("PoolOfMade", (pool,), {"ConnectionCls": connection})
 
 
 class _Response(HTTPResponse):
     def _read_status(self) -> tuple[str, int, str]:
-        """Return the status of the final response; http.client itself skips no interim one but 100 (RFC 9110 15.2)."""
+        """Return the status of the final response; http.client itself skips only the interim response 100.
+
+        Source: RFC 9110, 15.2.
+        """
         for _ in range(MAX_INTERIM_RESPONSES + 1):
             version, status, reason = super()._read_status()  # type: ignore[misc]
             if not 100 <= status < 200 or status == _SWITCHING_PROTOCOLS:
@@ -138,15 +141,15 @@ class _Response(HTTPResponse):
 
     def begin(self) -> None:
         super().begin()
-        # RFC 9112 6.3: lengths that differ are an attack or a bug. urllib3 says so, too, but leaves the socket open.
+        # RFC 9112, 6.3: different lengths are an attack or a bug. urllib3 refuses them too, but leaves the socket open.
         lengths = self.headers.get_all("Content-Length", [])
         if len({length.strip() for line in lengths for length in line.split(",")}) > 1:
-            raise MalformedError("two lengths of one body")
+            raise MalformedError("two different Content-Length values")
 
 
-class _Made(HTTPConnection):
+class _DialledConnection(HTTPConnection):
     response_class = _Response
-    dial: ClassVar[_Dialler]
+    dial: ClassVar[_Dial]
 
     def _new_conn(self) -> socket.socket:
         try:
@@ -154,5 +157,5 @@ class _Made(HTTPConnection):
         except PrivateAddressError:
             raise
         except OSError as error:
-            # As it is, urllib3 would take a reset or a broken pipe for one of a request that may yet be answered.
+            # urllib3 takes a reset or a broken pipe for a failure after the request, and would try to read a response.
             raise NewConnectionError(self, "") from error

@@ -1,4 +1,4 @@
-"""Making a connection: to the first address of a host that takes one, private or not, watched from its first moment."""
+"""Dials a host: checks its addresses, and connects to the first one that accepts, within the deadline."""
 
 import socket
 from functools import partial
@@ -6,26 +6,26 @@ from functools import partial
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError
 
-from app.crds.download.cancellation import Cutoff, shut
-from app.crds.download.resolving import LOOKUPS, Info
+from app.crds.download.cancellation import Deadline, shut_down
+from app.crds.download.resolver import LOOKUPS, Info
 from app.crds.download.retry import CONNECT_SECONDS
 from app.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
 
 
-def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> socket.socket:
-    """Return a connection to the first of a host's addresses that takes one.
+def dial_host(host: str, port: int, deadline: Deadline, *, allow_private: bool) -> socket.socket:
+    """Return a connection to the first address of a host that accepts one.
 
     Raises:
-        PrivateAddressError: One of them is private, and may not be dialled.
-        ConnectTimeoutError: The last one did not answer in time.
-        OSError: The host has none, or the last one does not take it.
+        PrivateAddressError: An address is private, and private addresses are not allowed.
+        ConnectTimeoutError: The last address did not answer in time.
+        OSError: The host has no address, or the last one refuses.
     """
     last: OSError = ConnectionAbortedError()
-    for info in addresses_of(host, port, cutoff, allow_private=allow_private):
-        if cutoff.cancelled:
+    for info in resolve_addresses(host, port, deadline, allow_private=allow_private):
+        if deadline.cancelled:
             break
         try:
-            return _dialled(info, cutoff)
+            return _connect(info, deadline)
         except OSError as error:
             last = error
     if isinstance(last, TimeoutError):
@@ -33,34 +33,33 @@ def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> soc
     raise last
 
 
-def addresses_of(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> list[Info]:
-    """Return a host's addresses in the order in which they are to be tried.
+def resolve_addresses(host: str, port: int, deadline: Deadline, *, allow_private: bool) -> list[Info]:
+    """Return the addresses of a host in the order of attempts.
 
-    The addresses that are judged are the ones that are dialled: a name that resolves to another address a moment later
-    gains nothing.
+    The caller dials the addresses that are checked here, so DNS rebinding has no effect.
 
     Raises:
-        PrivateAddressError: One of them is private, and may not be dialled.
-        OSError: There is none.
+        PrivateAddressError: An address is private, and private addresses are not allowed.
+        OSError: The host has no address.
     """
-    found = LOOKUPS.find(host.strip("[]"), port, cutoff)
+    found = LOOKUPS.find(host.strip("[]"), port, deadline)
     private = [str(info[4][0]) for info in found if is_private(str(info[4][0]))]
     if private and not allow_private:
         raise PrivateAddressError(private[0])
     return found
 
 
-def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
+def _connect(info: Info, deadline: Deadline) -> socket.socket:
     family, kind, protocol, _, address = info
     made = socket.socket(family, kind, protocol)
     try:
         for option in HTTPConnection.default_socket_options:
             made.setsockopt(*option)
         made.settimeout(CONNECT_SECONDS)
-        # Not watched for longer than that: a duplicate would keep a connection alive that is given up here.
-        with cutoff.telling(partial(shut, made)):
+        # `watch` starts after the connect: its duplicate would keep a failed socket open.
+        with deadline.on_cancel(partial(shut_down, made)):
             made.connect(address)
-        cutoff.watch(made)
+        deadline.watch(made)
     except BaseException:
         made.close()
         raise
@@ -68,10 +67,10 @@ def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
 
 
 def refuse_private_literal(host: str) -> None:
-    """Refuse a host that is private by its text alone, for requests by way of a proxy, which resolves the name.
+    """Refuse a host that is private by its text alone. For requests through a proxy, which resolves the name.
 
     Raises:
-        PrivateAddressError: It is.
+        PrivateAddressError: The host is private.
     """
     refuse_private_number(host)
     if host == "localhost" or host.endswith(".localhost") or (":" in host and is_private(host)):

@@ -1,4 +1,4 @@
-"""Downloads of a tarball: from its address or a mirror, with retries, complete or not at all."""
+"""Downloads a tarball from its URL or a mirror, with retries; the file is complete or does not exist."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from app.crds.download.cancellation import Cancellation
 from app.crds.download.partial import Partial
-from app.crds.download.redaction import redacted
-from app.crds.download.requests import Validators, check_credentials
-from app.crds.download.response import Address, address_of
-from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, delay_after
+from app.crds.download.redaction import redact
+from app.crds.download.request_headers import Validators, check_credentials
+from app.crds.download.response import Address, parse_address
+from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, choose_delay
 from app.crds.download.transfer import Job, Progress, Received, transfer
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
@@ -21,18 +21,18 @@ class Downloaded(NamedTuple):
     """The result of a download."""
 
     changed: bool
-    """False if the origin says that the known tarball is still current: there is no file then."""
+    """False if the origin confirms the known tarball as current; then there is no file."""
     sha256: str
     size: int
     validators: Validators
-    """To ask with the next time; empty if a mirror answered, since they are for one address only."""
+    """Validators for the next conditional request; empty if a mirror answered, because they belong to one URL."""
     final_url: str
-    """Where it came from after redirects, redacted."""
+    """URL after redirects, redacted."""
     attempts: int
-    """How many there were, with those that failed, over all addresses; redirects are part of one."""
+    """Number of attempts over all URLs, failed ones included; an attempt includes its redirects."""
 
 
-def download(  # noqa: PLR0913 - one parameter for each wish that a caller can have
+def download(  # noqa: PLR0913 - one parameter for each setting
     source: Source,
     into: Path,
     *,
@@ -44,27 +44,27 @@ def download(  # noqa: PLR0913 - one parameter for each wish that a caller can h
     cancellation: Cancellation | None = None,
     timing: Timing | None = None,
 ) -> Downloaded:
-    """Bring in a tarball's bytes, as they are.
+    """Download the bytes of a tarball without decoding them.
 
     Args:
-        source: From where, and how.
-        into: A file that does not exist yet; it is made with mode 0600, and there is none unless all went well.
-        validators: Of the known tarball from the source's own URL.
-        progress: Called after every piece; an exception from it ends the download.
-        env_proxies: Whether the environment's proxies count where the source has none.
-        allow_private: Whether addresses may be private ones; if not, that is said of the source's proxy, too.
-        allow_hosts: The only hosts to ask, redirects and mirrors included: names, or ``.suffix``. Empty: any.
-        cancellation: Ends it from another thread, at once, whatever it is doing.
-        timing: The clock and its like; real ones by default, with a sleep that a cancellation ends.
+        source: The origin and the settings of the download.
+        into: Path of a new file. It gets mode 0600, and is removed unless the download succeeds.
+        validators: Validators of the known tarball from the source's own URL.
+        progress: Called after every chunk; an exception from it ends the download.
+        env_proxies: Use the proxies of the environment if the source has none.
+        allow_private: Allow private addresses, also of the source's proxy.
+        allow_hosts: The only allowed hosts, redirects and mirrors included: names, or ``.suffix``. Empty allows any.
+        cancellation: Ends the download at once, from another thread.
+        timing: Clock, sleep and jitter; by default the real ones, with a sleep that a cancellation ends.
 
     Raises:
-        CRDsError: Why there is no tarball, of every address that was asked; or that it was cancelled.
+        CRDsError: The download failed or was cancelled; the message has the error of every URL.
     """
     cancellation = cancellation or Cancellation()
     timing = timing or Timing(sleep=cancellation.wait)
-    addresses = _addresses(source)
+    addresses = _parse_addresses(source)
     check_credentials(source)
-    with Partial(into, most_bytes=source.most_bytes) as partial:
+    with Partial(into, max_bytes=source.max_bytes) as partial:
         job = Job(
             source=source,
             partial=partial,
@@ -76,69 +76,69 @@ def download(  # noqa: PLR0913 - one parameter for each wish that a caller can h
             allow_private=allow_private,
             allow_hosts=allow_hosts,
         )
-        return _from_any(job, addresses, (validators or Validators()).usable())
+        return _download_from_any(job, addresses, (validators or Validators()).usable())
 
 
-def _addresses(source: Source) -> list[Address]:
-    found = [(url, address_of(url)) for url in (source.url, *source.mirrors)]
+def _parse_addresses(source: Source) -> list[Address]:
+    found = [(url, parse_address(url)) for url in (source.url, *source.mirrors)]
     for url, address in found:
         if address is None:
-            raise CRDsError(Exit.USAGE, f"{redacted(url)}: it must be an address of http or https with a host")
+            raise CRDsError(Exit.USAGE, f"{redact(url)}: must be an http or https URL with a host")
     return [address for _, address in found if address is not None]
 
 
-def _from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
+def _download_from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
     attempts, failures = 0, list[AttemptError]()
     for place, address in enumerate(addresses):
         if place:
-            # An ETag is of one address: a mirror may have other bytes with the same one.
+            # An ETag belongs to one URL: a mirror may have other bytes with the same ETag.
             job.partial.restart()
             validators = Validators()
         for attempt in range(1, ATTEMPTS + 1):
             attempts += 1
             try:
-                received = _checked(job, transfer(job, address, validators))
+                received = _check_digest(job, transfer(job, address, validators))
             except AttemptError as failure:
                 _check_cancelled(job)
-                if not _waited(job, failure, attempt):
+                if not _wait_before_retry(job, failure, attempt):
                     failures.append(failure)
                     break
             else:
-                return _downloaded(job.partial, received, attempts=attempts, own=not place)
-    raise _together(failures, attempts)
+                return _finish(job.partial, received, attempts=attempts, own=not place)
+    raise _combine_failures(failures, attempts)
 
 
 def _check_cancelled(job: Job) -> None:
     if job.cancellation.cancelled:
-        raise CRDsError(Exit.INTERRUPTED, f"{redacted(job.source.url)}: cancelled", transient=True) from None
+        raise CRDsError(Exit.INTERRUPTED, f"{redact(job.source.url)}: cancelled", transient=True) from None
 
 
-def _checked(job: Job, received: Received) -> Received:
+def _check_digest(job: Job, received: Received) -> Received:
     wanted, found = job.source.sha256.strip().lower(), job.partial.sha256
     if received.changed and wanted and wanted != found:
-        raise AttemptError(Exit.INTEGRITY, f"{redacted(received.url)}: its sha256 is {found}, but should be {wanted}")
+        raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {wanted}")
     return received
 
 
-def _waited(job: Job, failure: AttemptError, attempt: int) -> bool:
-    """Wait before another attempt; return False without waiting if there is none to be made."""
-    delay = delay_after(failure, attempt, job.timing.random)
+def _wait_before_retry(job: Job, failure: AttemptError, attempt: int) -> bool:
+    """Wait before another attempt; return False without waiting if there is none."""
+    delay = choose_delay(failure, attempt, job.timing.random)
     if delay is None or job.timing.clock() + delay >= job.deadline:
         return False
     job.timing.sleep(delay)
     return True
 
 
-def _downloaded(partial: Partial, received: Received, *, attempts: int, own: bool) -> Downloaded:
+def _finish(partial: Partial, received: Received, *, attempts: int, own: bool) -> Downloaded:
     validators = received.validators if own else Validators()
-    final_url = redacted(received.url)
+    final_url = redact(received.url)
     if not received.changed:
         return Downloaded(False, "", 0, validators, final_url, attempts)
     return Downloaded(True, partial.finish(), partial.size, validators, final_url, attempts)
 
 
-def _together(failures: list[AttemptError], attempts: int) -> CRDsError:
-    """Return one error for all addresses, of the kind of the first one."""
+def _combine_failures(failures: list[AttemptError], attempts: int) -> CRDsError:
+    """Return one error for all URLs, with the exit code of the first one."""
     text = "; mirror ".join(str(failure) for failure in failures)
     if attempts > len(failures):
         text += f" (after {attempts} attempts)"

@@ -1,6 +1,7 @@
-"""Errors on the way to an origin, in words of our own.
+"""Translates errors of urllib3, http.client and the system into messages of fleethook.
 
-Texts of urllib3 and http.client are not shown: they hold queries of URLs and values of headers, which may be secrets.
+The messages of urllib3 and http.client are not shown: they have queries of URLs and values of headers, which may be
+secrets.
 """
 
 import os
@@ -22,19 +23,19 @@ _CERTIFICATE: Final = {
     62: "certificate is not valid for this name",
     64: "certificate is not valid for this address",
 }
-# Ends of a connection that worked until then: the network failed, not the server's TLS.
+# Reasons of a connection that breaks: the network failed, not the server's TLS.
 _CUT: Final = ("UNEXPECTED_EOF_WHILE_READING", "EOF occurred")
 
 
 class MalformedError(HTTPException):
-    """A response that HTTP does not allow; the text says in which way."""
+    """A response that HTTP does not allow; the message says why."""
 
 
 class SlowLookupError(OSError):
-    """A name that was looked up in vain for too long.
+    """A DNS lookup without an answer in time.
 
     Attributes:
-        name: Which.
+        name: The name.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,25 +43,25 @@ class SlowLookupError(OSError):
         self.name: Final = name
 
 
-def failure_of(error: Exception) -> AttemptError:
-    """Return the failure for an exception of urllib3, http.client or the system, without quoting its text."""
-    causes = _causes(error)
+def classify_error(error: Exception) -> AttemptError:
+    """Return the AttemptError for an exception of urllib3, http.client or the system, without quoting its message."""
+    causes = _list_causes(error)
     if any(isinstance(cause, PrivateAddressError) for cause in causes):
-        return AttemptError(Exit.NETWORK, "a private address, which this download may not ask")
+        return AttemptError(Exit.NETWORK, "a private address, which this download does not allow")
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
-            return _tls(cause)
+            return _classify_tls(cause)
         if isinstance(cause, exceptions.ProxyError):
-            return _proxy(cause)
-    return _network(error)
+            return _classify_proxy(cause)
+    return _classify_network(error)
 
 
-def cut_off(seconds: float) -> AttemptError:
-    """Return the failure for a download whose time is over."""
+def make_timeout_error(seconds: float) -> AttemptError:
+    """Return the error for a download whose time is over."""
     return AttemptError(Exit.NETWORK, f"not done within {seconds:g} s", transient=True)
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _list_causes(error: BaseException) -> list[BaseException]:
     """Return an exception and its causes: by chain, by argument, or as urllib3 keeps the original."""
     found: list[BaseException] = []
     waiting: list[object] = [error]
@@ -72,71 +73,71 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _tls(error: ssl.SSLError) -> AttemptError:
+def _classify_tls(error: ssl.SSLError) -> AttemptError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return AttemptError(Exit.TLS, f"x509: {_CERTIFICATE.get(error.verify_code, 'certificate is not accepted')}")
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)) or error.reason in _CUT:
-        return _again("the connection ended within TLS")
+        return _make_retryable("the connection ended during TLS")
     what = (error.reason or "handshake failed").replace("_", " ").lower()
     return AttemptError(Exit.TLS, f"tls: {what}")
 
 
-def _proxy(error: exceptions.ProxyError) -> AttemptError:
-    for cause in _causes(error)[1:]:
-        status = _tunnel_status(cause)
+def _classify_proxy(error: exceptions.ProxyError) -> AttemptError:
+    for cause in _list_causes(error)[1:]:
+        status = _parse_tunnel_status(cause)
         if status == 407:
-            return proxy_wants_credentials()
+            return make_proxy_credentials_error()
         if status:
             text = f"the proxy refused the tunnel: HTTP {status}"
-            return _again(text) if status in RETRIED else AttemptError(Exit.NETWORK, text)
-    inner = _network(error)
+            return _make_retryable(text) if status in RETRIED else AttemptError(Exit.NETWORK, text)
+    inner = _classify_network(error)
     return AttemptError(Exit.NETWORK, f"proxy: {inner}", transient=True, again=inner.again)
 
 
-def proxy_wants_credentials() -> AttemptError:
-    """Return the failure for a proxy that asks for credentials (HTTP 407)."""
-    return AttemptError(Exit.NETWORK, "the proxy asks for credentials (HTTP 407): give them in the proxy URL")
+def make_proxy_credentials_error() -> AttemptError:
+    """Return the error for a proxy that requires credentials (HTTP 407)."""
+    return AttemptError(Exit.NETWORK, "the proxy requires credentials (HTTP 407): give them in the proxy URL")
 
 
-def _tunnel_status(error: BaseException) -> int:
-    # http.client has no type for it: OSError("Tunnel connection failed: 407 Proxy Authentication Required").
+def _parse_tunnel_status(error: BaseException) -> int:
+    # http.client has no exception type: OSError("Tunnel connection failed: 407 Proxy Authentication Required").
     text = str(error)
     start, _, rest = text.partition("Tunnel connection failed: ")
     status = rest[:3]
     return int(status) if not start and status.isascii() and status.isdigit() else 0
 
 
-def _network(error: Exception) -> AttemptError:
-    causes = _causes(error)
+def _classify_network(error: Exception) -> AttemptError:
+    causes = _list_causes(error)
     for cause in causes:
         if isinstance(cause, socket.gaierror):
-            return _lookup(cause)
-        if text := _malformed(cause):
+            return _classify_lookup(cause)
+        if text := _describe_malformed(cause):
             return AttemptError(Exit.HTTP, f"malformed HTTP response: {text}", transient=True)
-        if text := _known(cause):
-            return _again(text)
+        if text := _describe_known(cause):
+            return _make_retryable(text)
     if any(isinstance(cause, exceptions.LocationParseError) for cause in causes):
-        return AttemptError(Exit.NETWORK, "the host is no name that can be looked up")
+        return AttemptError(Exit.NETWORK, "the host is not a valid name")
     if any(isinstance(cause, exceptions.ProtocolError) for cause in causes):
-        return _again("the connection ended without a whole response")
-    return _again(f"the connection failed ({type(causes[-1]).__name__})")
+        return _make_retryable("the connection ended before the response was complete")
+    return _make_retryable(f"the connection failed ({type(causes[-1]).__name__})")
 
 
-def _malformed(cause: BaseException) -> str:
-    # http.client has no types for its limits of headers and lines, but texts: "got more than 100 headers".
+def _describe_malformed(cause: BaseException) -> str:
+    # http.client has no types for its limits of headers and lines, only messages: "got more than 100 headers".
     text = str(cause)
     over_limit = isinstance(cause, HTTPException) and text.startswith("got more than ")
     return text if over_limit or isinstance(cause, MalformedError) else ""
 
 
-def _known(cause: BaseException) -> str:
+def _describe_known(cause: BaseException) -> str:
     match cause:
         case SlowLookupError():
             return f"the name {cause.name} was not resolved within {CONNECT_SECONDS:g} s"
         case exceptions.ConnectTimeoutError() if not isinstance(cause, exceptions.NewConnectionError):
             return f"no connection within {CONNECT_SECONDS:g} s"
         case exceptions.ReadTimeoutError() | TimeoutError():
-            return "nothing came for too long"
+            return "no data arrived in time"
         case exceptions.IncompleteRead():
             return "the body is cut off"
         case OSError() if cause.errno is not None:
@@ -145,12 +146,12 @@ def _known(cause: BaseException) -> str:
             return ""
 
 
-def _lookup(error: socket.gaierror) -> AttemptError:
-    # A name that does not exist will not within seconds; it may when a cluster's DNS has come up.
+def _classify_lookup(error: socket.gaierror) -> AttemptError:
+    # Not retried at once: a missing name does not appear within seconds. Transient: a cluster's DNS may still start.
     again = error.errno == socket.EAI_AGAIN
     text = "the name cannot be resolved now" if again else "no such host"
     return AttemptError(Exit.NETWORK, text, transient=True, again=again)
 
 
-def _again(text: str) -> AttemptError:
+def _make_retryable(text: str) -> AttemptError:
     return AttemptError(Exit.NETWORK, text, transient=True, again=True)

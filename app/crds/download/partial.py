@@ -1,4 +1,4 @@
-"""A file that a body is being written to: counted, hashed while it comes, and gone unless it is finished."""
+"""The file of a download: limits its size, hashes the data, and removes it unless the download finishes."""
 
 import errno
 import hashlib
@@ -18,63 +18,63 @@ class Partial:
 
     Attributes:
         size: Bytes written.
-        etag: Of the response they came with if it is a strong one, so that the rest can be asked for; else ``""``.
-        total: How many there will be; None if that was not said.
+        etag: The strong ETag of their response, to request the rest; ``""`` if there is none.
+        total: Expected size of the complete body; None if it is unknown.
     """
 
-    def __init__(self, path: Path, *, most_bytes: int) -> None:
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
         """Create the file.
 
         Raises:
-            CRDsError: It exists already, or cannot be made.
+            CRDsError: The file exists already, or cannot be created.
         """
         self.size = 0
         self.etag = ""
         self.total: int | None = None
         self._path = path
-        self._most = most_bytes
+        self._most = max_bytes
         self._digest = hashlib.sha256()
         self._finished = False
-        with _disk(path):
+        with _translate_os_errors(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def restart(self, etag: str = "", total: int | None = None) -> None:
-        """Begin anew, for a body that comes from its first byte.
+        """Empty the file, for a body that starts with its first byte.
 
         Raises:
             AttemptError: The body will be too large.
         """
         if total is not None and total > self._most:
-            raise self._too_large(f"{total} bytes")
-        with _disk(self._path):
+            raise self._make_too_large_error(f"{total} bytes")
+        with _translate_os_errors(self._path):
             os.ftruncate(self._file, 0)
             os.lseek(self._file, 0, os.SEEK_SET)
         self._digest = hashlib.sha256()
         self.size, self.etag, self.total = 0, etag, total
 
     def add(self, data: bytes) -> None:
-        """Append to it.
+        """Append data.
 
         Raises:
-            AttemptError: It has become too large.
-            CRDsError: The disk does not take it.
+            AttemptError: The file becomes too large.
+            CRDsError: The data cannot be written.
         """
         if self.size + len(data) > self._most:
-            raise self._too_large("the body goes on")
-        with _disk(self._path):
+            raise self._make_too_large_error("the body has more")
+        with _translate_os_errors(self._path):
             view = memoryview(data)
             while view:
                 view = view[os.write(self._file, view) :]
         self._digest.update(data)
         self.size += len(data)
 
-    def beginning(self, count: int) -> bytes:
-        """Return its first bytes."""
+    def read_beginning(self, count: int) -> bytes:
+        """Return the first bytes of the file."""
         return os.pread(self._file, count, 0)
 
     def finish(self) -> str:
-        """Bring it to the disk, keep it, and return its SHA-256."""
-        with _disk(self._path):
+        """Sync the file to disk, keep it, and return its SHA-256."""
+        with _translate_os_errors(self._path):
             os.fsync(self._file)
         self._finished = True
         return self._digest.hexdigest()
@@ -84,7 +84,7 @@ class Partial:
         """The digest of the received part."""
         return self._digest.hexdigest()
 
-    def _too_large(self, what: str) -> AttemptError:
+    def _make_too_large_error(self, what: str) -> AttemptError:
         return AttemptError(Exit.LIMIT, f"larger than the limit of {self._most} bytes: {what}")
 
     def __enter__(self) -> Self:
@@ -99,7 +99,7 @@ class Partial:
 
 
 @contextmanager
-def _disk(path: Path) -> Iterator[None]:
+def _translate_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,4 +1,7 @@
-"""Which proxy an address is asked through: the source's own, else the environment's, as Go's httpproxy has it."""
+"""Chooses the proxy for a URL: that of the source, else that of the environment.
+
+The rules for the environment are those of Go's golang.org/x/net/http/httpproxy.
+"""
 
 import ipaddress
 from collections.abc import Iterable, Mapping
@@ -7,36 +10,36 @@ from urllib.parse import SplitResult, urlsplit
 from app.crds.source import Source
 
 
-def proxy_of(url: str, source: Source, environment: Mapping[str, str]) -> str:
-    """Return the URL of the proxy for an address; ``""`` for none.
+def choose_proxy(url: str, source: Source, environment: Mapping[str, str]) -> str:
+    """Return the URL of the proxy for a request; ``""`` for none.
 
-    The source's proxy wins over the environment's, and then only the source's own exceptions count.
+    The source's proxy takes precedence over the environment's; then only the source's exceptions apply.
 
     Args:
-        url: http or https, with a host.
-        source: Whose address it is, or was before redirects.
-        environment: As of ``os.environ``; empty if it is not to be looked at.
+        url: An http or https URL with a host.
+        source: The source that the request is for, redirects included.
+        environment: Variables as in ``os.environ``; empty to ignore the environment.
     """
     parts = urlsplit(url)
     if source.proxy_url:
-        return "" if bypassed(parts, source.no_proxy) else source.proxy_url
+        return "" if bypasses_proxy(parts, source.no_proxy) else source.proxy_url
     if _is_loopback(parts.hostname or ""):
         return ""
-    # HTTP_PROXY is what a CGI server makes of a request's Proxy header (httpoxy, CVE-2016-5386).
+    # A CGI server sets HTTP_PROXY from the Proxy header of a request (httpoxy, CVE-2016-5386).
     untrusted = parts.scheme == "http" and "REQUEST_METHOD" in environment
-    proxy = _variable(environment, f"{parts.scheme}_proxy", upper=not untrusted)
-    if not proxy or bypassed(parts, _variable(environment, "no_proxy").split(",")):
+    proxy = _read_variable(environment, f"{parts.scheme}_proxy", upper=not untrusted)
+    if not proxy or bypasses_proxy(parts, _read_variable(environment, "no_proxy").split(",")):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def bypassed(url: SplitResult, patterns: Iterable[str]) -> bool:
-    """Return whether an address is one of those that no proxy is used for.
+def bypasses_proxy(url: SplitResult, patterns: Iterable[str]) -> bool:
+    """Return whether a request goes to the host without a proxy.
 
     Args:
-        url: The address, split.
+        url: The URL, split.
         patterns: ``*``, names (with their subdomains), ``.suffix`` or ``*.suffix`` (subdomains only), addresses and
-            networks; each but a network with ``:port`` if need be.
+            networks; each except a network may have a ``:port``.
     """
     host = (url.hostname or "").rstrip(".")
     try:
@@ -50,7 +53,7 @@ def _matches(host: str, port: int, pattern: str) -> bool:
     if pattern in ("", "*"):
         return pattern == "*"
     if "/" in pattern:
-        return _in_network(host, pattern)
+        return _is_in_network(host, pattern)
     name, colon, wanted = pattern.rpartition(":")
     if colon and wanted.isdigit() and (":" not in name or name.endswith("]")):
         if int(wanted) != port:
@@ -62,7 +65,7 @@ def _matches(host: str, port: int, pattern: str) -> bool:
     return host == pattern or host.endswith(f".{pattern}")
 
 
-def _in_network(host: str, network: str) -> bool:
+def _is_in_network(host: str, network: str) -> bool:
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
     except ValueError:
@@ -70,12 +73,12 @@ def _in_network(host: str, network: str) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
-    # Go asks for these without a proxy of the environment, whatever NO_PROXY says.
+    # Go never uses a proxy of the environment for loopback hosts, regardless of NO_PROXY.
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _variable(environment: Mapping[str, str], name: str, *, upper: bool = True) -> str:
+def _read_variable(environment: Mapping[str, str], name: str, *, upper: bool = True) -> str:
     return (environment.get(name.upper(), "") if upper else "") or environment.get(name, "")

@@ -1,4 +1,4 @@
-"""Retries of a download: when, how often, and for how long."""
+"""The retries of a download: the number of attempts, the delays between them, and the time limits."""
 
 import random
 import time
@@ -10,19 +10,19 @@ from typing import Final, NamedTuple
 from app.crds.failures import CRDsError, Exit
 
 ATTEMPTS: Final = 4
-"""How often one address is asked before the next mirror is."""
+"""Attempts for one URL before the next mirror."""
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 30.0
-"""How long a read may wait for the next byte."""
+"""Limit of a read's wait for the next byte."""
 _BASE_SECONDS: Final = 1.0
 _CAP_SECONDS: Final = 30.0
 _MAX_RETRY_AFTER: Final = 120.0
-"""An origin that asks for a longer pause gets no other request from the same download."""
+"""If an origin asks for a longer pause, the download sends it no more requests."""
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Timing(NamedTuple):
-    """Clock, sleep and chance, for tests to have their own."""
+    """Clock, sleep and jitter; tests replace them."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
@@ -31,11 +31,11 @@ class Timing(NamedTuple):
 
 
 class AttemptError(CRDsError):
-    """One attempt that failed.
+    """A failed attempt.
 
     Attributes:
-        again: Whether the same address is worth another attempt at once.
-        after: How many seconds the origin asks to be left alone; None if it did not say.
+        again: Whether to retry the same URL within this download.
+        after: Seconds of the origin's Retry-After; None without one.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class AttemptError(CRDsError):
         self.after: Final = after
 
 
-def delay_after(failure: AttemptError, attempt: int, random: Callable[[float, float], float]) -> float | None:
-    """Return how many seconds to wait before the next attempt; None if there is to be none.
+def choose_delay(failure: AttemptError, attempt: int, random: Callable[[float, float], float]) -> float | None:
+    """Return the seconds to wait before the next attempt; None to stop.
 
-    Full jitter: anything between nothing and a bound that doubles from 1 s to 30 s, so that a fleet of operators does
-    not come back all at once. An origin that says when (Retry-After) is believed up to 120 s.
+    Full jitter: a random time between 0 and a bound that doubles from 1 s to 30 s, so that a fleet of operators does
+    not retry at the same moment. A Retry-After of up to 120 s takes precedence.
 
     Args:
-        failure: Of the attempt.
-        attempt: Which one that was, from 1.
-        random: As of ``random.uniform``.
+        failure: The error of the attempt.
+        attempt: Number of the attempt, from 1.
+        random: A function like ``random.uniform``.
     """
     if not failure.again or attempt >= ATTEMPTS:
         return None
@@ -64,8 +64,8 @@ def delay_after(failure: AttemptError, attempt: int, random: Callable[[float, fl
     return random(0.0, min(_CAP_SECONDS, _BASE_SECONDS * 2 ** (attempt - 1)))
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds of a Retry-After, a number or a date (RFC 9110 10.2.3); None without a usable one."""
+def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the seconds of a Retry-After, a number or a date (RFC 9110, 10.2.3); None without a valid one."""
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])

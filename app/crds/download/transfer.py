@@ -1,4 +1,4 @@
-"""One attempt at an address: along its redirects to a body, and that into a file."""
+"""Makes one attempt: sends a request, follows redirects, and writes the body to the file."""
 
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
@@ -8,37 +8,37 @@ from urllib.parse import urlsplit
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from app.crds.download.cancellation import Cancellation, Cutoff
-from app.crds.download.connection import Request, answer_to
+from app.crds.download.cancellation import Cancellation, Deadline
+from app.crds.download.connection import Request, send_request
 from app.crds.download.dial import refuse_private_literal
-from app.crds.download.errors import cut_off, failure_of
+from app.crds.download.errors import classify_error, make_timeout_error
 from app.crds.download.partial import Partial
-from app.crds.download.proxies import proxy_of
-from app.crds.download.redaction import redacted
-from app.crds.download.requests import Validators, conditions_of, identity_of
+from app.crds.download.proxies import choose_proxy
+from app.crds.download.redaction import redact
+from app.crds.download.request_headers import Validators, build_condition_headers, build_credential_headers
 from app.crds.download.response import (
     REDIRECTS,
     SNIFFED_BYTES,
     Address,
-    address_of,
     check_beginning,
-    continues,
-    redirect_of,
-    refusal_of,
-    strong_etag,
+    continues_partial,
+    find_redirect,
+    make_status_error,
+    parse_address,
+    read_strong_etag,
 )
 from app.crds.download.retry import AttemptError, Timing
-from app.crds.download.trust import context_of
+from app.crds.download.tls_context import build_tls_context
 from app.crds.failures import Exit
 from app.crds.source import Source
 
 Progress = Callable[[int, int | None], None]
-"""Told of the bytes so far, and of how many there will be if that is known."""
+"""Called with the number of received bytes, and the expected total or None."""
 _CHUNK: Final = 65536
 _HEADERS: Final = {
     "User-Agent": "fleethook",
     "Accept": "*/*",
-    # Without it Go's and other clients undo a Content-Encoding that is the file's own gzip.
+    # Some origins send a .tar.gz with `Content-Encoding: gzip`; decoding would remove the file's own gzip.
     "Accept-Encoding": "identity",
 }
 
@@ -58,19 +58,19 @@ class Job(NamedTuple):
 
 
 class Received(NamedTuple):
-    """How an attempt went well."""
+    """The result of a successful attempt."""
 
     changed: bool
     validators: Validators
     url: str
-    """Where the body came from in the end, with its secrets."""
+    """URL after redirects, not redacted."""
 
 
 class _Hop(NamedTuple):
     url: str
     headers: Mapping[str, str]
     trusted: bool
-    """Whether the source's credentials are still for it."""
+    """Whether the source's credentials may be sent to it."""
 
 
 def transfer(job: Job, address: Address, validators: Validators) -> Received:
@@ -78,82 +78,84 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
 
     Args:
         job: The download.
-        address: The source's own, or one of its mirrors.
-        validators: Of the known tarball from this address.
+        address: The address of the source, or of a mirror.
+        validators: Validators of the known tarball from this address.
 
     Raises:
-        AttemptError: Nothing whole came; the file may hold a beginning that the next attempt goes on with.
-        CRDsError: The disk, or something about the source itself.
+        AttemptError: The attempt failed. The file may have a part of the body, which the next attempt resumes.
+        CRDsError: The file cannot be written, or the source is invalid.
     """
     left = job.deadline - job.timing.clock()
     if left <= 0:
-        raise cut_off(job.source.seconds)
-    own_origin = address_of(job.source.url)
+        raise make_timeout_error(job.source.seconds)
+    own_origin = parse_address(job.source.url)
     own = own_origin is not None and address.origin == own_origin.origin
-    headers = _HEADERS | conditions_of(validators, size=job.partial.size, etag=job.partial.etag)
-    identity = identity_of(job.source, address, own=own)
+    headers = _HEADERS | build_condition_headers(validators, size=job.partial.size, etag=job.partial.etag)
+    identity = build_credential_headers(job.source, address, own=own)
     hop = _Hop(address.url, identity | headers, own)
-    with Cutoff(left, job.cancellation) as cutoff:
+    with Deadline(left, job.cancellation) as deadline:
         for _ in range(REDIRECTS + 1):
-            answer = _hop(job, hop, cutoff)
+            answer = _send(job, hop, deadline)
             if isinstance(answer, Received):
                 return answer
-            hop = _next(hop, answer, headers)
-    raise AttemptError(Exit.HTTP, f"{redacted(address.url)}: more than {REDIRECTS} redirects")
+            hop = _follow_redirect(hop, answer, headers)
+    raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {REDIRECTS} redirects")
 
 
-def _next(hop: _Hop, url: str, plain: Mapping[str, str]) -> _Hop:
-    """Return the hop after a redirect; a redirect back to an origin does not restore its credentials."""
-    before, after = address_of(hop.url), address_of(url)
+def _follow_redirect(hop: _Hop, url: str, plain: Mapping[str, str]) -> _Hop:
+    """Return the request after a redirect; a redirect back to the first origin does not restore credentials."""
+    before, after = parse_address(hop.url), parse_address(url)
     if before is not None and after is not None and before.origin == after.origin:
         return hop._replace(url=url)
     return _Hop(url, plain, trusted=False)
 
 
-def _hop(job: Job, hop: _Hop, cutoff: Cutoff) -> Received | str:
+def _send(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
     try:
-        return _asked(job, hop, cutoff)
+        return _request(job, hop, deadline)
     except AttemptError as failure:
-        raise _located(cut_off(job.source.seconds) if cutoff.cancelled else failure, hop.url) from None
+        raise _add_url(make_timeout_error(job.source.seconds) if deadline.cancelled else failure, hop.url) from None
     # urllib3 lets some exceptions of http.client and ssl through.
     except (HTTPError, HTTPException, OSError, ValueError) as error:
-        raise _located(cut_off(job.source.seconds) if cutoff.cancelled else failure_of(error), hop.url) from None
+        raise _add_url(
+            make_timeout_error(job.source.seconds) if deadline.cancelled else classify_error(error), hop.url
+        ) from None
 
 
-def _located(failure: AttemptError, url: str) -> AttemptError:
-    text = f"{redacted(url)}: {failure}"
+def _add_url(failure: AttemptError, url: str) -> AttemptError:
+    text = f"{redact(url)}: {failure}"
     return AttemptError(failure.exit, text, transient=failure.transient, again=failure.again, after=failure.after)
 
 
-def _asked(job: Job, hop: _Hop, cutoff: Cutoff) -> Received | str:
+def _request(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
     _check_host(hop.url, job.allow_hosts)
     source = job.source
-    proxy = proxy_of(hop.url, source, job.environment)
+    proxy = choose_proxy(hop.url, source, job.environment)
     if proxy and not job.allow_private:
         refuse_private_literal(urlsplit(hop.url).hostname or "")
     request = Request(
         url=hop.url,
         headers=hop.headers,
-        context=context_of(source, identified=hop.trusted),
+        context=build_tls_context(source, identified=hop.trusted),
         proxy_url=proxy,
-        proxy_context=context_of(source, identified=False) if proxy else None,
+        proxy_context=build_tls_context(source, identified=False) if proxy else None,
         allow_private=job.allow_private,
-        # A proxy of the environment is where the administrator wants requests to go, private or not.
+        # The administrator sets the proxy of the environment, so its address may be private.
         allow_private_proxy=job.allow_private or not source.proxy_url,
     )
-    with answer_to(request, cutoff) as response:
-        target = redirect_of(response.status, response.headers, hop.url)
-        return target if target is not None else _received(job, hop, response, cutoff)
+    with send_request(request, deadline) as response:
+        target = find_redirect(response.status, response.headers, hop.url)
+        return target if target is not None else _receive(job, hop, response, deadline)
 
 
 def _check_host(url: str, allowed: tuple[str, ...]) -> None:
     host = (urlsplit(url).hostname or "").rstrip(".")
     names = [name.lower() for name in allowed]
     if names and not any(host == name or (name.startswith(".") and host.endswith(name)) for name in names):
-        raise AttemptError(Exit.NETWORK, "its host is none of those that are allowed")
+        raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
 
 
-def _received(job: Job, hop: _Hop, response: BaseHTTPResponse, cutoff: Cutoff) -> Received:
+def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, deadline: Deadline) -> Received:
     headers, status = response.headers, response.status
     validators = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
     asked_whether = "If-None-Match" in hop.headers or "If-Modified-Since" in hop.headers
@@ -162,39 +164,39 @@ def _received(job: Job, hop: _Hop, response: BaseHTTPResponse, cutoff: Cutoff) -
         merged = Validators(validators.etag or known.etag, validators.last_modified or known.last_modified)
         return Received(changed=False, validators=merged, url=hop.url)
     if "Range" in hop.headers and status in (206, 416):
-        _continue(job.partial, response)
+        _check_range(job.partial, response)
         validators = validators._replace(etag=job.partial.etag)
     elif status == 200:
         resumable = headers.get("Accept-Ranges", "bytes") != "none"
-        job.partial.restart(strong_etag(headers) if resumable else "", response.length_remaining)
+        job.partial.restart(read_strong_etag(headers) if resumable else "", response.length_remaining)
     else:
-        raise refusal_of(status, headers, job.timing.now())
-    _copy(job, response)
-    if cutoff.cancelled:
-        # A body that ends with its connection looks whole then.
-        raise cut_off(job.source.seconds)
+        raise make_status_error(status, headers, job.timing.now())
+    _copy_body(job, response)
+    if deadline.cancelled:
+        # Shutting the connection down ends a body without Content-Length as if it were complete.
+        raise make_timeout_error(job.source.seconds)
     return Received(changed=True, validators=validators, url=hop.url)
 
 
-def _continue(partial: Partial, response: BaseHTTPResponse) -> None:
+def _check_range(partial: Partial, response: BaseHTTPResponse) -> None:
     rest = response.headers
-    if response.status == 206 and continues(rest, size=partial.size, etag=partial.etag, total=partial.total):
+    if response.status == 206 and continues_partial(rest, size=partial.size, etag=partial.etag, total=partial.total):
         return
     partial.restart()
-    raise AttemptError(Exit.NETWORK, "it cannot go on where it was cut off", transient=True, again=True)
+    raise AttemptError(Exit.NETWORK, "the origin cannot resume the download", transient=True, again=True)
 
 
-def _copy(job: Job, response: BaseHTTPResponse) -> None:
+def _copy_body(job: Job, response: BaseHTTPResponse) -> None:
     partial, headers = job.partial, response.headers
     checked = False
     while data := response.read1(_CHUNK, decode_content=False):
         partial.add(data)
         if not checked and partial.size >= SNIFFED_BYTES:
-            check_beginning(partial.beginning(SNIFFED_BYTES), headers)
+            check_beginning(partial.read_beginning(SNIFFED_BYTES), headers)
             checked = True
         if job.progress is not None:
             job.progress(partial.size, partial.total)
     if not checked:
-        check_beginning(partial.beginning(SNIFFED_BYTES), headers)
+        check_beginning(partial.read_beginning(SNIFFED_BYTES), headers)
     if partial.total not in (None, partial.size):
         raise AttemptError(Exit.NETWORK, "the body is cut off", transient=True, again=True)

@@ -1,1 +1,4 @@
-"""What an instance of Karmada says about where its CRDs come from (research 1 and 6.1)."""
+"""``spec.crdTarball`` of ``Karmada`` instances: validation, defaults, and the source of the tarball.
+
+Upstream: operator/pkg/apis/operator/v1alpha1/type.go (v1.17.1).
+"""

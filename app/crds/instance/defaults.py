@@ -1,14 +1,14 @@
-"""What an instance of Karmada gets that does not say it (research 1.2)."""
+"""Defaults of ``spec.crdTarball`` (upstream: operator/pkg/apis/operator/v1alpha1/type.go, v1.17.1)."""
 
 from app.crds.source import Policy
 from app.model.json import JSONObject, as_object
 
 
-def defaulted(karmada: JSONObject) -> list[JSONObject]:
-    """Return the RFC 6902 operations that put the defaults in.
+def build_default_patch(karmada: JSONObject) -> list[JSONObject]:
+    """Return the RFC 6902 operations that add the defaults.
 
-    It is the policy alone, as the schema upstream has it, and only where there is a ``crdTarball``. The effective URL
-    is not written: it follows the version of the operator, and what is written once would not.
+    As in upstream's schema, only the policy has a default, and only if there is a ``crdTarball``. The effective URL is
+    not written, because a stored URL would not follow the version of the operator.
     """
     tarball = as_object(karmada.get("spec")).get("crdTarball")
     if not isinstance(tarball, dict) or tarball.get("crdDownloadPolicy") is not None:

@@ -1,4 +1,7 @@
-"""Which release's CRDs are meant, by the operator's own version (research 1.4)."""
+"""Parses versions of Karmada's operator into releases, and builds the URLs of their tarballs.
+
+Upstream: pkg/version/release.go and operator/pkg/init.go (v1.17.1).
+"""
 
 import re
 from typing import Final
@@ -12,28 +15,29 @@ _SEMANTIC: Final = re.compile(
     rf"v?(?P<version>{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_IDENTIFIERS})?(?:\+{_IDENTIFIERS})?)", re.ASCII
 )
 _RELEASE: Final = re.compile(rf"v{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-(?:alpha|beta|rc)\.{_NUMBER})?", re.ASCII)
-# As in pkg/version/release.go: what `git describe` adds; a longer hash goes with what follows it.
+# The suffix of `git describe`, as in pkg/version/release.go.
 _COMMITS: Final = re.compile(r"-[0-9]+-g[0-9a-z]{7}")
 
 
 def is_release(text: str) -> bool:
-    """Return whether a text is the name of a release of Karmada, as its tags and images have it."""
+    """Return whether a text is the name of a Karmada release, as in its tags and images."""
     return _RELEASE.fullmatch(text) is not None
 
 
-def release_of(version: str) -> str:
-    """Return the release that a version of the operator is of: ``v1.1.1-6-gf20c721a`` is of ``v1.1.1``.
+def parse_release(version: str) -> str:
+    """Return the release of an operator's version: ``v1.1.1`` for ``v1.1.1-6-gf20c721a``.
 
     Raises:
-        CRDsError: It is no semantic version. Upstream goes on with the release ``<nil>`` and fails with this text.
+        CRDsError: The version is not a semantic version. Upstream continues with the release ``<nil>`` and fails with
+            this message.
     """
     found = _SEMANTIC.fullmatch(version.strip())
     if found is None:
-        text = f"unexpected karmada invalid version <nil>: {version!r} is no semantic version such as v1.10.0"
+        text = f"unexpected karmada invalid version <nil>: {version!r} is not a semantic version such as v1.10.0"
         raise CRDsError(Exit.USAGE, text)
     return f"v{_COMMITS.split(found['version'], maxsplit=1)[0]}"
 
 
-def release_url(release: str) -> str:
-    """Return where the tarball of a release is."""
+def build_release_url(release: str) -> str:
+    """Return the URL of a release's tarball."""
     return _URL.format(version=release)

@@ -1,1 +1,1 @@
-"""SLSA provenance: whether an attestation proves which workflow made a tarball, checked without a network."""
+"""SLSA provenance: verifies offline that an attestation proves the workflow that built a tarball."""

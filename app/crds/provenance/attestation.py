@@ -1,4 +1,4 @@
-"""Files with an attestation: a DSSE envelope with its certificate, or a Sigstore bundle around an envelope.
+"""Parses attestations: a DSSE envelope with its certificate, or a Sigstore bundle around an envelope.
 
 slsa-github-generator writes ``….intoto.jsonl`` in one of two forms: up to v2.0.0 an envelope whose signature has the
 member ``cert`` (``signing/envelope/envelope.go``), since v2.1.0 a Sigstore bundle (``signing/sigstore/bundle.go``),
@@ -15,29 +15,29 @@ from cryptography import x509
 from app.crds.failures import CRDsError, Exit
 
 MAX_BYTES: Final = 1024 * 1024
-"""Of a file. Upstream's attestations have 8 to 16 KiB; a subject takes some 100 bytes."""
+"""Limit of a file. Upstream's attestations have 8 to 16 KiB; a subject takes about 100 bytes."""
 
 
 class Form(enum.StrEnum):
-    """How an attestation is written."""
+    """The format of an attestation."""
 
     ENVELOPE = "envelope"
     BUNDLE = "bundle"
 
 
 class Attestation(NamedTuple):
-    """A signed statement, as the file has it; nothing of it is verified."""
+    """A signed statement, as in the file; not verified."""
 
     form: Form
     payload_type: str
     payload: bytes
     signature: bytes
     certificate: x509.Certificate
-    """Of the signer."""
+    """The signer's certificate."""
     logged_at: datetime | None
-    """When the transparency log took the entry, if the entry promises inclusion."""
+    """Time of the entry in the transparency log, if the entry promises inclusion."""
     text: bytes
-    """The JSON document, for libraries that read it themselves."""
+    """The JSON document, for libraries that parse it themselves."""
 
 
 class _Signature(msgspec.Struct):
@@ -121,7 +121,7 @@ def _parse_bundle(data: bytes) -> Attestation:
     certificate = x509.load_der_x509_certificate(held.raw_bytes)
     return Attestation(
         Form.BUNDLE, envelope.payload_type, envelope.payload, _only_signature(envelope).sig, certificate,
-        _logged_at(material.tlog_entries), data,
+        _read_log_time(material.tlog_entries), data,
     )  # fmt: skip
 
 
@@ -131,8 +131,8 @@ def _only_signature(envelope: _Envelope) -> _Signature:
     return envelope.signatures[0]
 
 
-def _logged_at(entries: list[_Entry]) -> datetime | None:
-    # Without the promise (a signed entry timestamp), nothing binds the time to the entry.
+def _read_log_time(entries: list[_Entry]) -> datetime | None:
+    # Only the promise (a signed entry timestamp) binds the time to the entry.
     if len(entries) != 1 or not entries[0].integrated_time or bytes(entries[0].inclusion_promise) in {b"", b"null"}:
         return None
     return datetime.fromtimestamp(int(entries[0].integrated_time), tz=UTC)

@@ -1,4 +1,4 @@
-"""The holder of a certificate: the workflow that Fulcio wrote into it, compared with the expected one.
+"""Reads the workflow that Fulcio wrote into a certificate, and compares it with the expected one.
 
 The extensions are those of Fulcio's ``docs/oid-info.md``. All values are DER UTF8Strings.
 """
@@ -32,7 +32,7 @@ class Expected(NamedTuple):
 
     @property
     def source_uri(self) -> str:
-        """The repository as certificates have it."""
+        """The repository in the form of certificates."""
         return f"https://{self.source.removeprefix('https://').rstrip('/')}"
 
 
@@ -54,7 +54,7 @@ def read_identity(certificate: x509.Certificate) -> Identity:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
         # 8 is the issuer, 12 the source repository, 13 its digest (a commit), 14 its ref.
-        issuer, source, commit, ref = (_value(certificate, number) for number in (8, 12, 13, 14))
+        issuer, source, commit, ref = (_read_extension(certificate, number) for number in (8, 12, 13, 14))
     except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError) as error:
         text = f"the certificate does not name a GitHub workflow as Fulcio's certificates do: {error}"
         raise CRDsError(Exit.INTEGRITY, text) from None
@@ -76,7 +76,7 @@ def check_identity(identity: Identity, expected: Expected) -> None:
         rows.append(("source ref", identity.ref, ref, identity.ref == ref))
     for name, found, wanted, equal in rows:
         if not equal:
-            raise CRDsError(Exit.INTEGRITY, f"the certificate's {name} is {found}, and {wanted} is wanted")
+            raise CRDsError(Exit.INTEGRITY, f"the certificate's {name} is {found}, and {wanted} is expected")
 
 
 def _is_builder(found: str, wanted: str) -> bool:
@@ -85,7 +85,7 @@ def _is_builder(found: str, wanted: str) -> bool:
     return found.startswith(wanted) and _RELEASE.fullmatch(found[len(wanted) :]) is not None
 
 
-def _value(certificate: x509.Certificate, number: int) -> str:
+def _read_extension(certificate: x509.Certificate, number: int) -> str:
     extension = certificate.extensions.get_extension_for_oid(x509.ObjectIdentifier(f"{_FULCIO}{number}")).value
     if not isinstance(extension, x509.UnrecognizedExtension):
         raise ValueError(f"extension {_FULCIO}{number} is not a text")  # noqa: TRY004 - the caller's kind of error

@@ -1,4 +1,4 @@
-"""The proofs of a trust root's logs; an interface, because the library behind it is an optional dependency."""
+"""The interface of a trust root's logs; the library that implements it is an optional dependency."""
 
 from typing import NamedTuple, Protocol
 
@@ -20,8 +20,8 @@ class Logs(Protocol):
         """Verify that the certificate transparency log has promised to list a certificate.
 
         Args:
-            certificate: With the signed timestamp of the log.
-            issuers: Of the certificate, nearest first.
+            certificate: The certificate, with the signed timestamp of the log.
+            issuers: Issuers of the certificate, nearest first.
 
         Raises:
             CRDsError: INTEGRITY.

@@ -1,4 +1,4 @@
-"""The signature of a DSSE envelope and the chain of its certificate: the part that takes no log and no service."""
+"""Verifies the signature of a DSSE envelope and the chain of its certificate, without logs or services."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _MALFORMED: Final = (ValueError, UnsupportedAlgorithm, x509.UnsupportedGeneralNa
 
 
 def encode_pae(payload_type: str, payload: bytes) -> bytes:
-    """Return the bytes that a DSSE signature is about (DSSE v1.0, ``protocol.md``, PAE)."""
+    """Return the bytes that a DSSE signature signs (DSSE v1.0, ``protocol.md``, PAE)."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -48,7 +48,7 @@ def verify_chain(certificate: x509.Certificate, authorities: tuple[x509.Certific
     Raises:
         CRDsError: INTEGRITY.
     """
-    # The library's default for clients wants the usage of TLS; the one of Fulcio's certificates is checked below.
+    # The library's default for clients requires the key usage of TLS; that of Fulcio's certificates is checked below.
     ca = ExtensionPolicy.webpki_defaults_ca().may_be_present(x509.ExtendedKeyUsage, Criticality.NON_CRITICAL, None)
     leaf = ExtensionPolicy.webpki_defaults_ee().may_be_present(x509.ExtendedKeyUsage, Criticality.NON_CRITICAL, None)
     try:

@@ -19,7 +19,7 @@ from sigstore.verify import Verifier
 from app.crds.failures import CRDsError, Exit
 from app.crds.provenance.logs import Logged
 
-# Its messages repeat parts of the file, at a length that nobody limits.
+# Its messages repeat parts of the file, without a limit of length.
 logging.getLogger("sigstore").setLevel(logging.CRITICAL)
 _MAX_REASON: Final = 300
 
@@ -35,7 +35,7 @@ class SigstoreLogs:
         try:
             verify_sct(certificate, issuers, self._root.ct_keyring(KeyringPurpose.VERIFY))
         except Exception as error:  # noqa: BLE001 - see _refuse
-            raise _refuse("the certificate's entry in the certificate transparency log", error) from None
+            raise _make_error("the certificate's entry in the certificate transparency log", error) from None
 
     def verify_bundle(self, text: bytes) -> Logged:
         """Verify a bundle with its entry in the transparency log."""
@@ -43,7 +43,7 @@ class SigstoreLogs:
             bundle = Bundle.from_json(text)
             payload_type, payload = Verifier(trusted_root=self._root).verify_dsse(bundle, _AnyIdentity())
         except Exception as error:  # noqa: BLE001 - see _refuse
-            raise _refuse("the Sigstore bundle", error) from None
+            raise _make_error("the Sigstore bundle", error) from None
         return Logged(payload_type, payload, bundle.signing_certificate)
 
 
@@ -53,7 +53,7 @@ def read_trusted_root(path: Path) -> tuple[tuple[x509.Certificate, ...], Sigstor
         root = TrustedRoot.from_file(str(path))
         return tuple(root.get_fulcio_certs()), SigstoreLogs(root)
     except Exception as error:  # noqa: BLE001 - see _refuse
-        text = f"--trust-root {path}: not a Sigstore trusted_root.json: {_reason(error)}"
+        text = f"--trust-root {path}: not a Sigstore trusted_root.json: {_shorten_reason(error)}"
         raise CRDsError(Exit.USAGE, text) from None
 
 
@@ -64,12 +64,12 @@ class _AnyIdentity:
         """Accept all: the caller compares the identity, for both forms in the same way."""
 
 
-def _refuse(subject: str, error: Exception) -> CRDsError:
+def _make_error(subject: str, error: Exception) -> CRDsError:
     # sigstore-python reads foreign bytes with several parsers and lets their errors through (ValidationError, KeyError,
     # TypeError, struct.error); each one means that nothing is proven.
-    return CRDsError(Exit.INTEGRITY, f"{subject} cannot be verified: {_reason(error)}")
+    return CRDsError(Exit.INTEGRITY, f"{subject} cannot be verified: {_shorten_reason(error)}")
 
 
-def _reason(error: Exception) -> str:
+def _shorten_reason(error: Exception) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…"

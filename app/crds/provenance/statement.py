@@ -1,4 +1,4 @@
-"""In-toto statements with SLSA provenance: which digest they are about, which builder and source they claim."""
+"""Parses in-toto statements with SLSA provenance: the tarball's digest, and the claimed builder and source."""
 
 import re
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from app.model.operator import SHA256_FORM
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v0.2"
-"""Of slsa-github-generator's generic workflow, in all its releases."""
+"""The predicate type of slsa-github-generator's generic workflow, in all its releases."""
 TARBALL: Final = "crds.tar.gz"
 """Name of the subject, as Karmada's release workflow writes it."""
 
@@ -63,19 +63,19 @@ def read_subject(payload_type: str, payload: bytes, identity: Identity) -> Subje
     """Return the tarball that a signed statement is about.
 
     Args:
-        payload_type: Of the envelope.
-        payload: The statement, whose signature was verified.
-        identity: Of the certificate; builder, repository, ref and commit of the statement must be the same.
+        payload_type: Payload type of the envelope.
+        payload: The statement; the caller has verified its signature.
+        identity: Identity of the certificate; the statement must have the same builder, repository, ref and commit.
 
     Raises:
         CRDsError: INTEGRITY for another kind of statement, for contradictions, and without one definite tarball.
     """
     if payload_type != PAYLOAD_TYPE:
-        raise CRDsError(Exit.INTEGRITY, f"the payload is of type {payload_type}, and {PAYLOAD_TYPE} is wanted")
+        raise CRDsError(Exit.INTEGRITY, f"the payload is of type {payload_type}, and {PAYLOAD_TYPE} is expected")
     try:
         header = msgspec.json.decode(payload, type=_Header)
         if header.type not in _STATEMENT_TYPES or header.predicate_type != PREDICATE_TYPE:
-            text = f"the statement is {header.type} with {header.predicate_type}, and {PREDICATE_TYPE} is wanted"
+            text = f"the statement is {header.type} with {header.predicate_type}, and {PREDICATE_TYPE} is expected"
             raise CRDsError(Exit.INTEGRITY, text)
         statement = msgspec.json.decode(payload, type=_Statement)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Whom attestations are trusted by: a file of Fulcio's certificates, or a Sigstore ``trusted_root.json``."""
+"""Reads a trust root: a file of Fulcio's certificates, or a Sigstore ``trusted_root.json``."""
 
 import importlib
 from pathlib import Path
@@ -21,8 +21,8 @@ def read_trust_root(path: Path, data: bytes) -> TrustRoot:
     """Return the trust root in a file.
 
     Args:
-        path: Of the file, for messages and for the library that reads ``trusted_root.json``.
-        data: Its bytes; PEM has authorities only.
+        path: Path of the file, for messages and for the library that reads ``trusted_root.json``.
+        data: Content of the file; PEM has authorities only.
 
     Raises:
         CRDsError: USAGE if it is neither, or if the library for ``trusted_root.json`` is missing.

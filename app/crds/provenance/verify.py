@@ -1,4 +1,4 @@
-"""Verifies an attestation, and says which of its properties were verified and which could not be."""
+"""Verifies an attestation, and reports which of its properties are verified."""
 
 from typing import Final, NamedTuple
 
@@ -25,7 +25,7 @@ class Check(NamedTuple):
 
 
 class Provenance(NamedTuple):
-    """An attestation that holds, as far as the checks say."""
+    """A valid attestation, with its checks."""
 
     form: Form
     subject: Subject
@@ -42,16 +42,16 @@ def verify_attestation(attestation: Attestation, root: TrustRoot, expected: Expe
     """Verify all that can be verified offline.
 
     Args:
-        attestation: As the file has it.
-        root: Whose certificates and logs are trusted.
-        expected: Whose attestation it must be.
+        attestation: The attestation to verify.
+        root: Trusted authorities and logs.
+        expected: The required identity of the signer.
 
     Returns:
         The tarball that the attestation is about, and the checks. A missing log entry or key is a check that is not
         verified; a wrong one is an error.
 
     Raises:
-        CRDsError: INTEGRITY if anything does not hold.
+        CRDsError: INTEGRITY if a check fails.
     """
     verify_signature(attestation)
     issuers = verify_chain(attestation.certificate, root.authorities)

@@ -1,1 +1,1 @@
-"""Interpreters in Lua: customizations that people already have, run in a sandbox that holds."""
+"""Interpreters in Lua: runs Karmada's customizations in a sandbox with limits."""

@@ -1,16 +1,16 @@
-"""The tokens of a script, one after another, with the errors of Lua where another one is expected."""
+"""Reads the tokens of a script one after another; an unexpected token raises Lua's error."""
 
 from typing import Final
 
-from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
-from app.interpret.lua.rewriting import PREFIX
+from app.interpret.lua.lexer import LuaSyntaxError, Token, scan_tokens
+from app.interpret.lua.rewriter import PREFIX
 
 
 class Cursor:
-    """A place among the tokens of a script; parsers derive from it."""
+    """A position in the tokens of a script; the parser derives from it."""
 
     def __init__(self, source: str) -> None:
-        self._tokens: Final = tokens(source)
+        self._tokens: Final = scan_tokens(source)
         self._before: Token = Token("end", "", 0, 0, 1)
         self._now: Token = next(self._tokens)
         self._ahead: Token | None = None
@@ -47,7 +47,7 @@ class Cursor:
         if self._now.kind != "name":
             raise LuaSyntaxError(f"a name is expected near {self._now.text!r}", self._now.line)
         if self._now.text.startswith(PREFIX):
-            raise LuaSyntaxError(f"names that begin with {PREFIX} are taken", self._now.line)
+            raise LuaSyntaxError(f"names that begin with {PREFIX} are reserved", self._now.line)
         return self._next().text
 
     def _unexpected(self) -> LuaSyntaxError:

@@ -1,14 +1,14 @@
-"""Layers of scripts: what users customize, and what comes with this server."""
+"""The Lua layers: customizations of users, and the bundle."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from app.interpret.chain import Found, Observe
+from app.interpret.chain import Handler, Observe
+from app.interpret.lua.convert import as_list, as_object
 from app.interpret.lua.rules import Rule
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.values import as_list, as_object
 from app.interpret.lua.vm import LuaError
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupVersionKind
@@ -18,8 +18,8 @@ from app.model.karmada import PATCHING, Operation
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
 
 
-def by_kind(rules: Iterable[Rule]) -> Rules:
-    """Return which rules answer: the first for a kind and operation; for dependencies all, as they are united."""
+def index_rules(rules: Iterable[Rule]) -> Rules:
+    """Return the first rule for each kind and operation; all rules for dependencies, because the layer unites them."""
     found: dict[tuple[GroupVersionKind, Operation], tuple[Rule, ...]] = {}
     for rule in rules:
         key = rule.kind, rule.function.operation
@@ -31,16 +31,16 @@ def by_kind(rules: Iterable[Rule]) -> Rules:
 
 
 class LuaLayer:
-    """Scripts, by kind and operation."""
+    """Finds the scripts for a kind and operation, and runs them."""
 
     def __init__(self, name: str, rules: Callable[[], Rules], runner: Runner, *, observe: Observe) -> None:
         """Prepare.
 
         Args:
-            name: Of the layer, for explanations.
-            rules: Returns the rules as they are now.
-            runner: What runs them.
-            observe: Told of each call.
+            name: The name of the layer in explanations.
+            rules: Returns the current rules.
+            runner: Runs the scripts.
+            observe: Called after each call.
         """
         self.name: Final = name
         self._rules: Final = rules
@@ -48,40 +48,42 @@ class LuaLayer:
         self._observe: Final = observe
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there is a script."""
+        """Return whether there is a script for a kind and operation."""
         return (kind, operation) in self._rules()
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
-        """Return the kinds and operations that there are scripts for."""
+        """Return the kinds and operations that have scripts."""
         return self._rules()
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return the script for a kind and operation."""
         rules = self._rules().get((question.kind, question.operation))
         if rules is None:
             return None
         hook = ", ".join(rule.source for rule in rules)
         if len(rules) > 1:
-            return Found(hook, partial(self._united, rules))
-        return Found(hook, partial(self._ask, rules[0]))
+            return Handler(hook, partial(self._unite_dependencies, rules))
+        return Handler(hook, partial(self._ask, rules[0]))
 
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
         try:
-            returned = self._runner.run(_call(rule, question), at_once=not question.large)
+            returned = self._runner.run(_make_call(rule, question), at_once=not question.large)
             if isinstance(returned, list):
-                answer = _answer(rule, question, returned)
+                answer = _make_answer(rule, question, returned)
                 self._observe(rule.source, "answered", time.perf_counter() - started)
                 return answer
         except LuaError as error:
             self._observe(rule.source, error.kind, time.perf_counter() - started)
             raise
-        return self._later(rule, question, returned, started)
+        return self._await_answer(rule, question, returned, started)
 
-    async def _later(self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], started: float) -> Answer:
+    async def _await_answer(
+        self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], started: float
+    ) -> Answer:
         outcome = "failed"
         try:
-            answer = _answer(rule, question, await returned)
+            answer = _make_answer(rule, question, await returned)
             outcome = "answered"
         except LuaError as error:
             outcome = error.kind
@@ -90,8 +92,8 @@ class LuaLayer:
             self._observe(rule.source, outcome, time.perf_counter() - started)
         return answer
 
-    async def _united(self, rules: tuple[Rule, ...], question: Question) -> Answer:
-        """Return the dependencies that any of several scripts finds."""
+    async def _unite_dependencies(self, rules: tuple[Rule, ...], question: Question) -> Answer:
+        """Return the dependencies that all scripts list."""
         dependencies = []
         for rule in rules:
             answer = self._ask(rule, question)
@@ -101,7 +103,7 @@ class LuaLayer:
         return Answer(dependencies=dependencies)
 
 
-def _call(rule: Rule, question: Question) -> Call:
+def _make_call(rule: Rule, question: Question) -> Call:
     documents: list[JSON] = [question.object]
     numbers: list[int] = []
     if question.operation is Operation.RETAIN:
@@ -111,16 +113,16 @@ def _call(rule: Rule, question: Question) -> Call:
     elif question.operation is Operation.REVISE_REPLICA:
         numbers.append(question.replicas)
     function = rule.function
-    # What else is answered takes the place of nothing; Karmada leaves all that is empty out of it.
+    # Only patches refer to the documents. Karmada omits all empty values from other answers.
     references = (question.object, question.observed) if question.operation in PATCHING else ()
     return Call(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
 
 
-def _answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer:
+def _make_answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer:
     operation, name = question.operation, f"{rule.source}: {rule.function.name}"
     first = returned[0]
     if operation is Operation.REPLICA:
-        # Upstream cuts fractions off, and scripts that halve rely on it.
+        # Karmada truncates fractions, and scripts that divide rely on it.
         replicas: Any = int(first) if isinstance(first, float) else first
         requirements = None if returned[1] is None else as_object(returned[1], f"{name}, second,") or None
         return Answer(replicas=replicas, requirements=requirements)

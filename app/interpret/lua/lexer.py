@@ -1,4 +1,4 @@
-"""Tokens of Lua 5.1 (reference manual, 2.1), each with where it stands."""
+"""Splits a script into the tokens of Lua 5.1 (reference manual, 2.1), each with its position."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
 
 
 class LuaSyntaxError(ValueError):
-    """A script that is no Lua 5.1; the text says what is wrong.
+    """A script is not valid Lua 5.1; the text names the problem.
 
     Attributes:
         line: The line of the script, from 1.
@@ -40,7 +40,7 @@ class LuaSyntaxError(ValueError):
 
 
 class Token(NamedTuple):
-    """One token and its place: offsets into the text, and the line it begins on."""
+    """One token, with its offsets in the text and its first line."""
 
     kind: TokenKind
     text: str
@@ -49,7 +49,7 @@ class Token(NamedTuple):
     line: int
 
 
-def tokens(source: str) -> Iterator[Token]:
+def scan_tokens(source: str) -> Iterator[Token]:
     """Yield the tokens of a script, the last of kind ``end``; raises LuaSyntaxError."""
     position, line = 0, 1
     while position < len(source):
@@ -59,16 +59,16 @@ def tokens(source: str) -> Iterator[Token]:
         group = match.lastgroup
         end = match.end()
         if group in ("comment", "long"):
-            end = _closing(source, end, match.group(group), line)
+            end = _find_end(source, end, match.group(group), line)
         if group not in ("space", "comment", "remark"):
             text = source[position:end]
-            yield Token(_kind(group, text), text, position, end, line)
+            yield Token(_find_kind(group, text), text, position, end, line)
         line += source.count("\n", position, end)
         position = end
     yield Token("end", "<eof>", position, position, line)
 
 
-def _kind(group: str | None, text: str) -> TokenKind:
+def _find_kind(group: str | None, text: str) -> TokenKind:
     if group == "name":
         return "keyword" if text in _KEYWORDS else "name"
     if group == "number":
@@ -76,8 +76,8 @@ def _kind(group: str | None, text: str) -> TokenKind:
     return "operator" if group == "operator" else "string"
 
 
-def _closing(source: str, start: int, level: str, line: int) -> int:
-    """Return where a long string or comment ends."""
+def _find_end(source: str, start: int, level: str, line: int) -> int:
+    """Return the offset of the end of a long string or comment."""
     close = f"]{level}]"
     found = source.find(close, start)
     if found < 0:

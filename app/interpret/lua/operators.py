@@ -1,22 +1,22 @@
-"""Operators of Lua as gopher-lua has them: arithmetic gives doubles, and ``..`` writes numbers as Go does."""
+"""Rewrites operators to gopher-lua's behavior: arithmetic returns doubles, and ``..`` formats numbers as Go does."""
 
 from typing import Final, Literal, NamedTuple
 
 from app.interpret.lua.lexer import Token
-from app.interpret.lua.rewriting import Rewriting
+from app.interpret.lua.rewriter import Rewriter
 
 BINARY: Final = {
     "or": (1, 1), "and": (2, 2),
     "<": (3, 3), ">": (3, 3), "<=": (3, 3), ">=": (3, 3), "~=": (3, 3), "==": (3, 3),
     "..": (5, 4), "+": (6, 6), "-": (6, 6), "*": (7, 7), "/": (7, 7), "%": (7, 7), "^": (10, 9),
 }  # fmt: skip
-"""How strongly an operator holds what is left and right of it."""
+"""Binding powers of an operator: left, right."""
 UNARY: Final = 8
-"""How strongly ``not``, ``-`` and ``#`` hold what follows."""
+"""Binding power of ``not``, ``-`` and ``#``."""
 _ARITHMETIC: Final = frozenset("+-*%")
 
 OperandKind = Literal["literal", "double", "text", "other"]
-"""A literal of a number; an expression that is a double, or a text; any other one."""
+"""``literal`` is a number literal; ``double`` and ``text`` are expressions of that type."""
 
 
 class Operand(NamedTuple):
@@ -26,18 +26,18 @@ class Operand(NamedTuple):
     start: int
     end: int
     number: Token | None = None
-    """Of a literal."""
+    """The token, if the operand is a literal."""
     name: str = ""
-    """How messages call it, such as `` (field 'replicas')``."""
+    """Its name in messages, such as `` (field 'replicas')``."""
 
 
-def apply_unary(edits: Rewriting, operator: Token, operand: Operand) -> Operand:
-    """Return the result of an operator with one operand; minus gives a double.
+def apply_unary(edits: Rewriter, operator: Token, operand: Operand) -> Operand:
+    """Return the result of a unary operator; minus returns a double.
 
     Args:
-        edits: Takes what has to be written otherwise.
+        edits: Collects the edits.
         operator: ``not``, ``-`` or ``#``.
-        operand: The expression behind it.
+        operand: The expression after the operator.
     """
     found = operand._replace(start=operator.start, name="")
     if operator.text != "-":
@@ -51,14 +51,14 @@ def apply_unary(edits: Rewriting, operator: Token, operand: Operand) -> Operand:
     return found._replace(kind="double", number=None)
 
 
-def apply_binary(edits: Rewriting, left: Operand, operator: Token, right: Operand) -> Operand:
-    """Return the result of an operator with two operands; arithmetic gives doubles.
+def apply_binary(edits: Rewriter, left: Operand, operator: Token, right: Operand) -> Operand:
+    """Return the result of a binary operator; arithmetic returns doubles.
 
     Args:
-        edits: Takes what has to be written otherwise.
+        edits: Collects the edits.
         left: The expression before the operator.
         operator: One of `BINARY`.
-        right: The expression behind it.
+        right: The expression after the operator.
     """
     kind: OperandKind = "other"
     if operator.text in _ARITHMETIC:

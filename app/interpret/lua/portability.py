@@ -1,4 +1,4 @@
-"""Code that runs here and not on Karmada (docs/lua.md; karmada pkg/util/lifted/lua)."""
+"""Finds code that runs in fleethook but not in Karmada (docs/lua.md; karmada v1.16 pkg/util/lifted/lua)."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -14,51 +14,51 @@ _NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
 
 
 class Finding(NamedTuple):
-    """Something that looks wrong, and where."""
+    """A warning about a line of a script."""
 
     line: int
     text: str
 
 
 class Portability:
-    """Collects what does not run on Karmada while a script is read."""
+    """Collects unportable code while the parser reads a script."""
 
     def __init__(self) -> None:
         self._found: Final[dict[str, int]] = {}
         self._match_end = -1
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the findings, each with the first line where it applies."""
+        """Yield the findings, each with its first line."""
         for text, line in sorted(self._found.items(), key=lambda found: found[1]):
             yield Finding(line, f"does not run on Karmada: {text}")
 
     def field(self, path: str, line: int) -> None:
-        """Take the member of a library, such as ``string.rep``."""
+        """Check the member of a library, such as ``string.rep``."""
         if path in _FIELDS:
             self._found.setdefault(_FIELDS[path], line)
 
     def method(self, name: str, line: int) -> None:
-        """Take the name of a method; that it is one of a text is likely for these names."""
+        """Check the name of a method; for these names, the object is probably a string."""
         if name in _METHODS:
             self._found.setdefault(_METHODS[name], line)
 
     def literal(self, text: str, line: int) -> None:
-        """Take a literal text."""
+        """Check a string literal."""
         if "%f[" in text:
             self._found.setdefault("gopher-lua's patterns have no %f", line)
 
     def jump(self, line: int) -> None:
-        """Take a goto."""
+        """Check a goto statement."""
         self._found.setdefault("goto needs Karmada v1.18 or later", line)
 
     def call(self, name: str, argument: str, ends: tuple[int, int], line: int) -> None:
-        """Take a call of a function or method by its name.
+        """Check a call of a function or method.
 
         Args:
             name: The last name before the arguments, such as ``match``.
-            argument: The first argument's text if it is a literal text, otherwise ``""``.
-            ends: Where the last argument ends, and where the call does.
-            line: Its line.
+            argument: The first argument if it is a string literal, otherwise ``""``.
+            ends: The end offsets of the last argument and of the call.
+            line: The line of the call.
         """
         if name == "require" and argument and argument[1:-1] not in _MODULES:
             self._found.setdefault(f"Karmada has no module {argument[1:-1]}", line)

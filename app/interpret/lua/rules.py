@@ -1,6 +1,7 @@
-"""Which scripts there are, for which kinds and operations: what customizations and ``karmada-config`` say.
+"""Reads the rules of customizations and of ``karmada-config``: one script for each kind and operation.
 
-Sources: seed 001 (``RuntimeValueRetention``); karmada pkg/apis/config/v1alpha1 (``ResourceInterpreterCustomization``),
+Sources: karmada docs/proposals/runtime-value-retention (``RuntimeValueRetention``); karmada v1.16
+pkg/apis/config/v1alpha1 (``ResourceInterpreterCustomization``),
 pkg/resourceinterpreter/customized/declarative/configmanager.
 """
 
@@ -10,15 +11,15 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.script import Script, body_of, read
+from app.interpret.lua.parser import Script, parse_script, wrap_body
 from app.interpret.lua.vm import LuaError, Machine, Program
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import RETENTION_KEY, Operation
 from app.store.yaml_reader import ManifestError, read_values
 
-# Lua cuts longer ones in its messages.
-_LONGEST_NAME: Final = 55
+# Lua truncates longer names in its messages.
+_MAX_NAME_LENGTH: Final = 55
 
 
 class Function(NamedTuple):
@@ -26,7 +27,7 @@ class Function(NamedTuple):
 
     operation: Operation
     member: str
-    """Of ``spec.customizations``."""
+    """Its member of ``spec.customizations``."""
     name: str
     results: int = 1
 
@@ -45,11 +46,11 @@ FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
 _BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
 
 ALSO_FOR: Final = "fleethook.io/also-for"
-"""An annotation of a customization: other apiVersions of the kind that it is right for, separated by commas."""
+"""An annotation of a customization: other apiVersions of the kind that it also applies to, separated by commas."""
 
 _GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
 _SCRIPT_MEMBERS: Final = ("health.lua", "retention.lua")
-"""Where a RuntimeValueRetention has its script: the proposal's own, odd name, and one that says what it is."""
+"""The members of a RuntimeValueRetention that may have its script. The proposal uses ``health.lua``."""
 
 
 class Rule(NamedTuple):
@@ -58,46 +59,46 @@ class Rule(NamedTuple):
     kind: GroupVersionKind
     function: Function
     source: str
-    """What it was read from, such as ``ResourceInterpreterCustomization foo``."""
+    """Its object, such as ``ResourceInterpreterCustomization foo``."""
     place: str
-    """Where in that, as a path of members."""
+    """Its path in the object."""
     program: Program
     script: Script
     with_globals: bool = False
-    """Whether it finds its documents in globals, too, as the proposal has it."""
+    """Whether the documents are also globals, as in the proposal."""
 
 
 class RuleProblem(NamedTuple):
-    """Something that makes a rule unusable."""
+    """A problem that makes a rule unusable."""
 
     place: str
     text: str
 
 
-class Read(NamedTuple):
-    """What an object says."""
+class ParsedRules(NamedTuple):
+    """The rules of an object, and its problems."""
 
     rules: list[Rule]
     problems: list[RuleProblem]
 
 
-def read_customization(document: JSONObject) -> Read:
+def read_customization(document: JSONObject) -> ParsedRules:
     """Return the rules of a ResourceInterpreterCustomization."""
     spec = as_object(document.get("spec"))
     target = as_object(spec.get("target"))
-    found = Read([], [])
-    kind = _kind(target, "spec.target", found.problems)
+    found = ParsedRules([], [])
+    kind = _read_kind(target, "spec.target", found.problems)
     name = str(as_object(document.get("metadata")).get("name") or "")
     customizations = spec.get("customizations")
     if not isinstance(customizations, dict):
-        found.problems.append(RuleProblem("spec.customizations", "Required value: it says what is customized"))
+        found.problems.append(RuleProblem("spec.customizations", "Required value: give at least one rule"))
         return found
     for member, value in customizations.items():
         place = f"spec.customizations.{member}.luaScript"
         function = _BY_MEMBER.get(member)
         if function is None:
             known = ", ".join(_BY_MEMBER)
-            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule; there are {known}"))
+            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
             continue
         text = as_object(value).get("luaScript")
         if text in (None, ""):
@@ -105,26 +106,26 @@ def read_customization(document: JSONObject) -> Read:
         if not isinstance(text, str):
             found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
             continue
-        _add(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
-    for version in _also_for(document):
+        _add_rule(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
+    for version in _list_other_versions(document):
         more = GroupVersionKind(*parse_api_version(version), kind.kind if kind is not None else "")
         found.rules.extend([rule._replace(kind=more) for rule in found.rules if rule.kind == kind])
     return found
 
 
-def _also_for(document: JSONObject) -> list[str]:
+def _list_other_versions(document: JSONObject) -> list[str]:
     annotations = as_object(as_object(document.get("metadata")).get("annotations"))
     names = (name.strip() for name in str(annotations.get(ALSO_FOR) or "").split(","))
     return [name for name in names if name]
 
 
-# A reason of the YAML reader may quote a value, which may have 8 MiB.
+# The reason of a YAML error may quote a value of up to 8 MiB.
 _MAX_REASON_LENGTH: Final = 1_000
 
 
-def read_config_map(document: JSONObject) -> Read:
+def read_config_map(document: JSONObject) -> ParsedRules:
     """Return the rules of a ``karmada-config`` ConfigMap."""
-    found = Read([], [])
+    found = ParsedRules([], [])
     text = as_object(document.get("data")).get(RETENTION_KEY)
     if text is None:
         return found
@@ -140,17 +141,17 @@ def read_config_map(document: JSONObject) -> Read:
     entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
     first: dict[GroupVersionKind, str] = {}
     for index, entry in enumerate(entry for entry in entries if entry is not None):
-        _retention(found, entry, f"{place}[{index}]", first)
+        _read_retention(found, entry, f"{place}[{index}]", first)
     return found
 
 
-def _retention(found: Read, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
+def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
     if not isinstance(entry, dict):
-        found.problems.append(RuleProblem(place, "is no RuntimeValueRetention: expected an object"))
+        found.problems.append(RuleProblem(place, "is not a RuntimeValueRetention: expected an object"))
         return
-    kind = _kind(entry, place, found.problems)
+    kind = _read_kind(entry, place, found.problems)
     texts = {name: entry[name] for name in _SCRIPT_MEMBERS if entry.get(name) not in (None, "")}
-    problem = _retention_problem(entry, texts)
+    problem = _find_retention_problem(entry, texts)
     if problem:
         found.problems.append(RuleProblem(place, problem))
         return
@@ -159,14 +160,16 @@ def _retention(found: Read, entry: JSON, place: str, first: dict[GroupVersionKin
         found.problems.append(RuleProblem(f"{place}.{name}", "Invalid value: must be a string"))
     elif kind in first:
         what = f"{kind.api_version} {kind.kind}"
-        found.problems.append(RuleProblem(place, f"{what} is there already at {first[kind]}: remove one of them"))
+        found.problems.append(RuleProblem(place, f"{what} is already defined at {first[kind]}: remove one of them"))
     elif kind is not None:
         first[kind] = place
         source = ("ConfigMap karmada-config", f"{place}.{name}")
-        _add(found, kind, FUNCTION_OF[Operation.RETAIN], text, source, f"karmada-config/{kind.kind}", retention=True)
+        _add_rule(
+            found, kind, FUNCTION_OF[Operation.RETAIN], text, source, f"karmada-config/{kind.kind}", retention=True
+        )
 
 
-def _retention_problem(entry: JSONObject, texts: JSONObject) -> str:
+def _find_retention_problem(entry: JSONObject, texts: JSONObject) -> str:
     unknown = sorted(str(name) for name in entry.keys() - {"apiVersion", "kind", *_SCRIPT_MEMBERS})
     if unknown:
         return f"unknown members: {', '.join(unknown)}"
@@ -177,16 +180,16 @@ def _retention_problem(entry: JSONObject, texts: JSONObject) -> str:
     return ""
 
 
-def _kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -> GroupVersionKind | None:
+def _read_kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -> GroupVersionKind | None:
     missing = [name for name in ("apiVersion", "kind") if not isinstance(target.get(name), str) or not target[name]]
-    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of its resources") for name in missing)
+    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
     if missing:
         return None
     return GroupVersionKind(*parse_api_version(target["apiVersion"]), target["kind"])
 
 
-def _add(
-    found: Read,
+def _add_rule(
+    found: ParsedRules,
     kind: GroupVersionKind | None,
     function: Function,
     text: str,
@@ -196,7 +199,7 @@ def _add(
     retention: bool = False,
 ) -> None:
     try:
-        script = _script(text, function.name if retention else "")
+        script = _parse_rule_script(text, function.name if retention else "")
     except LuaSyntaxError as error:
         found.problems.append(RuleProblem(source[1], f"Lua script error: line {error.line}: {error}"))
         return
@@ -206,9 +209,9 @@ def _add(
         return
     digest = hashlib.sha256(script.runnable.encode()).hexdigest()
     own_globals = bool(script.assigned & known_globals()) or "_G" in text
-    program = Program(f"{digest}:{name}", name[-_LONGEST_NAME:], script.runnable, own_globals)
+    program = Program(f"{digest}:{name}", name[-_MAX_NAME_LENGTH:], script.runnable, own_globals)
     try:
-        _machine().compile(program)
+        _get_machine().compile(program)
     except LuaError as error:
         found.problems.append(RuleProblem(source[1], f"Lua script error: {error}"))
         return
@@ -217,48 +220,48 @@ def _add(
 
 
 @lru_cache(maxsize=4096)
-def _script(text: str, body_for: str) -> Script:
-    """Return a script; one that does not define the function ``body_for`` as that function's body."""
+def _parse_rule_script(text: str, body_for: str) -> Script:
+    """Return a parsed script. If it does not define the function ``body_for``, it is the body of that function."""
     known = known_globals()
     if not body_for:
-        return read(text, known=known)
+        return parse_script(text, known=known)
     known |= set(_GLOBALS)
-    whole = read(text, known=known)
-    if body_for in whole.assigned:
-        return whole
-    return read(body_of(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
+    parsed = parse_script(text, known=known)
+    if body_for in parsed.assigned:
+        return parsed
+    return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
 
 
 @lru_cache(maxsize=1)
-def _machine() -> Machine:
-    """Return the machine that scripts are compiled by to see whether they can be; it runs none."""
+def _get_machine() -> Machine:
+    """Return the machine that compiles scripts for validation; it runs none."""
     return Machine()
 
 
 @lru_cache(maxsize=1)
 def known_globals() -> frozenset[str]:
-    """Return the globals that scripts have."""
-    return _machine().names()
+    """Return the names of the predefined globals of scripts."""
+    return _get_machine().names()
 
 
-def findings_of(rule: Rule) -> Iterator[str]:
-    """Yield what looks wrong with a script, each with its line."""
+def list_findings(rule: Rule) -> Iterator[str]:
+    """Yield the warnings about a script, each with its line."""
     for finding in rule.script.findings:
         if finding.text.startswith(f"function {rule.function.name} is global"):
             continue
         yield f"line {finding.line}: {finding.text}"
     finished = rule.script.functions.get(rule.function.name)
     if finished is not None and not finished.returns:
-        yield f"line {finished.line}: {rule.function.name} has a way through it that returns nothing"
+        yield f"line {finished.line}: {rule.function.name} does not return a value on every path"
 
 
-def unportable_in(rule: Rule) -> Iterator[str]:
-    """Yield what does not run on Karmada, each with its line."""
+def list_unportable(rule: Rule) -> Iterator[str]:
+    """Yield the code of a script that does not run in Karmada, each with its line."""
     yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
 
 
-def identified(value: Any) -> str:
-    """Return how an object of rules is called in messages."""
+def describe_object(value: Any) -> str:
+    """Return the name of an object in messages: kind, namespace and name."""
     metadata = as_object(value.get("metadata"))
     namespace = metadata.get("namespace")
     return f"{value.get('kind')} {f'{namespace}/' if namespace else ''}{metadata.get('name')}"

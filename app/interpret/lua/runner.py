@@ -1,11 +1,11 @@
-"""Running scripts beside requests: at once where they are quick, on threads where they are not.
+"""Runs scripts: fast ones on the event loop, slow ones on threads.
 
-Nearly every script takes well under a millisecond, less than handing it to a thread would. So a script is run where it
-is asked for, but held to a small part of its limits; one that needs more is stopped and, as scripts have no effects,
-begun anew on a thread. Lua runs without Python's lock, so requests go on meanwhile.
+Most scripts take less than a millisecond, which is less than starting them on a thread takes. So a script starts on the
+event loop, with a small part of its limits. If it needs more, it is stopped and restarted on a thread, which is safe
+because scripts have no side effects. Lua runs without the GIL, so the event loop continues meanwhile.
 
-There are two lanes of threads. In the first one, scripts have a small part of their limits once more, so a thread is
-soon free there whatever runs in the second one, where scripts have all of them. A script goes where it ended before.
+There are two thread pools. In the first, scripts also have only a part of their limits, so a thread is free soon even
+if the second is busy. In the second, scripts have their full limits. A script starts where its last call ended.
 """
 
 import contextlib
@@ -14,34 +14,35 @@ from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from app.interpret.lua.freed import give_back
-from app.interpret.lua.lanes import Lane
+from app.interpret.lua.fair_thread_pool import FairThreadPool
+from app.interpret.lua.malloc_trim import trim_memory
 from app.interpret.lua.vm import Limits, LuaError, Machine, Program
 from app.model.json import JSON
 
-_AT_ONCE: Final = Limits(seconds=0.005, instructions=100_000, memory=4 << 20)
-"""What a script may take on the event loop."""
-_SOON: Final = Limits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
-"""Limits of a script in the first lane: so many instructions take 10 to 50 ms, and longer on a busy machine."""
-_LIMITS: Final = frozenset({"deadline", "instructions", "memory"})
-_REMEMBERED: Final = 1000
-_AGAIN: Final = 50
-"""How many calls of a slow script go to its lane before it is given another chance to be quicker."""
-_SOON_AGAIN: Final = 5
-_LARGE: Final = 12 << 20
-"""Bytes of a machine after a call from which on it is not kept."""
+_EVENT_LOOP_LIMITS: Final = Limits(seconds=0.005, instructions=100_000, memory=4 << 20)
+"""Limits of a script on the event loop."""
+_FIRST_POOL_LIMITS: Final = Limits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
+"""Limits of a script in the first pool: so many instructions take 10 to 50 ms, and longer on a busy machine."""
+_LIMIT_ERRORS: Final = frozenset({"deadline", "instructions", "memory"})
+_MAX_REMEMBERED: Final = 1000
+_CALLS_UNTIL_RETRY: Final = 50
+"""Calls of a slow script that start in its pool before the runner tries a faster place."""
+_CALLS_UNTIL_EARLY_RETRY: Final = 5
+"""The same for a script that reached only its deadline."""
+_MAX_IDLE_BYTES: Final = 12 << 20
+"""Bytes; a machine with more memory after a call is not reused."""
 
 
 class _SlowerError(Exception):
-    """A call whose script turned out to be slower while it waited."""
+    """While a call waited, its script reached a limit of the pool."""
 
 
 class _Slow(NamedTuple):
-    """A script that was stopped before."""
+    """A script that reached a limit."""
 
-    lane: int
+    pool: int
     left: int
-    """Calls that go to this lane at once."""
+    """Calls that start in this pool."""
 
 
 class Call(NamedTuple):
@@ -54,25 +55,28 @@ class Call(NamedTuple):
     results: int = 1
     with_globals: bool = False
     references: Sequence[JSON] = ()
-    """Documents that tell what empty tables of the results are."""
+    """Documents that determine the types of empty tables in the results."""
 
 
 class Runner:
-    """Runs scripts within limits; for one event loop."""
+    """Runs scripts within limits, for one event loop."""
 
     def __init__(self, limits: Limits | None = None, *, threads: int = 4) -> None:
-        """Prepare; machines and threads are made when they are first needed."""
+        """Prepare; the first calls create machines and threads."""
         self.limits: Final = limits or Limits()
-        self._at_once: Final = _part(_AT_ONCE, self.limits)
+        self._at_once: Final = _take_smaller(_EVENT_LOOP_LIMITS, self.limits)
         slow = max(1, threads - 1)
-        self._limits_of: Final = (_part(_SOON, self.limits), self.limits)
-        # One script leaves a thread of the second lane to the others, if there are more.
-        self._lanes: Final = (Lane("lua-soon", 1, share=1), Lane("lua-slow", slow, share=max(1, slow - 1)))
+        self._limits_of: Final = (_take_smaller(_FIRST_POOL_LIMITS, self.limits), self.limits)
+        # In the second pool, one script leaves a thread to the others if there are several.
+        self._pools: Final = (
+            FairThreadPool("lua-soon", 1, share=1),
+            FairThreadPool("lua-slow", slow, share=max(1, slow - 1)),
+        )
         self._idle: Final[list[Machine]] = []
         self._slow: Final[OrderedDict[str, _Slow]] = OrderedDict()
 
     def prepare(self) -> None:
-        """Make a machine, so that the first call finds one."""
+        """Create a machine, so that the first call does not wait for it."""
         with self._machine():
             pass
 
@@ -81,89 +85,94 @@ class Runner:
 
         Args:
             call: The call.
-            at_once: Whether it may run on the event loop. Limits do not count all work of the host on a large object.
+            at_once: Whether it may run on the event loop. Large objects may not, because the limits do not count all
+                work of the host.
         """
-        lane = self._lane_of(call.program.id)
-        if lane is None and not at_once:
-            lane = 0
-        if lane is None:
+        pool = self._find_pool(call.program.id)
+        if pool is None and not at_once:
+            pool = 0
+        if pool is None:
             try:
                 return self._run(call, self._at_once)
             except LuaError as error:
-                if error.kind not in _LIMITS or self._at_once == self.limits:
+                if error.kind not in _LIMIT_ERRORS or self._at_once == self.limits:
                     raise
-            lane = 0
-            self._remember(call.program.id, lane, _AGAIN)
-        return self._on_threads(call, lane)
+            pool = 0
+            self._remember(call.program.id, pool, _CALLS_UNTIL_RETRY)
+        return self._run_on_threads(call, pool)
 
     def run_now(self, call: Call) -> list[JSON]:
-        """Return what a script's function returns, with all its limits; raises LuaError."""
+        """Return the results of a script's function with its full limits, on this thread; raises LuaError."""
         return self._run(call, self.limits)
 
     def try_at_once(self, program: Program) -> list[str]:
-        """Return the functions that a script defines, by running its top level; raises LuaError."""
+        """Run the top level of a script and return the functions that it defines; raises LuaError."""
         with self._machine() as machine:
             return machine.try_(program, self._at_once)
 
     def printed(self) -> list[str]:
-        """Return what the last call of a command printed."""
+        """Return the lines that the last call printed; for commands, which run one call at a time."""
         return self._idle[-1].printed() if self._idle else []
 
     def close(self) -> None:
-        """End the threads; calls that run are within their limits soon."""
-        for lane in self._lanes:
-            lane.close()
+        """Stop the threads; running calls end at their limits."""
+        for pool in self._pools:
+            pool.close()
 
-    def _lane_of(self, program: str) -> int | None:
-        """Return the lane of a script, None if it may be tried at once."""
+    def _find_pool(self, program: str) -> int | None:
+        """Return the pool of a script, None if it may start on the event loop."""
         slow = self._slow.get(program)
         if slow is None:
             return None
         if slow.left > 1:
             self._slow[program] = slow._replace(left=slow.left - 1)
-        elif slow.lane > 0:
-            self._slow[program] = _Slow(slow.lane - 1, _AGAIN)
+        elif slow.pool > 0:
+            self._slow[program] = _Slow(slow.pool - 1, _CALLS_UNTIL_RETRY)
         else:
             self._slow.pop(program, None)
-        return slow.lane
+        return slow.pool
 
-    def _remember(self, program: str, lane: int, calls: int) -> None:
-        self._slow[program] = _Slow(lane, calls)
-        if len(self._slow) > _REMEMBERED:
+    def _remember(self, program: str, pool: int, calls: int) -> None:
+        self._slow[program] = _Slow(pool, calls)
+        if len(self._slow) > _MAX_REMEMBERED:
             self._slow.popitem(last=False)
 
-    async def _on_threads(self, call: Call, lane: int) -> list[JSON]:
+    async def _run_on_threads(self, call: Call, pool: int) -> list[JSON]:
         while True:
-            limits = self._limits_of[lane]
+            limits = self._limits_of[pool]
             try:
-                return await self._lanes[lane].run(call.program.id, partial(self._run_in, lane, call))
+                return await self._pools[pool].run(call.program.id, partial(self._run_in_pool, pool, call))
             except _SlowerError:
-                lane += 1
+                pool += 1
             except LuaError as error:
-                if error.kind not in _LIMITS or limits == self.limits:
+                if error.kind not in _LIMIT_ERRORS or limits == self.limits:
                     raise
-                lane += 1
+                pool += 1
 
-    def _run_in(self, lane: int, call: Call) -> list[JSON]:
-        """Run a call on a thread of a lane; give its memory back if that was much."""
-        slow, limits = self._slow.get(call.program.id), self._limits_of[lane]
-        if slow is not None and slow.lane > lane:
+    def _run_in_pool(self, pool: int, call: Call) -> list[JSON]:
+        """Run a call on a thread of a pool; return its memory to the operating system if it used much."""
+        slow, limits = self._slow.get(call.program.id), self._limits_of[pool]
+        if slow is not None and slow.pool > pool:
             raise _SlowerError
         try:
             found = self._run(call, limits)
         except LuaError as error:
-            # Its traceback would keep the machine, whose memory is to be given back.
+            # The traceback would keep the machine, so its memory could not be freed.
             problem = error.with_traceback(None)
             problem.__context__ = None
         else:
             if limits == self.limits:
-                give_back()
+                trim_memory()
             return found
-        if problem.kind in _LIMITS:
-            if limits != self.limits:  # here, so that the next call of the lane knows
-                # A deadline alone may be the machine's, which is busy: such a script is soon tried again.
-                self._remember(call.program.id, lane + 1, _SOON_AGAIN if problem.kind == "deadline" else _AGAIN)
-            give_back()
+        if problem.kind in _LIMIT_ERRORS:
+            if limits != self.limits:  # on this thread, so that the next call in the pool sees it
+                # A script may miss a deadline because the machine is busy, so it gets another chance soon.
+                self._remember(
+                    call.program.id,
+                    pool + 1,
+                    _CALLS_UNTIL_EARLY_RETRY if problem.kind == "deadline" else _CALLS_UNTIL_RETRY,
+                )
+            trim_memory()
         raise problem
 
     def _run(self, call: Call, limits: Limits) -> list[JSON]:
@@ -181,7 +190,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _machine(self) -> Iterator[Machine]:
-        # Taking from a list and putting back is one step each, whatever the thread.
+        # `list.pop` and `list.append` are atomic, so no lock is necessary.
         try:
             machine = self._idle.pop()
         except IndexError:
@@ -189,12 +198,12 @@ class Runner:
         try:
             yield machine
         finally:
-            if not machine.spoiled and machine.memory() < _LARGE:
+            if not machine.spoiled and machine.memory() < _MAX_IDLE_BYTES:
                 self._idle.append(machine)
 
 
-def _part(most: Limits, limits: Limits) -> Limits:
-    """Return the smaller limits."""
+def _take_smaller(most: Limits, limits: Limits) -> Limits:
+    """Return the smaller of each limit."""
     return Limits(
         min(most.seconds, limits.seconds),
         min(most.instructions, limits.instructions),

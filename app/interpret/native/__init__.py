@@ -1,4 +1,8 @@
-"""What Kubernetes' own kinds mean to Karmada: one table from kind and operation to a function."""
+"""Native interpreters of Kubernetes' own kinds: a table from kind and operation to a function.
+
+Each operation has a module, for example `health`. Each kind has a function there: the health of a
+PersistentVolumeClaim is ``health.persistent_volume_claim``.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -47,7 +51,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("apps", "v1", "StatefulSet"): {
         **_WORKLOAD,
         Operation.DEPENDENCY: dependencies.stateful_set,
-        # With observedGeneration, which upstream leaves out and so never sees a StatefulSet as rolled out.
+        # Karmada v1.16 does not report observedGeneration, so it never considers a StatefulSet rolled out.
         Operation.STATUS: status.workload(
             *_REPLICAS, "currentReplicas", "observedGeneration", always=_STATEFUL_SET_ALWAYS
         ),
@@ -119,6 +123,6 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
 _ANY: Final[_Rules] = {Operation.STATUS: status.whole, Operation.PRUNE: prune.prune}
 
 
-def native(kind: GroupVersionKind, operation: Operation) -> Function | None:
-    """Return what answers for a kind, None if nothing does. Status and packing are answered for every kind."""
+def find_native(kind: GroupVersionKind, operation: Operation) -> Function | None:
+    """Return the function for a kind and operation, None if there is none. Status and Prune support every kind."""
     return NATIVE.get(kind, _ANY).get(operation) or _ANY.get(operation)

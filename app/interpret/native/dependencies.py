@@ -1,4 +1,7 @@
-"""What an object needs to be there with it (upstream: native/dependencies.go): sorted by kind and name, each once."""
+"""Lists the objects that an object depends on, sorted by kind and name, without duplicates.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go.
+"""
 
 from app.interpret.access import InterpretError, objects, text
 from app.interpret.native import pods
@@ -6,29 +9,29 @@ from app.model.json import JSONObject
 from app.model.names import label_value_problem
 
 
-def _namespace(document: JSONObject) -> str:
+def _read_namespace(document: JSONObject) -> str:
     return text(document, "metadata", "namespace")
 
 
 def workload(document: JSONObject) -> list[JSONObject]:
-    """What the Pods of a workload need."""
-    return pods.dependencies(pods.template_of(document), _namespace(document))
+    """List the dependencies of the Pods of a workload."""
+    return pods.dependencies(pods.template_of(document), _read_namespace(document))
 
 
 def cron_job(document: JSONObject) -> list[JSONObject]:
-    """What the Pods of a CronJob's Jobs need."""
+    """List the dependencies of the Pods of a CronJob."""
     return pods.dependencies(
-        pods.template_of(document, "spec", "jobTemplate", "spec", "template"), _namespace(document)
+        pods.template_of(document, "spec", "jobTemplate", "spec", "template"), _read_namespace(document)
     )
 
 
 def pod(document: JSONObject) -> list[JSONObject]:
-    """What a Pod needs."""
-    return pods.dependencies(document, _namespace(document))
+    """List the dependencies of a Pod."""
+    return pods.dependencies(document, _read_namespace(document))
 
 
 def stateful_set(document: JSONObject) -> list[JSONObject]:
-    """What the Pods of a StatefulSet need, but for the claims that it makes itself."""
+    """List the dependencies of the Pods of a StatefulSet, without claims of its own volumeClaimTemplates."""
     made = {text(template, "metadata", "name") for template in objects(document, "spec", "volumeClaimTemplates")}
     return [
         reference
@@ -38,19 +41,19 @@ def stateful_set(document: JSONObject) -> list[JSONObject]:
 
 
 def ingress(document: JSONObject) -> list[JSONObject]:
-    """The certificates of an Ingress; TLS without one is legal, and fails upstream."""
+    """List the TLS Secrets of an Ingress. TLS without a Secret is legal, but an error in Karmada v1.16."""
     names = {text(tls, "secretName") for tls in objects(document, "spec", "tls")} - {""}
-    namespace = _namespace(document)
+    namespace = _read_namespace(document)
     return [{"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": name} for name in sorted(names)]
 
 
 def service_import(document: JSONObject) -> list[JSONObject]:
-    """The Service derived from a ServiceImport, and its endpoints."""
+    """List the Service that is derived from a ServiceImport, and its EndpointSlices."""
     name = text(document, "metadata", "name")
     derived = f"derived-{name}"
     if not name or label_value_problem(derived):
-        raise InterpretError(f"metadata.name is {name!r}: its Service and endpoints are named after it")
-    namespace = _namespace(document)
+        raise InterpretError(f"metadata.name is {name!r}, which is not usable in the name of the derived Service")
+    namespace = _read_namespace(document)
     return [
         {"apiVersion": "v1", "kind": "Service", "namespace": namespace, "name": derived},
         {

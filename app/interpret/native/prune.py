@@ -1,6 +1,9 @@
-"""What of an object a member cluster is not to be sent (upstream: native/prune; in the proposal, ExplorePacking).
+"""Removes the members of an object that belong to its own cluster (ExplorePacking of the proposal).
 
-Upstream goes by the kind's name alone, so a custom resource called Job loses labels; here the group counts.
+Karmada compares only the name of the kind, so a custom resource with kind Job loses labels. fleethook also compares the
+group.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/prune.
 """
 
 from collections.abc import Callable
@@ -17,7 +20,7 @@ _METADATA: Final = (
 
 
 def prune(document: JSONObject) -> JSONObject:
-    """Return ``document`` without what its own cluster says about it."""
+    """Return ``document`` without the members that its own cluster has set."""
     for name in _METADATA:
         document = without(document, "metadata", name)
     document = without(document, "status")
@@ -26,7 +29,7 @@ def prune(document: JSONObject) -> JSONObject:
     return document if rule is None else rule(document)
 
 
-def _annotations(*names: str) -> Callable[[JSONObject], JSONObject]:
+def _make_annotation_remover(*names: str) -> Callable[[JSONObject], JSONObject]:
     def remove(document: JSONObject) -> JSONObject:
         for name in names:
             document = without(document, "metadata", "annotations", name)
@@ -35,7 +38,7 @@ def _annotations(*names: str) -> Callable[[JSONObject], JSONObject]:
     return remove
 
 
-def _job(document: JSONObject) -> JSONObject:
+def _prune_job(document: JSONObject) -> JSONObject:
     spec = document.get("spec")
     if isinstance(spec, dict) and spec.get("manualSelector") is not True:
         for label in ("controller-uid", "batch.kubernetes.io/controller-uid"):
@@ -46,33 +49,33 @@ def _job(document: JSONObject) -> JSONObject:
     return without(document, "spec", "ttlSecondsAfterFinished")
 
 
-def _secret(document: JSONObject) -> JSONObject:
+def _prune_secret(document: JSONObject) -> JSONObject:
     if text(document, "type") != "kubernetes.io/service-account-token":
         return document
     document = without(document, "metadata", "annotations", "kubernetes.io/service-account.uid")
     return {**document, "data": None} if "data" in document else document
 
 
-def _service_account(document: JSONObject) -> JSONObject:
+def _prune_service_account(document: JSONObject) -> JSONObject:
     prefix = f"{text(document, 'metadata', 'name')}-token-"
     secrets = objects(document, "secrets")
     kept = [secret for secret in secrets if not str(secret.get("name") or "").startswith(prefix)]
     return document if len(kept) == len(secrets) else {**document, "secrets": kept}
 
 
-def _service(document: JSONObject) -> JSONObject:
+def _prune_service(document: JSONObject) -> JSONObject:
     if text(document, "spec", "clusterIP") == "None":
         return document
     return without(without(document, "spec", "clusterIP"), "spec", "clusterIPs")
 
 
 _RULES: Final = {
-    GroupKind("apps", "Deployment"): _annotations(
+    GroupKind("apps", "Deployment"): _make_annotation_remover(
         "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
     ),
-    GroupKind("batch", "Job"): _job,
-    GroupKind("", "Secret"): _secret,
-    GroupKind("", "ServiceAccount"): _service_account,
-    GroupKind("", "Service"): _service,
-    GroupKind("", "PersistentVolumeClaim"): _annotations("volume.kubernetes.io/selected-node"),
+    GroupKind("batch", "Job"): _prune_job,
+    GroupKind("", "Secret"): _prune_secret,
+    GroupKind("", "ServiceAccount"): _prune_service_account,
+    GroupKind("", "Service"): _prune_service,
+    GroupKind("", "PersistentVolumeClaim"): _make_annotation_remover("volume.kubernetes.io/selected-node"),
 }

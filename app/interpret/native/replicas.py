@@ -1,4 +1,7 @@
-"""Replica counts: reading them, and setting them (upstream: native/replica.go, revisereplica.go)."""
+"""Reads and sets replica counts.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/replica.go, revisereplica.go.
+"""
 
 from collections.abc import Callable
 
@@ -10,34 +13,33 @@ Counted = tuple[int, JSON]
 
 
 def workload(document: JSONObject) -> Counted:
-    """Deployment, ReplicaSet, StatefulSet: ``spec.replicas``, and what each asks for."""
+    """Return ``spec.replicas`` of a Deployment, ReplicaSet or StatefulSet, and the requirements of a replica."""
     return count(document, "spec", "replicas"), known_requirements(template_of(document))
 
 
 def job(document: JSONObject) -> Counted:
-    """Job: ``spec.parallelism``, and never more than there is to be completed."""
+    """Return ``spec.parallelism`` of a Job, at most ``spec.completions``, and the requirements of a replica."""
     parallelism, completions = count(document, "spec", "parallelism"), number(document, "spec", "completions")
     replicas = parallelism if completions is None else min(parallelism, completions)
     return replicas, known_requirements(template_of(document))
 
 
 def pod(document: JSONObject) -> Counted:
-    """Pod: one."""
+    """Return 1 and the requirements of a Pod."""
     return 1, requirements(document)
 
 
 def set_member(*path: str) -> Callable[[JSONObject, int], JSONObject]:
     """Return a function that sets a replica count at a path.
 
-    Upstream sets it only where there is one already, so an object that leaves it to the default is sent whole to each
-    cluster.
+    Karmada only changes an existing count. So it sends an object without a count to each cluster undivided.
     """
 
     def revise(document: JSONObject, replicas: int) -> JSONObject:
         if number(document, *path) == replicas:
             return document
         if replicas < 0:
-            raise InterpretError(f"a replica count cannot be {replicas}")
+            raise InterpretError(f"the replica count {replicas} is negative")
         return with_member(document, replicas, *path)
 
     return revise

@@ -1,7 +1,9 @@
-"""Keeping what a member cluster decided (upstream: native/retain.go, util/lifted/retain.go).
+"""Retains the values that a member cluster decided; one function for each kind.
 
-Each function takes the desired object and the observed one, and returns the desired one with what is retained. Neither
-is changed.
+Each function takes the desired and the observed object, and returns the desired object with the retained values. It
+changes neither of them.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/retain.go, pkg/util/lifted/retain.go.
 """
 
 from typing import Final
@@ -12,7 +14,7 @@ from app.model.karmada import RETAIN_REPLICAS_LABEL
 
 
 def deployment(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """The replica count, where the object's label says that an autoscaler of the member cluster sets it."""
+    """Retain the replica count of a Deployment whose label says that the member cluster scales it."""
     if text(desired, "metadata", "labels", RETAIN_REPLICAS_LABEL) != "true":
         return desired
     replicas = number(observed, "spec", "replicas")
@@ -24,7 +26,7 @@ def deployment(desired: JSONObject, observed: JSONObject) -> JSONObject:
 
 
 def pod(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """Where it runs, as whom, and the volumes that admission in the member cluster added."""
+    """Retain the node, the service account and the volumes of a Pod, which admission in the member cluster sets."""
     kept = desired
     for member, read in (("nodeName", text), ("serviceAccountName", text), ("volumes", objects)):
         if present(observed, "spec", member):
@@ -47,43 +49,43 @@ def pod(desired: JSONObject, observed: JSONObject) -> JSONObject:
 
 
 def service(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """What the member cluster allocated: addresses and node ports. An allocated address cannot be changed."""
+    """Retain the addresses and node ports that the member cluster allocated to a Service. Addresses are immutable."""
     kept = desired
     if count(observed, "spec", "healthCheckNodePort") > 0:
         kept = with_member(kept, observed["spec"]["healthCheckNodePort"], "spec", "healthCheckNodePort")
     cluster_ip = mapping(observed, "spec").get("clusterIP")
     if cluster_ip is not None and not isinstance(cluster_ip, str):
-        raise InterpretError(f"error retrieving clusterIP from cluster service: {cluster_ip!r} is no string")
+        raise InterpretError(f"error retrieving clusterIP from cluster service: {cluster_ip!r} is not a string")
     if cluster_ip:
         kept = with_member(kept, cluster_ip, "spec", "clusterIP")
         if addresses := listing(observed, "spec", "clusterIPs"):
             kept = with_member(kept, addresses, "spec", "clusterIPs")
-    return _node_ports(kept, observed)
+    return _retain_node_ports(kept, observed)
 
 
-def _node_ports(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """Give a port the node port that it has there, unless it asks for one or the type has none."""
+def _retain_node_ports(desired: JSONObject, observed: JSONObject) -> JSONObject:
+    """Set the node ports that the member cluster allocated, unless a port requests one or the type has none."""
     if text(desired, "spec", "type") not in ("NodePort", "LoadBalancer"):
         return desired
     allocated = {
-        _port_key(port): port["nodePort"] for port in objects(observed, "spec", "ports") if port.get("nodePort")
+        _make_port_key(port): port["nodePort"] for port in objects(observed, "spec", "ports") if port.get("nodePort")
     }
     wanted = objects(desired, "spec", "ports")
     ports = [
-        port if port.get("nodePort") or _port_key(port) not in allocated
-        else {**port, "nodePort": allocated[_port_key(port)]}
+        port if port.get("nodePort") or _make_port_key(port) not in allocated
+        else {**port, "nodePort": allocated[_make_port_key(port)]}
         for port in wanted
     ]  # fmt: skip
     return desired if ports == wanted else with_member(desired, ports, "spec", "ports")
 
 
-def _port_key(port: JSONObject) -> tuple[JSON, JSON]:
-    # What an apiserver tells ports of a Service apart by; the name may be changed.
+def _make_port_key(port: JSONObject) -> tuple[JSON, JSON]:
+    # Port and protocol identify a port of a Service; its name may change.
     return port.get("port"), port.get("protocol") or "TCP"
 
 
 def service_account(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """Tokens and pull secrets that the member cluster added, after the desired ones."""
+    """Retain the token and pull secrets that the member cluster added to a ServiceAccount, after the desired ones."""
     kept = desired
     for member in ("secrets", "imagePullSecrets"):
         wanted = objects(desired, member)
@@ -95,13 +97,13 @@ def service_account(desired: JSONObject, observed: JSONObject) -> JSONObject:
 
 
 def persistent_volume_claim(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """The volume that it is bound to."""
+    """Retain the volume that a PersistentVolumeClaim is bound to."""
     name = text(observed, "spec", "volumeName")
     return with_member(desired, name, "spec", "volumeName") if name else desired
 
 
 def persistent_volume(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """The claim that it is bound to."""
+    """Retain the claim that a PersistentVolume is bound to."""
     claim = mapping(observed, "spec").get("claimRef")
     return desired if claim is None else with_member(desired, claim, "spec", "claimRef")
 
@@ -110,7 +112,7 @@ _JOB_LABELS: Final = (("spec", "selector", "matchLabels"), ("spec", "template", 
 
 
 def job(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """The selector and the labels that the member cluster's controller gave it: they cannot be changed."""
+    """Retain the selector and labels that the member cluster's controller set on a Job; they are immutable."""
     kept = desired
     for path in _JOB_LABELS:
         if present(observed, *path):
@@ -119,7 +121,7 @@ def job(desired: JSONObject, observed: JSONObject) -> JSONObject:
 
 
 def secret(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """The token of a service account, which each cluster makes itself."""
+    """Retain the data of a service account token, because each cluster issues its own."""
     if text(desired, "type") != "kubernetes.io/service-account-token" or not present(observed, "data"):
         return desired
     return with_member(desired, mapping(observed, "data"), "data")

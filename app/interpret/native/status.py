@@ -1,4 +1,7 @@
-"""What of an object's status in a member cluster is reported (upstream: native/reflectstatus.go)."""
+"""Reflects the status of an object in a member cluster: selects the members to report.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/reflectstatus.go.
+"""
 
 import re
 from collections.abc import Callable
@@ -12,18 +15,18 @@ _INTEGER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
 def whole(document: JSONObject) -> JSONObject | None:
-    """Any kind: the whole status."""
+    """Return the complete status of an object of any kind, None if it has none."""
     return mapping(document, "status") if present(document, "status") else None
 
 
 def selected(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
-    """Return a function that reports some members of the status; zeros are left out, but for those named ``always``."""
+    """Return a function that reports some members of the status, without zeros except for the members in ``always``."""
 
     def reflect(document: JSONObject) -> JSONObject | None:
         status = whole(document)
         if status is None:
             return None
-        found = {name: _value(status, name) for name in members}
+        found = {name: _read_value(status, name) for name in members}
         return {name: value for name, value in found.items() if value or name in always}
 
     return reflect
@@ -35,17 +38,17 @@ _READERS: Final[dict[str, Callable[[JSONObject, str], JSON]]] = {
     "completionTime": text,
     "disruptedPods": mapping,
 }
-"""How members are read that are no counters."""
+"""Readers of the members that are not counters."""
 
 
-def _value(status: JSONObject, name: str) -> JSON:
+def _read_value(status: JSONObject, name: str) -> JSON:
     return _READERS.get(name, count)(status, name)
 
 
 def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
-    """Return a function that reports some members, and which generation of object and template they are about.
+    """Return a function that reports some members, with the generations of the object and of its template.
 
-    The template's generation is told by an annotation that Karmada writes.
+    Karmada writes the template's generation to an annotation.
     """
     reflect_members = selected(*members, always=always)
 
@@ -62,14 +65,14 @@ def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[J
             "generation": count(document, "metadata", "generation"),
             "resourceTemplateGeneration": int(written),
         }
-        # An empty one tells that nothing has been reported yet.
+        # None means that the member cluster has not reported a status yet.
         return {**{name: value for name, value in generations.items() if value}, **found} or None
 
     return reflect
 
 
 def service(document: JSONObject) -> JSONObject | None:
-    """Service: where its load balancer is; nothing for the other types."""
+    """Return the load balancer of a Service; None for the other types."""
     if text(document, "spec", "type") != "LoadBalancer" or whole(document) is None:
         return None
     return {"loadBalancer": mapping(document, "status", "loadBalancer")}

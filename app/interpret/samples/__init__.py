@@ -1,1 +1,1 @@
-"""The proposal's example hooks, as a user would write them."""
+"""The example hooks of Karmada's proposal, written as Python interpreters."""

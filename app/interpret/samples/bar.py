@@ -1,15 +1,15 @@
-"""``bar.example.com/v1alpha1 Bar``: needs the ConfigMap and the Secret that it names."""
+"""``bar.example.com/v1alpha1 Bar``: depends on a ConfigMap and a Secret."""
 
 from typing import Any
 
-from app.interpret.registry import interpreter
+from app.interpret.python_interpreter import interpreter
 
 bar = interpreter("bar.example.com/v1alpha1", "Bar")
 
 
 @bar.dependencies
 def dependencies(declared: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a Bar reads has to be there with it."""
+    """Return the ConfigMap and the Secret that a Bar reads."""
     spec = declared.get("spec", {})
     return [
         {"apiVersion": "v1", "kind": kind, "namespace": spec.get("namespace", "default"), "name": spec[member]}
@@ -20,6 +20,6 @@ def dependencies(declared: dict[str, Any]) -> list[dict[str, Any]]:
 
 @bar.healthy
 def healthy(observed: dict[str, Any]) -> bool:
-    """A Bar is well when everything that it asked for is there."""
+    """Return whether all instances of a Bar are ready."""
     status = observed.get("status", {})
     return bool(status.get("ready", 0) >= observed.get("spec", {}).get("wanted", 1))

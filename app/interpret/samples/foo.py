@@ -1,8 +1,8 @@
-"""``foo.example.com/v1alpha1 Foo``: a controller of the member cluster sets its size, and says when it is ready."""
+"""``foo.example.com/v1alpha1 Foo``: a controller of the member cluster sets its size and its phase."""
 
 from typing import Any
 
-from app.interpret.registry import interpreter
+from app.interpret.python_interpreter import interpreter
 
 foo = interpreter("foo.example.com/v1alpha1", "Foo")
 
@@ -16,5 +16,5 @@ def retain(desired: dict[str, Any], observed: dict[str, Any]) -> None:
 
 @foo.healthy
 def healthy(observed: dict[str, Any]) -> bool:
-    """A Foo is well when it says so."""
+    """Return whether the phase of a Foo is Ready."""
     return bool(observed.get("status", {}).get("phase") == "Ready")

@@ -1,6 +1,6 @@
-"""CRDs on loopback, as far as applying them goes: stored, patched, and answered as a test wants it.
+"""An API server on loopback that stores and patches CRDs, with scripted failures.
 
-What a real apiserver makes of CRDs is for tests/e2e; here is what goes wrong on the way.
+tests/e2e apply CRDs to a real kube-apiserver; this one is for failures between client and server.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ class Asked(NamedTuple):
 
 
 Disturbance = Callable[[Asked, int], "tuple[int, Any] | str | None"]
-"""What to answer instead: status and body, "cut" for no answer; told how often the same has been asked before."""
+"""Returns another answer: status and body, or "cut" for none. Gets the number of earlier requests of that kind."""
 
 
 class ApiServer:
-    """What it holds, what it was asked, and how it is disturbed."""
+    """The stored CRDs, the requests, and the scripted failures."""
 
     def __init__(self) -> None:
         self.crds: dict[str, Any] = {}
@@ -77,7 +77,7 @@ class ApiServer:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that go away before they are answered, which is what some tests are about."""
+        """Ignore clients that disconnect before the response: some tests have them."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 

@@ -26,7 +26,7 @@ def only(before: Any, after: Any) -> CRDChange:
     return change
 
 
-def test_the_same_spec_is_no_difference_whatever_else_is() -> None:
+def test_changes_of_status_and_metadata_are_not_differences() -> None:
     assert compare({NAME: made("v1", stored=("v1",))}, {NAME: made("v1")}) == []
 
 
@@ -50,7 +50,7 @@ def test_versions_come_go_and_change() -> None:
 def test_a_stored_version_that_goes_is_lost() -> None:
     change = only(made("v1beta1", "v1", stored=("v1beta1", "v1")), made("v1"))
     assert change.lost == ("v1beta1",)
-    assert list(change.lines()) == [
+    assert list(change.format_lines()) == [
         f"changed  {NAME}",
         "  version v1beta1 removed",
         "  objects may be stored in v1beta1, which would be lost",

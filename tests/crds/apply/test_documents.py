@@ -1,8 +1,8 @@
-"""What is read of an unpacked tarball."""
+"""CRDs and patches of a tarball, in order."""
 
 import pytest
 
-from app.crds.apply.documents import first_document, read_files
+from app.crds.apply.documents import read_files, read_first_document
 from app.crds.archive.limits import YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
@@ -10,7 +10,7 @@ from tests.crds.tarballs import crd, patch
 
 def problem(path: str, text: str) -> tuple[Exit, str]:
     with pytest.raises(CRDsError) as raised:
-        first_document(path, text.encode(), YAMLBudget())
+        read_first_document(path, text.encode(), YAMLBudget())
     return raised.value.exit, str(raised.value)
 
 
@@ -48,12 +48,12 @@ def test_only_yaml_files_count() -> None:
     ],
 )
 def test_only_the_first_document_counts(text: str, document: object) -> None:
-    assert first_document("x.yaml", text.encode(), YAMLBudget()) == document
+    assert read_first_document("x.yaml", text.encode(), YAMLBudget()) == document
 
 
-def test_scalars_are_what_kubernetes_tools_take_them_for() -> None:
+def test_scalars_have_the_types_of_kubernetes_tools() -> None:
     text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
-    assert first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
+    assert read_first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
         True, "on", "2020-01-01", 1000, 15, 1000.0, "1e3", "12:30", None, "", "y",
     ]  # fmt: skip
 
@@ -76,12 +76,12 @@ def test_scalars_are_what_kubernetes_tools_take_them_for() -> None:
     ],
     ids=range(12),
 )
-def test_what_is_no_object_is_told_with_its_path(text: str, words: str) -> None:
+def test_a_document_that_is_not_an_object_is_reported_with_its_path(text: str, words: str) -> None:
     assert problem("x.yaml", text) == (Exit.ARCHIVE, words)
 
 
 @pytest.mark.parametrize("name", ["../../x.karmada.io", "a?b.karmada.io", "A.karmada.io", "1.5", "{}", "''", "~"])
-def test_a_name_that_is_none_is_never_asked_for(name: str) -> None:
+def test_a_name_that_is_not_a_dns_subdomain_is_refused(name: str) -> None:
     body = f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\n"
     with pytest.raises(CRDsError, match=r"^crds/bases/a.yaml is called .*, which is no DNS subdomain$") as raised:
         read_files({"crds/bases/a.yaml": body.encode()})
@@ -94,6 +94,6 @@ def test_a_byte_order_mark_does_not_count() -> None:
     assert (found["spec"]["scope"], found["text"]) == ("Namespaced", "a\n\n")
 
 
-def test_bytes_that_are_no_text_are_told() -> None:
+def test_bytes_that_are_not_utf8_are_reported() -> None:
     with pytest.raises(CRDsError, match=r"^crds/patches/a.yaml cannot be read: it is not UTF-8$"):
         read_files({"crds/patches/a.yaml": b"\xff"})

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, patches_of, rendered
+from app.crds.apply.patches import Patch, build_patches, render_crds
 from app.crds.archive.limits import Limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
@@ -33,39 +33,39 @@ def tree(text: str, **members: Any) -> Tree:
 
 def merged(text: str, **members: Any) -> Any:
     given = tree(text, **members)
-    return rendered(given.crds, patches_of(given, VALUES))[WORKS]
+    return render_crds(given.crds, build_patches(given, VALUES))[WORKS]
 
 
 def problem(text: str, path: str = PATH) -> tuple[Exit, str]:
     given = Tree({WORKS: works()}, {path: text})
     with pytest.raises(CRDsError) as raised:
-        rendered(given.crds, patches_of(given, VALUES))
+        render_crds(given.crds, build_patches(given, VALUES))
     return raised.value.exit, str(raised.value)
 
 
 def test_a_patch_sets_the_conversion_and_nothing_else() -> None:
     before = works()
     given = tree(patch("works").decode())
-    found = rendered(given.crds, patches_of(given, VALUES))
+    found = render_crds(given.crds, build_patches(given, VALUES))
     assert found == {WORKS: {**before, "spec": {**before["spec"], "conversion": CONVERSION}}}
     assert given.crds == {WORKS: before}, "what was given is not changed"
 
 
 def test_a_crd_without_a_patch_stays_as_it_is() -> None:
     crds = {WORKS: works()}
-    assert rendered(crds, []) == crds
+    assert render_crds(crds, []) == crds
 
 
-def test_only_the_name_of_the_file_says_which_crd_is_meant() -> None:
+def test_only_the_file_name_selects_the_crd() -> None:
     text = patch("somethingelse").decode()
     assert merged(text)["metadata"]["name"] == WORKS
-    (one,) = patches_of(tree(text), VALUES)
+    (one,) = build_patches(tree(text), VALUES)
     assert (one.path, one.crd, "metadata" in one.body) == (PATH, WORKS, False)
 
 
-def test_what_else_the_metadata_of_a_patch_says_counts() -> None:
+def test_other_metadata_of_a_patch_is_merged() -> None:
     text = "metadata: {name: other, labels: {a: b}}\n"
-    assert patches_of(tree(text), VALUES) == [Patch(PATH, WORKS, {"metadata": {"labels": {"a": "b"}}})]
+    assert build_patches(tree(text), VALUES) == [Patch(PATH, WORKS, {"metadata": {"labels": {"a": "b"}}})]
     assert merged(text)["metadata"]["labels"] == {"a": "b"}
 
 
@@ -110,11 +110,11 @@ def test_null_and_directives_take_away() -> None:
     ],
     ids=range(9),
 )
-def test_a_patch_that_cannot_be_used_is_told_with_its_path(text: str, words: str) -> None:
+def test_an_invalid_patch_is_reported_with_its_path(text: str, words: str) -> None:
     assert problem(text) == (Exit.ARCHIVE, words)
 
 
-def test_a_patch_for_a_crd_that_is_not_there_is_told() -> None:
+def test_a_patch_for_a_missing_crd_is_reported() -> None:
     path = "crds/patches/webhook_in_policies.yaml"
     words = f"{path} patches policies.work.karmada.io, which the tarball does not have"
     assert problem("a: 1", path) == (Exit.ARCHIVE, words)
@@ -123,7 +123,7 @@ def test_a_patch_for_a_crd_that_is_not_there_is_told() -> None:
 def test_all_patches_share_one_budget() -> None:
     texts = {f"crds/patches/{name}_in_works.yaml": "a: b\n" for name in "xyz"}
     given = Tree({WORKS: works()}, texts)
-    assert len(patches_of(given, VALUES, Limits(yaml_nodes=9))) == 3
+    assert len(build_patches(given, VALUES, Limits(yaml_nodes=9))) == 3
     with pytest.raises(CRDsError, match=r"^crds/patches/z_in_works\.yaml: .* 8 nodes together$") as raised:
-        patches_of(given, VALUES, Limits(yaml_nodes=8))
+        build_patches(given, VALUES, Limits(yaml_nodes=8))
     assert raised.value.exit is Exit.LIMIT

@@ -1,4 +1,4 @@
-"""What is put in place of a patch's placeholders, and what is not."""
+"""Values of placeholders, and invalid ones."""
 
 import base64
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.certs.authority import new_authority
-from app.crds.apply.placeholders import substituted, values_of
+from app.crds.apply.placeholders import build_values, substitute
 from app.crds.failures import CRDsError, Exit
 
 AUTHORITY = new_authority(now=datetime.now(UTC))
@@ -16,18 +16,18 @@ PEM = AUTHORITY.certificate_pem
 
 def refused(**given: Any) -> str:
     with pytest.raises(CRDsError) as raised:
-        values_of(**given)
+        build_values(**given)
     assert raised.value.exit is Exit.USAGE
     return str(raised.value)
 
 
-def test_what_is_not_given_has_no_value() -> None:
-    assert values_of() == {}
+def test_missing_arguments_give_no_values() -> None:
+    assert build_values() == {}
 
 
 def test_certificates_go_in_as_they_are() -> None:
     bundle = b"# our own\n" + PEM + PEM
-    values = values_of(name="demo", namespace="test", ca_pem=bundle)
+    values = build_values(name="demo", namespace="test", ca_pem=bundle)
     assert values == {
         "{{name}}": "demo-karmada-webhook", "{{namespace}}": "test", "{{caBundle}}": base64.b64encode(bundle).decode(),
     }  # fmt: skip
@@ -35,15 +35,15 @@ def test_certificates_go_in_as_they_are() -> None:
 
 @pytest.mark.parametrize("text", ['a"', "a\nb", "a: b", "Demo", "-a", "a.b", "{{name}}", "a" * 64, "ä", "a\n"])
 def test_a_text_that_could_end_another_is_refused(text: str) -> None:
-    assert refused(namespace=text) == f"the namespace is {text!r}, which is no DNS label"
+    assert refused(namespace=text) == f"the namespace is {text!r}, which is not a DNS label"
     called = f"{text}-karmada-webhook"
-    assert refused(name=text) == f"the webhook of {text!r} would be called {called!r}, which is no DNS label"
+    assert refused(name=text) == f"the webhook of {text!r} would be called {called!r}, which is not a DNS label"
 
 
 def test_a_name_may_be_as_long_as_its_webhooks() -> None:
     longest = "karmada" + "a" * (63 - len("karmada-webhook"))
-    assert len(values_of(name=longest)["{{name}}"]) == 63
-    assert "which is no DNS label" in refused(name=f"{longest}a")
+    assert len(build_values(name=longest)["{{name}}"]) == 63
+    assert "which is not a DNS label" in refused(name=f"{longest}a")
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,20 @@ def test_a_name_may_be_as_long_as_its_webhooks() -> None:
     [
         (b"", "unexpected empty ca cert data"),
         (b" \n", "unexpected empty ca cert data"),
-        (b"text", "the CA's certificates are not in PEM form"),
-        (b"\x00\xff", "the CA's certificates are not in PEM form"),
+        (b"text", "the CA's certificates are not PEM"),
+        (b"\x00\xff", "the CA's certificates are not PEM"),
         (
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            "the CA's certificates are not in PEM form",
+            "the CA's certificates are not PEM",
         ),
-        (PEM + AUTHORITY.key_pem, "the CA's certificates have a private key beside them, which CRDs would publish"),
+        (
+            PEM + AUTHORITY.key_pem,
+            "the file of the CA's certificates also has a private key, which the CRDs would publish",
+        ),
     ],
     ids=range(6),
 )
-def test_what_are_no_certificates_is_refused(pem: bytes, text: str) -> None:
+def test_invalid_certificates_are_refused(pem: bytes, text: str) -> None:
     assert refused(ca_pem=pem) == text
 
 
@@ -91,11 +94,11 @@ def test_what_are_no_certificates_is_refused(pem: bytes, text: str) -> None:
         ),
     ],
 )
-def test_a_placeholder_without_a_value_is_told_with_its_path(text: str, code: Exit, words: str) -> None:
+def test_a_placeholder_without_a_value_is_reported_with_its_path(text: str, code: Exit, words: str) -> None:
     with pytest.raises(CRDsError) as raised:
-        substituted("p.yaml", text, {"{{name}}": "a"})
+        substitute("p.yaml", text, {"{{name}}": "a"})
     assert (raised.value.exit, str(raised.value)) == (code, words)
 
 
 def test_other_braces_are_left_alone() -> None:
-    assert substituted("p", "a: {b: {c: 1}} {name} {{name}}{{name}}", {"{{name}}": "x"}) == "a: {b: {c: 1}} {name} xx"
+    assert substitute("p", "a: {b: {c: 1}} {name} {{name}}{{name}}", {"{{name}}": "x"}) == "a: {b: {c: 1}} {name} xx"

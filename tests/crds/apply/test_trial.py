@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.crds.apply.documents import read_files
-from app.crds.apply.patches import patches_of, rendered
+from app.crds.apply.patches import build_patches, render_crds
 from app.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
@@ -23,15 +23,13 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=8), LABELS, LABELS)
-def test_whatever_is_refused_for_an_instance_is_refused_by_the_trial(
-    lines: list[str], name: str, namespace: str
-) -> None:
+def test_the_trial_refuses_each_tarball_that_an_instance_refuses(lines: list[str], name: str, namespace: str) -> None:
     body = "\n".join(lines).encode()
     _, files = archive.read_files(build({**small(), PATCH: body}))
     values = {NAME: name, NAMESPACE: namespace, CA_BUNDLE: "QQ=="}
     try:
         tree = read_files(files)
-        rendered(tree.crds, patches_of(tree, values))
+        render_crds(tree.crds, build_patches(tree, values))
     except CRDsError:
         with pytest.raises(CRDsError):
             render_trial(files)

@@ -1,4 +1,4 @@
-"""What is printed is read as what it was."""
+"""YAML output is parsed back to the same objects."""
 
 import pytest
 import yaml
@@ -21,14 +21,14 @@ values = st.recursive(
 
 
 @given(st.lists(st.dictionaries(texts, values, min_size=1, max_size=4), max_size=3))
-def test_a_stream_is_read_as_what_was_written(objects: list[object]) -> None:
+def test_a_stream_is_parsed_back_to_the_same_objects(objects: list[object]) -> None:
     assert [one.value for one in read_values(dump(objects), source="x")] == objects
 
 
 @pytest.mark.parametrize(
     "text", ["y", "N", "1e3", "0o17", "0b102", "08", "5.", "on", "12:30", "2020-01-01", "1_000", "~"]
 )
-def test_what_one_reader_or_another_takes_for_something_else_is_quoted(text: str) -> None:
+def test_strings_that_some_reader_takes_for_another_type_are_quoted(text: str) -> None:
     assert dump([{"a": text}]) == f"---\na: '{text}'\n"
 
 

@@ -63,7 +63,7 @@ def links(listing: dict[str, Any]) -> list[str]:
     return [one["link"] for one in listing["members"] if one["kind"] in (tar.FILE, tar.DIRECTORY) and one["link"]]
 
 
-def test_what_we_accept_go_sees_alike(go_tar: Path) -> None:
+def test_accepted_tars_are_read_alike_by_go(go_tar: Path) -> None:
     chance = random.Random(20)
     tars = [mutated(chance) for _ in range(MUTATED)]
     outcomes: collections.Counter[str] = collections.Counter()

@@ -12,7 +12,7 @@ import pytest
 
 from app.crds.archive import archive
 from app.crds.archive.archive import FileDigest, Manifest, unpack, verify, verify_tree
-from app.crds.archive.inflate import Inflated
+from app.crds.archive.inflate import GzipReader
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
@@ -51,7 +51,7 @@ def contents(directory: Path) -> dict[str, bytes | None]:
     }
 
 
-def test_a_release_is_what_its_manifest_says(tarball: Put) -> None:
+def test_the_manifest_describes_a_release(tarball: Put) -> None:
     data = release()
     found = verify(tarball(data))
     files = {name: body for name, body in members().items() if body is not None}
@@ -72,7 +72,7 @@ def test_unpacking_gives_every_byte_of_a_release(tarball: Put, into: Path) -> No
     assert verify_tree(into, manifest) == []
 
 
-def test_what_is_written_has_modes_and_times_of_its_own(tarball: Put, into: Path) -> None:
+def test_written_files_have_fixed_modes_and_the_archives_times(tarball: Put, into: Path) -> None:
     entries = [(member(name, body, mode=0o7777, uid=12, mtime=-5), body or b"") for name, body in small().items()]
     before = os.umask(0o077)
     try:
@@ -134,7 +134,7 @@ def test_names_may_be_as_long_as_file_systems_take(tarball: Put, into: Path, pat
         assert failure(data) == (Exit.ARCHIVE, f"the given file contains {text}: {path}")
 
 
-def test_what_is_there_already_stays(tarball: Put, into: Path) -> None:
+def test_existing_files_stay(tarball: Put, into: Path) -> None:
     (into / "crds").mkdir()
     (into / "crds" / "mine").write_text("mine")
     with pytest.raises(CRDsError) as caught:
@@ -165,8 +165,8 @@ def test_a_linked_target_directory_is_refused(tarball: Put, into: Path, tmp_path
         (lambda data: data[:-1], "the gzip stream is not complete: the file is cut off"),
         (lambda data: data[: len(data) // 2], "the gzip stream is not complete: the file is cut off"),
         (lambda _: b"", "the gzip stream is not complete: the file is cut off"),
-        (lambda data: data + b"x", "the gzip stream is followed by something else"),
-        (lambda data: data + bytes(512), "the gzip stream is followed by something else"),
+        (lambda data: data + b"x", "the gzip stream is followed by other data"),
+        (lambda data: data + bytes(512), "the gzip stream is followed by other data"),
         (lambda data: data + data, "the gzip stream is followed by another gzip member"),
         (lambda data: data[:-8] + bytes(4) + data[-4:], "Error -3 while decompressing data: incorrect data check"),
         (lambda data: data[:-4] + bytes(4), "Error -3 while decompressing data: incorrect length check"),
@@ -181,14 +181,14 @@ def test_a_damaged_gzip_is_refused(tarball: Put, damage: Callable[[bytes], bytes
     assert found.endswith(text)
 
 
-def test_what_follows_is_found_where_a_read_ends_with_the_stream(tarball: Put) -> None:
+def test_trailing_data_is_found_if_a_read_ends_with_the_stream(tarball: Put) -> None:
     data = build(small())
     # A gzip header may carry a name: here one that makes the file as long as one read.
     name = b"n" * (64 * 1024 - len(data) - 1) + b"\0"
     exact = data[:3] + b"\x08" + data[4:10] + name + data[10:]
     assert len(exact) == 64 * 1024
     assert verify(tarball(exact)).files == verify(tarball(data)).files
-    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by something else")
+    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by other data")
     assert failure(tarball(exact + data)) == (Exit.INTEGRITY, "the gzip stream is followed by another gzip member")
 
 
@@ -207,7 +207,7 @@ def test_all_that_is_written_is_on_disk_when_it_returns(
     assert synced == {path.stat().st_ino for path in (into, *into.rglob("*"))}
 
 
-def test_damage_is_reported_as_damage_whatever_it_looks_like(tarball: Put) -> None:
+def test_damage_that_looks_like_an_invalid_tar_is_reported_as_damage(tarball: Put) -> None:
     plain = bytearray(gzip.decompress(build(small())))
     plain[0] ^= 0xFF  # a wrong checksum for the tar layer, and a wrong one for gzip
     wrong = pack(bytes(plain))
@@ -224,7 +224,7 @@ def test_a_tarball_beyond_the_download_limit_is_not_read(tarball: Put) -> None:
     verify(tarball(data), limits=Limits(download_bytes=len(data)))
 
 
-def test_the_unpacked_limit_counts_the_whole_tar(tarball: Put) -> None:
+def test_the_unpacked_limit_applies_to_the_complete_tar(tarball: Put) -> None:
     data = build(small())
     size = len(gzip.decompress(data))
     verify(tarball(data), limits=Limits(unpacked_bytes=size))
@@ -260,16 +260,16 @@ def test_there_may_be_as_many_entries_as_the_limit(tarball: Put) -> None:
 
 def test_a_bomb_is_inflated_no_further_than_its_limit() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9, wbits=31)
-    inflated = Inflated(bomb, limits=LIMITS)
+    inflated = GzipReader(bomb, limits=LIMITS)
     assert len(inflated.take(4_000_000)) == 4_000_000
     with pytest.raises(CRDsError) as caught:
         inflated.take(1_000_000)
     assert caught.value.exit is Exit.LIMIT
-    assert 4_000_000 < LIMITS.most_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
+    assert 4_000_000 < LIMITS.max_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
 
 
 @pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, os.mkfifo])
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "x")
     assert failure(tmp_path / "x")[0] is Exit.DISK
 
@@ -277,14 +277,14 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, make: Callabl
 def test_warnings_are_errors_when_strict(tarball: Put) -> None:
     path = tarball(build({**small(), "crds/bases/x.yml": b"", "crds/bases/y.yaml": crd("ys", "example.com")}))
     assert verify(path).warnings == (
-        "crds/bases/x.yml is not applied: only files called *.yaml are",
-        "crds/bases/y.yaml has a CRD of group example.com, which is none of Karmada's",
+        "crds/bases/x.yml is not applied: only files named *.yaml are",
+        "crds/bases/y.yaml has a CRD of group example.com, which is not a group of Karmada",
     )
     assert failure(path, strict=True) == (Exit.ARCHIVE, "; ".join(verify(path).warnings))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 10**6])
-def test_what_is_kept_of_a_tarball_makes_no_difference(
+def test_a_tarball_too_large_for_memory_is_unpacked_alike(
     tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     monkeypatch.setattr(archive, "_KEPT_BYTES", kept)
@@ -293,7 +293,7 @@ def test_what_is_kept_of_a_tarball_makes_no_difference(
     assert (into / BASE).stat().st_mtime == 1_700_000_000
 
 
-HINT = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
+HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarbal
     ],
     ids=["missing", "shorter", "changed", "extra", "extra-link", "link", "fifo"],
 )
-def test_a_tree_that_was_changed_is_told_from_the_one_unpacked(
+def test_changes_of_an_unpacked_tree_are_found(
     tarball: Put, into: Path, change: Callable[[Path], object], line: str
 ) -> None:
     manifest = unpack(tarball(build(small())), into)
@@ -384,7 +384,7 @@ def test_an_empty_directory_of_patches_is_enough(tarball: Put, into: Path) -> No
     assert verify_tree(into, manifest) == ["crds/patches is missing"]
 
 
-def test_what_tarfile_writes_in_each_format_is_read_alike(tarball: Put) -> None:
+def test_tars_of_tarfile_are_read_alike_in_each_format(tarball: Put) -> None:
     more = {**small(), f"crds/{'n' * 200}/{'m' * 120}.txt": b"long", "crds/ünï.txt": b"named"}
     entries = [(member(name, body), body or b"") for name, body in more.items()]
     gnu, pax = (verify(tarball(pack(tar(entries, format=kind)))) for kind in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
@@ -393,7 +393,7 @@ def test_what_tarfile_writes_in_each_format_is_read_alike(tarball: Put) -> None:
 
 
 @pytest.mark.parametrize("form", ["v7", "oldgnu", "gnu", "ustar", "posix"])
-def test_what_gnu_tar_writes_in_each_format_is_read(tmp_path: Path, tarball: Put, form: str) -> None:
+def test_tars_of_gnu_tar_are_read_in_each_format(tmp_path: Path, tarball: Put, form: str) -> None:
     long = f"crds/{'d' * 60}/{'n' * 25 if form == 'v7' else 'n' * 90}.txt"
     before = unpack(tarball(build({**small(), long: b"long"})), tmp_path)
     command = ["tar", f"--format={form}", "--owner=2000000", "--group=2000000", "-czf", "again.tar.gz", "crds"]
@@ -401,7 +401,7 @@ def test_what_gnu_tar_writes_in_each_format_is_read(tmp_path: Path, tarball: Put
     assert verify(tmp_path / "again.tar.gz").files == before.files
 
 
-def test_what_tarfile_packs_of_an_unpacked_release_is_the_same_release(tmp_path: Path, tarball: Put) -> None:
+def test_a_release_repacked_by_tarfile_is_the_same_release(tmp_path: Path, tarball: Put) -> None:
     unpack(tarball(release()), tmp_path)
     with tarfile.open(tmp_path / "again.tar.gz", "w:gz") as again:
         again.add(tmp_path / "crds", "crds")

@@ -1,4 +1,4 @@
-"""What holds for every tarball, however it was made: nothing is written elsewhere, no limit is passed, no damage unseen."""
+"""Properties of all tarballs: no file is written elsewhere, no limit is exceeded, and damage is detected."""
 
 import collections
 import gzip
@@ -142,7 +142,7 @@ def test_a_flipped_byte_is_found_or_changes_nothing_that_is_unpacked(tmp_path: P
             assert found._replace(sha256=whole.sha256) == whole
             unseen[position] += 1
     # RFC 1952: the text flag, the time (4), the extra flags and the system say nothing about the content. In the
-    # deflate stream, what pads its last byte does not, and another distance may lead to the same bytes.
+    # deflate stream, the padding of its last byte does not, and another distance may lead to the same bytes.
     assert {position for position in unseen if position < 10} == {3, 4, 5, 6, 7, 8, 9}
     assert unseen[3] == 1
     assert sum(count for position, count in unseen.items() if position >= 10) <= 0.002 * 9 * len(data)

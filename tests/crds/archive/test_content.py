@@ -1,6 +1,6 @@
 import pytest
 
-from app.crds.archive.content import Content, patched_crd
+from app.crds.archive.content import Content, name_patched_crd
 from app.crds.archive.limits import Limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, members, patch
@@ -34,7 +34,7 @@ def test_a_release_is_without_warnings() -> None:
 
 def test_there_has_to_be_a_crd() -> None:
     content = Content()
-    content.add("crds/works.yaml", WORKS)  # beside the bases, where nobody looks
+    content.add("crds/works.yaml", WORKS)  # outside of crds/bases: ignored
     content.add("crds/bases/works.txt", WORKS)
     with pytest.raises(CRDsError) as caught:
         content.finish(DIRECTORIES)
@@ -155,10 +155,12 @@ def test_a_patch_for_a_crd_that_is_not_there_is_refused() -> None:
 )
 def test_groups_of_others_are_warned_of(group: str, warned: bool) -> None:
     found = warnings(**{"crds/bases/x.yaml": crd("xs", group)})
-    assert found == ((f"crds/bases/x.yaml has a CRD of group {group}, which is none of Karmada's",) if warned else ())
+    assert found == (
+        (f"crds/bases/x.yaml has a CRD of group {group}, which is not a group of Karmada",) if warned else ()
+    )
 
 
-def test_what_the_operator_leaves_out_is_warned_of() -> None:
+def test_files_that_the_operator_ignores_are_warned_of() -> None:
     assert warnings(
         **{
             "crds/bases/x.yaml": crd("xs", "x.karmada.io") + b"---\n" + crd("ys", "y.karmada.io"),
@@ -168,8 +170,8 @@ def test_what_the_operator_leaves_out_is_warned_of() -> None:
         }
     ) == (
         "crds/bases/x.yaml has 2 documents: only the first is applied",
-        "crds/bases/y.yml is not applied: only files called *.yaml are",
-        "crds/patches/y.yml is not applied: only files called *.yaml are",
+        "crds/bases/y.yml is not applied: only files named *.yaml are",
+        "crds/patches/y.yml is not applied: only files named *.yaml are",
     )
 
 
@@ -178,4 +180,4 @@ def test_a_mark_in_front_of_the_only_document_makes_it_no_second() -> None:
 
 
 def test_the_patched_crd_is_in_the_group_upstream_has_fixed() -> None:
-    assert patched_crd("crds/patches/policy.karmada.io_x.yaml") == "x.work.karmada.io"
+    assert name_patched_crd("crds/patches/policy.karmada.io_x.yaml") == "x.work.karmada.io"

@@ -40,20 +40,20 @@ def test_the_operator_can_use_a_release() -> None:
             pack(
                 tar([(member(name, body), body or b"") for name, body in [*small().items(), ("crds/patches/", None)]])
             ),
-            "the directory crds/patches/ is there twice (file exists)",
+            "the directory crds/patches/ has two entries (file exists)",
         ),
     ],
 )
-def test_what_the_operator_stumbles_over_is_named(tarball: bytes, text: str) -> None:
+def test_reasons_why_the_operator_cannot_use_a_tarball_are_named(tarball: bytes, text: str) -> None:
     assert problems(tarball)[0] == text
 
 
-def test_names_that_begin_with_a_dot_are_not_for_the_operator() -> None:
+def test_the_operator_refuses_names_with_a_leading_dot() -> None:
     found = problems(dotted(), normalize_dot=True)
     assert found[0] == "the name ./ begins with ./ (unclean file dir or path)"
     assert len(found) > 1
 
 
-def test_the_list_is_short_however_many_there_are() -> None:
+def test_the_list_of_reasons_is_limited() -> None:
     many = {f"crds/bases/d{number}/a.txt": b"" for number in range(1000)}
     assert len(problems(build({**small(), **many}))) == 16

@@ -1,4 +1,4 @@
-"""A cache whose users wait for the memory that tarballs take."""
+"""A cache that limits the number of tarballs in memory."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ def test_tarballs_are_in_memory_within_turns_that_are_never_nested(tmp_path: Pat
     cache = Cache(tmp_path).bounded_by(verify, reading)
     file = tmp_path / "crds.tar.gz"
     file.write_bytes(build(small()))
-    cache.bring(KEY, file, Origin())
+    cache.import_file(KEY, file, Origin())
     assert turns == ["verifying", "reading"]
     assert cache.entry(KEY) is not None
     assert turns[2:] == ["reading"]

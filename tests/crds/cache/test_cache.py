@@ -62,7 +62,7 @@ def test_an_empty_cache_has_nothing_and_makes_nothing_on_disk(cache: Cache, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_committed_is_there_as_the_go_operator_wants_it(cache: Cache) -> None:
+def test_a_committed_entry_has_the_layout_of_the_go_operator(cache: Cache) -> None:
     entry = put(cache)
     assert entry.path == cache.directory / KEY
     assert not entry.path.is_symlink()
@@ -80,7 +80,7 @@ def test_modes_are_for_the_owner_and_for_reading_by_the_group(cache: Cache) -> N
     assert directories < modes.keys()
 
 
-def test_the_record_says_what_it_is_and_where_it_came_from(cache: Cache) -> None:
+def test_the_record_has_the_digest_and_the_origin(cache: Cache) -> None:
     path = put(cache).path
     record = json.loads((path / ".meta.json").read_text())
     assert (record["schema"], record["url"], record["etag"]) == (1, URL, '"v1"')
@@ -116,14 +116,14 @@ def test_a_change_that_restores_size_and_modification_time_is_seen(cache: Cache)
         "link", "dir-link",
     ],
 )  # fmt: skip
-def test_an_entry_that_is_not_as_recorded_is_not_there(cache: Cache, damage: object) -> None:
+def test_an_entry_that_differs_from_its_record_is_not_returned(cache: Cache, damage: object) -> None:
     path = put(cache).path
     damage(path)  # type: ignore[operator]
     assert cache.entry(KEY) is None
     assert cache.verify(KEY) != []
 
 
-def test_verifying_what_is_not_there_says_so(cache: Cache) -> None:
+def test_verifying_a_missing_entry_is_an_error(cache: Cache) -> None:
     assert failure(lambda: cache.verify(KEY)).exit is Exit.NOT_CACHED
 
 
@@ -193,7 +193,7 @@ def test_a_tree_without_a_record_is_compared_and_rebuilt(cache: Cache) -> None:
     assert cache.verify(KEY) == []
 
 
-def test_a_whole_tree_without_a_record_is_found_to_be_right(cache: Cache) -> None:
+def test_an_intact_tree_without_a_record_has_no_problems(cache: Cache) -> None:
     path = put(cache).path
     (path / ".meta.json").unlink()
     adopted = cache.adopt(KEY)
@@ -207,7 +207,7 @@ def test_a_tarball_that_is_not_the_recorded_one_is_not_adopted(cache: Cache) -> 
     assert cache.adopt(KEY) is None
 
 
-def test_an_entry_of_names_with_dots_is_whole_and_can_be_repaired(cache: Cache) -> None:
+def test_an_entry_of_names_with_dots_is_verified_and_can_be_repaired(cache: Cache) -> None:
     assert failure(lambda: put(cache, dotted())).exit is Exit.ARCHIVE
     entry = put(cache, dotted(), normalize_dot=True)
     assert (entry.path / TARBALL).read_bytes() == dotted()
@@ -219,7 +219,7 @@ def test_an_entry_of_names_with_dots_is_whole_and_can_be_repaired(cache: Cache) 
     assert cache.verify(KEY) == []
 
 
-def test_names_with_dots_are_adopted_where_that_is_wanted(cache: Cache) -> None:
+def test_names_with_dots_are_adopted_if_allowed(cache: Cache) -> None:
     place(cache, dotted())
     assert failure(lambda: cache.adopt(KEY)).exit is Exit.ARCHIVE
     adopted = cache.adopt(KEY, normalize_dot=True)
@@ -241,7 +241,7 @@ def test_a_record_of_an_earlier_release_is_read(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("tarball", [b"", None])
-def test_nothing_to_adopt_is_nothing_adopted(cache: Cache, tarball: bytes | None) -> None:
+def test_without_a_tarball_nothing_is_adopted(cache: Cache, tarball: bytes | None) -> None:
     if tarball is not None:
         place(cache, tarball)
     assert cache.adopt(KEY) is None
@@ -256,7 +256,7 @@ def test_a_damaged_tree_is_repaired_from_its_tarball_and_keeps_its_origin(cache:
     assert (repaired.entry.record.etag, repaired.entry.record.asked) == ('"v1"', 1)
 
 
-def test_repairing_what_is_whole_changes_nothing(cache: Cache) -> None:
+def test_repairing_an_intact_entry_changes_nothing(cache: Cache) -> None:
     before = put(cache)
     assert cache.repair(KEY).found == ()
     assert cache.entry(KEY).record.fetched_at == before.record.fetched_at  # type: ignore[union-attr]
@@ -276,7 +276,7 @@ def test_an_entry_that_is_a_link_is_refused(cache: Cache, tmp_path: Path) -> Non
     path.symlink_to(tmp_path / "elsewhere")
     error = failure(lambda: cache.entry(KEY))
     assert error.exit is Exit.DISK
-    assert str(error) == f"{path} is a symbolic link: refused; remove it or put it right"
+    assert str(error) == f"{path} is a symbolic link: refused; remove it, or correct its type, owner and mode"
     assert failure(lambda: cache.adopt(KEY)).exit is Exit.DISK
 
 
@@ -291,12 +291,12 @@ def test_a_pipe_for_a_tarball_is_refused_and_not_waited_for(cache: Cache) -> Non
     path = place(cache)
     (path / TARBALL).unlink()
     os.mkfifo(path / TARBALL)
-    assert "is no regular file" in str(failure(lambda: cache.adopt(KEY)))
+    assert "is not a regular file" in str(failure(lambda: cache.adopt(KEY)))
 
 
-def test_what_everybody_may_write_is_refused(cache: Cache) -> None:
+def test_a_world_writable_entry_is_refused(cache: Cache) -> None:
     put(cache).path.chmod(0o777)
-    assert "can be written by everybody" in str(failure(lambda: cache.entry(KEY)))
+    assert "is world-writable" in str(failure(lambda: cache.entry(KEY)))
 
 
 def test_a_refused_entry_is_listed_and_can_be_removed(cache: Cache, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_threads_wait_for_each_other(cache: Cache) -> None:
     assert most == [1] * 8
 
 
-def test_readers_share_and_keep_a_refresh_from_committing(cache: Cache) -> None:
+def test_readers_share_the_lock_and_delay_a_commit(cache: Cache) -> None:
     before = put(cache)
     with cache.reading(KEY, 1), cache.reading(KEY, 1):
         error = failure(lambda: put(cache, release(properties=1)))
@@ -348,7 +348,7 @@ def test_readers_share_and_keep_a_refresh_from_committing(cache: Cache) -> None:
     assert put(cache, release(properties=1)).record.sha256 != before.record.sha256
 
 
-def test_a_reader_does_not_wait_for_who_is_downloading(cache: Cache) -> None:
+def test_a_reader_does_not_wait_for_a_download(cache: Cache) -> None:
     put(cache)
     with cache.lock(KEY, 1), cache.reading(KEY, 0):
         assert cache.entry(KEY) is not None
@@ -359,14 +359,14 @@ def test_one_key_does_not_lock_another(cache: Cache) -> None:
         pass
 
 
-def test_staging_of_the_living_stays_and_that_of_the_dead_goes(cache: Cache) -> None:
+def test_a_sweep_keeps_locked_staging_directories(cache: Cache) -> None:
     with cache.staging() as mine:
         staging = cache.directory / ".staging"
         (staging / "dead" / "crds").mkdir(parents=True)
         (cache.directory / ".trash/old").mkdir()
         (staging / "file").write_text("x")
         with cache.staging() as other:
-            assert sorted(path.name for path in staging.iterdir()) == sorted([mine.place.name, other.place.name])
+            assert sorted(path.name for path in staging.iterdir()) == sorted([mine.location.name, other.location.name])
     assert left_over(cache) == []
 
 
@@ -389,13 +389,13 @@ def at(tmp_path: Path, day: int) -> Cache:
     return Cache(tmp_path, clock=lambda: datetime(2026, 11, day, tzinfo=UTC))
 
 
-def test_pruning_removes_the_old_and_then_what_does_not_fit(tmp_path: Path) -> None:
+def test_pruning_removes_old_entries_then_those_beyond_the_size(tmp_path: Path) -> None:
     keys = [str(digit) * 64 for digit in range(4)]
     for day, key in enumerate(keys, start=1):
         put(at(tmp_path, day), key=key)
     cache = at(tmp_path, 10)
     size = cache.entries()[0].size
-    wishes = {"older_than": timedelta(days=8), "most_bytes": 2 * size + size // 2}
+    wishes = {"older_than": timedelta(days=8), "max_bytes": 2 * size + size // 2}
     assert [entry.key for entry in cache.prune(**wishes, dry_run=True)] == keys[:2]
     assert len(cache.entries()) == 4
     assert [entry.key for entry in cache.prune(**wishes, keep=3)] == keys[:1]
@@ -404,12 +404,12 @@ def test_pruning_removes_the_old_and_then_what_does_not_fit(tmp_path: Path) -> N
     assert left_over(cache) == []
 
 
-def test_what_is_dated_in_the_future_is_new(tmp_path: Path) -> None:
+def test_an_entry_with_a_future_date_counts_as_new(tmp_path: Path) -> None:
     put(at(tmp_path, 20))
     assert at(tmp_path, 1).prune(older_than=timedelta(days=1)) == []
 
 
-def test_pruning_leaves_what_is_being_read(tmp_path: Path) -> None:
+def test_pruning_keeps_entries_in_use(tmp_path: Path) -> None:
     put(at(tmp_path, 1))
     cache = at(tmp_path, 20)
     with cache.reading(KEY, 1):
@@ -417,7 +417,7 @@ def test_pruning_leaves_what_is_being_read(tmp_path: Path) -> None:
     assert [entry.key for entry in cache.prune(older_than=timedelta(days=1))] == [KEY]
 
 
-def test_removing_tells_whether_there_was_one(cache: Cache) -> None:
+def test_removing_returns_whether_the_entry_existed(cache: Cache) -> None:
     put(cache)
     assert cache.remove(KEY, seconds=1)
     assert not cache.remove(KEY, seconds=1)

@@ -1,4 +1,4 @@
-"""No link inside the cache is followed, wherever it lies and whenever it came."""
+"""The cache follows no link, at any path and created at any moment."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ OPERATIONS: dict[str, Operation] = {
 
 @pytest.fixture
 def precious(tmp_path: Path) -> Path:
-    """A directory of somebody that looks like all that a cache has."""
+    """A directory of another user with the names of a cache."""
     directory = tmp_path / "precious"
     for path in ("thesis.txt", "crds/bases/work/thesis.txt", "crds/thesis.txt", f"{KEY}/thesis.txt", ".staging/a/thesis.txt",
                  ".trash/thesis.txt", ".locks/thesis.txt", f"{KEY}.lock", f"{KEY}.fetch.lock"):  # fmt: skip
@@ -91,7 +91,7 @@ def test_a_link_in_the_place_of_our_directories_is_refused_by_name(tmp_path: Pat
     with pytest.raises(CRDsError) as caught:
         put(cache)
     path = cache.directory / name if name else cache.directory
-    text = f"{path} is a symbolic link: refused; remove it or put it right"
+    text = f"{path} is a symbolic link: refused; remove it, or correct its type, owner and mode"
     assert (caught.value.exit, str(caught.value)) == (Exit.DISK, text)
 
 
@@ -100,7 +100,7 @@ def test_a_file_in_the_place_of_our_directories_is_refused_by_name(tmp_path: Pat
     cache = filled(tmp_path / "data")
     (cache.directory / name).rename(tmp_path / "moved")
     (cache.directory / name).write_text("")
-    with pytest.raises(CRDsError, match=f"{name} is no directory: refused"):
+    with pytest.raises(CRDsError, match=f"{name} is not a directory: refused"):
         put(cache)
 
 
@@ -121,14 +121,14 @@ def test_a_link_within_an_entry_is_not_followed(tmp_path: Path, precious: Path, 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["link", "second-name"])
 @pytest.mark.parametrize("suffix", [".lock", ".fetch.lock"])
-def test_a_lock_that_is_a_file_of_somebody_is_refused(
+def test_a_lock_that_is_a_link_to_another_file_is_refused(
     tmp_path: Path, precious: Path, suffix: str, link: Callable[[Path, Path], None]
 ) -> None:
     cache, before = filled(tmp_path / "data"), contents(precious)
     lock = cache.directory / ".locks" / f"{KEY}{suffix}"
     lock.unlink()
     link(precious / "thesis.txt", lock)
-    with pytest.raises(CRDsError, match=f"{lock.name} (is a symbolic link|has another name): refused"):
+    with pytest.raises(CRDsError, match=f"{lock.name} (is a symbolic link|has a hard link): refused"):
         put(cache)
     assert contents(precious) == before
 
@@ -138,7 +138,7 @@ def test_a_pipe_for_a_lock_is_refused_and_not_waited_for(tmp_path: Path) -> None
     lock = cache.directory / ".locks" / f"{KEY}.lock"
     lock.unlink()
     os.mkfifo(lock)
-    with pytest.raises(CRDsError, match="is no regular file: refused"), cache.reading(KEY, 1):
+    with pytest.raises(CRDsError, match="is not a regular file: refused"), cache.reading(KEY, 1):
         pass
 
 
@@ -153,7 +153,7 @@ def test_links_among_leftovers_are_removed_and_not_followed(tmp_path: Path, prec
     assert contents(precious) == before
 
 
-def test_leftovers_too_deep_to_be_removed_keep_nobody_from_working(tmp_path: Path) -> None:
+def test_leftovers_too_deep_to_remove_block_no_other_work(tmp_path: Path) -> None:
     cache = filled(tmp_path / "data")
     (cache.directory / ".trash" / "/".join("d" * 300)).mkdir(parents=True)
     put(cache)
@@ -214,16 +214,16 @@ def test_a_link_planted_between_any_two_calls_is_not_followed(
 def test_a_download_goes_where_staging_was_when_it_began(tmp_path: Path, precious: Path) -> None:
     cache, before = Cache(tmp_path / "data"), contents(precious)
     with cache.lock(KEY, 1), cache.staging() as staged:
-        (precious / staged.place.name).mkdir()
+        (precious / staged.location.name).mkdir()
         plant(cache, ".staging", precious)
         (staged.path / TARBALL).write_bytes(release(properties=1))
-        (precious / staged.place.name).rmdir()
+        (precious / staged.location.name).rmdir()
     assert contents(precious) == before
 
 
-def test_errors_in_staging_have_the_path_that_people_know(tmp_path: Path) -> None:
+def test_errors_in_staging_have_the_path_in_the_cache(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "data")
     with pytest.raises(CRDsError) as caught, cache.staging() as staged:
         raise CRDsError(Exit.DISK, f"cannot write {staged.path / TARBALL}: no space left", transient=True)
-    path = cache.directory / ".staging" / staged.place.name / TARBALL
+    path = cache.directory / ".staging" / staged.location.name / TARBALL
     assert (str(caught.value), caught.value.transient) == (f"cannot write {path}: no space left", True)

@@ -1,4 +1,4 @@
-"""Verifies tarballs as `app.crds.controller.verifying` does, but with defects that its limits are for."""
+"""Verifies tarballs as `app.crds.controller.verifier_process` does, but with defects that its limits are for."""
 
 import os
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 from app.control.child_process import answer_questions
 from app.crds.archive import archive
-from app.crds.controller import verifying
+from app.crds.controller import verifier_process
 
 
 def _verify(tarball: bytes, **_: Any) -> Any:
     match tarball.decode():
         case "memory":
-            return bytearray(verifying.MAX_MEMORY_BYTES)
+            return bytearray(verifier_process.MAX_MEMORY_BYTES)
         case "cpu":
             while True:
                 pass
@@ -23,6 +23,6 @@ def _verify(tarball: bytes, **_: Any) -> Any:
 
 
 if __name__ == "__main__":
-    verifying.MAX_CPU_SECONDS = 1  # type: ignore[misc]
+    verifier_process.MAX_CPU_SECONDS = 1  # type: ignore[misc]
     archive.verify = _verify
-    answer_questions(verifying.answer)
+    answer_questions(verifier_process.answer_question)

@@ -1,4 +1,4 @@
-"""Verifies tarballs as `app.crds.controller.verifying` does, but never ends with one that takes more than a first try."""
+"""Verifies tarballs as `app.crds.controller.verifier_process` does, but never ends with one that takes more than a first try."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from typing import Any
 from app.control.child_process import answer_questions
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS
-from app.crds.controller import verifying
+from app.crds.controller import verifier_process
 
 _verify = archive.verify
 
@@ -21,4 +21,4 @@ def _stuck(tarball: bytes, **options: Any) -> Any:
 
 if __name__ == "__main__":
     archive.verify = _stuck
-    answer_questions(verifying.answer)
+    answer_questions(verifier_process.answer_question)

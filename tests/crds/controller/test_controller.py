@@ -1,4 +1,4 @@
-"""The controller with an apiserver of one kind in memory, for what a real one does only now and then."""
+"""The controller with an API server of one kind in memory, for events that are rare with a real one."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.crds.apply.applying import Applied
+from app.crds.apply.apply import Applied
 from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
-from app.crds.controller.flights import Flight
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
+from app.crds.controller.singleflight import SharedCall
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
+from app.crds.instance.source_selection import select_source
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA
@@ -95,7 +95,7 @@ class Bench:
         self.see()
 
     def see(self) -> None:
-        """Let the watch bring what is stored."""
+        """Deliver the stored instance as a watch event."""
         if self.api.stored is not None:
             document = msgspec.json.decode(msgspec.json.encode(self.api.stored))
             self.controller.source.informer(KARMADA).learn(document)
@@ -135,7 +135,7 @@ def bench(origin: Origin, cache: Cache, *, policy: str = "IfNotPresent", **optio
     return Bench(Api(spec), cache, Options(env_proxies=False, **options))
 
 
-async def test_somebody_who_is_faster_is_let_through(origin: Origin, cache: Cache) -> None:
+async def test_a_conflicting_write_is_retried(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
 
     def others() -> None:
@@ -149,7 +149,7 @@ async def test_somebody_who_is_faster_is_let_through(origin: Origin, cache: Cach
     assert [method for method, _ in made.api.asked].count("GET") == 2
 
 
-async def test_somebody_who_is_always_faster_is_tried_against_later(origin: Origin, cache: Cache) -> None:
+async def test_repeated_conflicts_are_retried_later(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     made.api.before = [lambda: made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})] * 5
     assert not await made.look()
@@ -177,7 +177,7 @@ async def test_an_apiserver_that_does_not_answer_is_asked_again(origin: Origin, 
     assert made.api.condition("Ready") == ("True", "Completed")
 
 
-async def test_what_was_done_is_not_done_again_for_the_same_spec(origin: Origin, cache: Cache) -> None:
+async def test_the_same_spec_is_reconciled_once(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache, policy="Always")
     assert await made.look()
     before = len(made.api.asked)
@@ -203,7 +203,7 @@ async def test_another_one_of_the_same_name_is_looked_after_anew(origin: Origin,
     assert made.api.condition("CRDsPrepared") == ("True", "Cached")
 
 
-async def test_what_should_be_known_of_an_instance_is_in_its_condition(origin: Origin, cache: Cache) -> None:
+async def test_warnings_about_an_instance_are_in_its_condition(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     assert await made.look()
     assert made.api.stored is not None
@@ -211,7 +211,7 @@ async def test_what_should_be_known_of_an_instance_is_in_its_condition(origin: O
     assert "plain http without sha256" in messages[0]
 
 
-async def test_what_is_suspended_meanwhile_is_left_alone(origin: Origin, cache: Cache) -> None:
+async def test_an_instance_suspended_meanwhile_is_not_reconciled(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     made.api.write({"spec": {"suspend": True}})
     made.see()
@@ -237,7 +237,7 @@ async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(orig
         (True, hangs_up, False), (True, says(status="404 Not Found"), False),
     ],
 )  # fmt: skip
-async def test_what_does_not_pass_is_looked_at_later_or_as_upstream_does(
+async def test_permanent_errors_are_retried_slowly_or_with_upstreams_backoff(
     origin: Origin, cache: Cache, faithful: bool, answer: Any, done: bool
 ) -> None:
     made = bench(origin, cache, faithful_backoff=faithful)
@@ -247,9 +247,7 @@ async def test_what_does_not_pass_is_looked_at_later_or_as_upstream_does(
 
 
 @pytest.mark.parametrize("faithful", [False, True])
-async def test_what_cannot_be_is_done_with_however_often_it_is_looked_at(
-    origin: Origin, cache: Cache, faithful: bool
-) -> None:
+async def test_an_invalid_spec_is_not_retried(origin: Origin, cache: Cache, faithful: bool) -> None:
     spec = {"crdTarball": {"crdDownloadPolicy": "Always", "httpSource": {"url": ""}}}
     made = Bench(Api(spec), cache, Options(faithful_backoff=faithful))
     assert await made.look()
@@ -257,13 +255,13 @@ async def test_what_cannot_be_is_done_with_however_often_it_is_looked_at(
     assert made.api.events == ["ValidationError"]
 
 
-async def test_no_release_and_no_source_is_said(cache: Cache) -> None:
+async def test_an_unknown_release_without_a_source_is_reported(cache: Cache) -> None:
     made = Bench(Api({}), cache, Options(version=""))
     assert await made.look()
     assert made.api.condition("Ready") == ("False", "ValidationError")
 
 
-async def test_a_deleted_instance_that_is_not_ours_is_not_written_to(origin: Origin, cache: Cache) -> None:
+async def test_a_deleted_instance_without_our_finalizer_is_not_written(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     made.api.write({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["others"]}})
     made.see()
@@ -271,7 +269,7 @@ async def test_a_deleted_instance_that_is_not_ours_is_not_written_to(origin: Ori
     assert made.api.asked == []
 
 
-async def test_what_does_not_pass_comes_back_in_some_minutes(
+async def test_a_permanent_error_is_retried_after_minutes(
     origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = bench(origin, cache)
@@ -282,7 +280,7 @@ async def test_what_does_not_pass_comes_back_in_some_minutes(
     assert later == [(KEY, 300.0)]
 
 
-async def test_that_it_is_still_there_is_no_news(origin: Origin, cache: Cache) -> None:
+async def test_an_unchanged_success_records_no_event(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     assert await made.look()
     assert await Bench(made.api, cache, Options(env_proxies=False)).look()
@@ -290,7 +288,7 @@ async def test_that_it_is_still_there_is_no_news(origin: Origin, cache: Cache) -
     assert made.api.events == ["CRDsDownloaded", "CRDsCacheHit"]
 
 
-async def test_without_cascade_nothing_is_said_of_a_deinit(origin: Origin, cache: Cache) -> None:
+async def test_without_cascading_deletion_no_deinit_is_reported(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     assert await made.look()
     labels = {"operator.karmada.io/disable-cascading-deletion": "true"}
@@ -314,7 +312,7 @@ async def test_beside_the_operator_an_end_is_the_operators(origin: Origin, cache
     assert origin.asked == []
 
 
-async def test_an_operator_that_wipes_a_failure_makes_nobody_ask_the_origin_again(origin: Origin, cache: Cache) -> None:
+async def test_a_wiped_failure_causes_no_new_request(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache, beside=True)
     origin.answer = says(status="404 Not Found")
     theirs = {"type": "Ready", "status": "False", "reason": "Failed", "message": "theirs"}
@@ -328,9 +326,7 @@ async def test_an_operator_that_wipes_a_failure_makes_nobody_ask_the_origin_agai
     assert len(origin.asked) == 1
 
 
-async def test_what_is_ready_stays_so_while_it_is_asked_whether_there_is_something_newer(
-    origin: Origin, cache: Cache
-) -> None:
+async def test_a_ready_instance_stays_ready_during_the_check_for_a_newer_tarball(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache, policy="Always")
     assert await made.look()
     seen: list[tuple[str, str]] = []
@@ -363,8 +359,8 @@ async def test_what_is_ready_stays_so_while_it_is_asked_whether_there_is_somethi
     assert made.api.condition("Ready") == ("True", "Completed")
 
 
-async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: Origin, cache: Cache) -> None:
-    """Secrets of one name are two in two namespaces: who waits for the other's download would use the other's."""
+async def test_a_download_is_shared_but_not_another_namespaces_secrets(origin: Origin, cache: Cache) -> None:
+    """Secrets of the same name differ between namespaces, so a shared download would use the other's credentials."""
     made = bench(origin, cache)
     release = threading.Event()
 
@@ -372,14 +368,14 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         release.wait(NET)
 
     origin.answer = held
-    open_to_all, flights = {"httpSource": {"url": origin.url}}, set[Flight[Any]]()
+    open_to_all, flights = {"httpSource": {"url": origin.url}}, set[SharedCall[Any]]()
     for tarball_, shared in (
         (open_to_all, True),
         ({"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}, False),
         ({"configMapSource": {"name": "crds"}}, False),
     ):
         karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
-        chosen = source_of(karmada, version="v1.18.0")
+        chosen = select_source(karmada, version="v1.18.0")
         keys = [KEY._replace(namespace=namespace) for namespace in ("a", "b")]
         one, other = (made.controller._fetcher.join(chosen, key) for key in keys)
         flights.update((one, other))
@@ -387,14 +383,14 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         assert made.controller._fetcher.join(chosen, keys[0]) is one
     made.controller._fetcher.close()
     release.set()
-    await asyncio.wait([flight.landed for flight in flights])
+    await asyncio.wait([flight.future for flight in flights])
 
 
 # --- Applying ---------------------------------------------------------------------------------------------------------
 
 
 class Applying:
-    """Stands where CRDs are applied: fails as told, else says what was applied."""
+    """Replaces the applier: raises the given failures in order, then succeeds."""
 
     def __init__(self, *failures: CRDsError) -> None:
         self.failures = list(failures)
@@ -438,7 +434,7 @@ async def test_a_tarball_that_left_the_cache_is_fetched_again(origin: Origin, ca
     assert len(origin.asked) == 2
 
 
-async def test_what_another_process_has_applied_is_not_applied_again(origin: Origin, cache: Cache) -> None:
+async def test_crds_applied_by_another_process_are_not_applied_again(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     applying(made)
     assert await made.look()
@@ -453,7 +449,7 @@ async def test_what_another_process_has_applied_is_not_applied_again(origin: Ori
     assert stub.calls == 1
 
 
-async def test_what_does_not_pass_is_applied_in_some_minutes(
+async def test_a_permanent_error_of_applying_is_retried_after_minutes(
     origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = bench(origin, cache, beside=True)

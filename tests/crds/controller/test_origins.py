@@ -9,11 +9,11 @@ import pytest
 
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Reach
-from app.crds.controller.origins import Namespace, downloader_of
+from app.crds.controller.origins import Namespace, build_downloader
 from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, fetch
-from app.crds.instance.chosen import source_of
+from app.crds.instance.source_selection import select_source
 from app.model.json import JSONObject
 from tests.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.crds.tarballs import build, small
@@ -54,10 +54,12 @@ def bring(
     reach: Reach = ANYTHING,
 ) -> tuple[Fetched, int]:
     karmada = {"metadata": {"namespace": "ns"}, "spec": {"crdTarball": crd_tarball}}
-    chosen = source_of(karmada, version="v1.18.0")
+    chosen = select_source(karmada, version="v1.18.0")
     begun: list[bool] = []
     beside = Namespace(secrets or Objects(), config_maps or Objects())
-    downloader = downloader_of(chosen, beside, reach, cancellation=Cancellation(), starting=lambda: begun.append(True))
+    downloader = build_downloader(
+        chosen, beside, reach, cancellation=Cancellation(), starting=lambda: begun.append(True)
+    )
     return fetch(cache, chosen.source, chosen.policy, env_proxies=False, downloader=downloader), len(begun)
 
 
@@ -71,7 +73,7 @@ def encoded(**members: bytes) -> dict[str, str]:
     return {name.replace("_", "."): base64.b64encode(value).decode() for name, value in members.items()}
 
 
-def test_starting_is_told_when_the_origin_is_asked_and_not_of_what_is_cached(cache: Cache, origin: Origin) -> None:
+def test_starting_is_called_for_a_request_and_not_for_a_cached_tarball(cache: Cache, origin: Origin) -> None:
     wanted = {"httpSource": {"url": origin.url}}
     fetched, begun = bring(cache, wanted)
     assert (fetched.result, begun) == ("downloaded", 1)
@@ -94,7 +96,7 @@ def test_secrets_are_read_only_when_the_origin_is_asked(cache: Cache, origin: Or
     wanted = {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}
     assert bring(cache, wanted, secrets=secrets)[0].result == "downloaded"
     assert secrets.read == ["mirror"]
-    # As with images: what is there needs nobody's leave.
+    # As with images, a cached tarball needs no credentials.
     assert bring(cache, wanted, secrets=Objects())[0].result == "cached"
 
 
@@ -106,9 +108,7 @@ def test_a_secret_that_is_not_there_may_come(cache: Cache, origin: Origin) -> No
 
 
 @pytest.mark.parametrize("data", [None, 7, {}, {"token": "not base64!"}, {"token": 7}, {"token": None}, {"other": ""}])
-def test_a_secret_that_says_nothing_useful_is_refused_without_its_content(
-    cache: Cache, origin: Origin, data: Any
-) -> None:
+def test_a_useless_secret_is_refused_without_its_content(cache: Cache, origin: Origin, data: Any) -> None:
     wanted = {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}
     error = failure(cache, wanted, secrets=Objects(mirror={"data": data}))
     assert (error.exit, error.transient) == (Exit.USAGE, False)
@@ -151,7 +151,7 @@ def test_a_config_map_without_it(cache: Cache, config_map: Any, text: str, trans
     assert (str(error), error.exit, error.transient) == (text, Exit.USAGE, transient)
 
 
-def test_what_is_in_it_is_verified(cache: Cache) -> None:
+def test_the_tarball_of_a_config_map_is_verified(cache: Cache) -> None:
     config_maps = Objects(crds={"binaryData": encoded(crds_tar_gz=BODY[:-1])})
     assert failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps).exit is Exit.INTEGRITY
     config_maps = Objects(crds={"binaryData": {"crds.tar.gz": "no base64!"}})
@@ -173,7 +173,7 @@ def local(path: Path) -> dict[str, Any]:
     return {"localSource": {"path": str(path)}}
 
 
-def test_a_file_of_the_directory_is_taken(cache: Cache, allowed: Path) -> None:
+def test_a_file_below_the_local_root_is_copied(cache: Cache, allowed: Path) -> None:
     fetched, begun = bring(cache, local(allowed / "crds.tar.gz"), reach=Reach(local=allowed))
     assert (fetched.result, fetched.sha256, begun) == ("downloaded", SHA, 1)
 
@@ -181,7 +181,7 @@ def test_a_file_of_the_directory_is_taken(cache: Cache, allowed: Path) -> None:
 def test_without_a_directory_no_file_may_be_named(cache: Cache, allowed: Path) -> None:
     error = failure(cache, local(allowed / "crds.tar.gz"))
     assert error.exit is Exit.USAGE
-    assert "started without a directory of local tarballs" in str(error)
+    assert "the controller has no directory of local tarballs" in str(error)
 
 
 def test_neither_a_path_nor_a_link_leads_out_of_the_directory(cache: Cache, allowed: Path, tmp_path: Path) -> None:
@@ -195,12 +195,12 @@ def test_neither_a_path_nor_a_link_leads_out_of_the_directory(cache: Cache, allo
         assert f"{path} is not in {allowed}" in str(error)
 
 
-def test_what_is_no_file_or_not_there_is_said(cache: Cache, allowed: Path) -> None:
+def test_a_missing_or_irregular_local_file_is_reported(cache: Cache, allowed: Path) -> None:
     error = failure(cache, local(allowed / "later.tar.gz"), reach=Reach(local=allowed))
     assert (error.exit, error.transient) == (Exit.USAGE, True)
     assert failure(cache, local(allowed), reach=Reach(local=allowed)).exit is Exit.DISK
     os.mkfifo(allowed / "pipe")
-    # Nobody writes to it, and nobody waits for somebody to.
+    # The pipe has no writer, and the open does not wait for one.
     assert failure(cache, local(allowed / "pipe"), reach=Reach(local=allowed)).exit is Exit.DISK
 
 
@@ -212,7 +212,7 @@ def test_a_file_that_is_too_large_is_not_copied(cache: Cache, allowed: Path) -> 
     assert str(error).startswith(f"file://{allowed}/large: larger than the limit")
 
 
-# --- What may be asked ------------------------------------------------------------------------------------------------
+# --- Allowed hosts -----------------------------------------------------------------------------------------------------
 
 
 def test_the_reach_holds_for_downloads(cache: Cache, origin: Origin) -> None:

@@ -17,12 +17,12 @@ def patch(status: Any, *findings: Condition, whole: bool = True, generation: int
     return status_patch({"status": status}, findings, generation=generation, whole=whole, now=NOW)
 
 
-def test_what_was_never_said_is_said() -> None:
+def test_a_first_condition_is_written() -> None:
     wanted = {"conditions": [condition(READY), condition(PREPARED)], "observedGeneration": 1}
     assert patch(None, READY, PREPARED) == {"status": wanted}
 
 
-def test_what_is_said_already_is_not_written() -> None:
+def test_unchanged_conditions_are_not_written() -> None:
     said = {"conditions": [condition(READY), condition(PREPARED)], "observedGeneration": 1, "secretRef": {"name": "x"}}
     assert patch(said, READY, PREPARED) is None
 
@@ -47,13 +47,13 @@ def test_beside_the_operator_nothing_but_the_condition_is_written() -> None:
     assert patch(said, PREPARED, whole=False) == {"status": {"conditions": [theirs, condition(PREPARED)]}}
 
 
-def test_another_generation_is_said() -> None:
+def test_another_generation_is_written() -> None:
     said = {"conditions": [condition(READY)], "observedGeneration": 1}
     change = patch(said, READY, generation=2)
     assert change["status"] == {"conditions": [condition(READY, generation=2)], "observedGeneration": 2}
 
 
-def test_odd_statuses_are_replaced() -> None:
+def test_malformed_statuses_are_replaced() -> None:
     for odd in (7, [], {"conditions": "odd"}, {"conditions": 3}):
         assert patch(odd, READY)["status"]["conditions"] == [condition(READY)]
     assert patch({"conditions": [None, 3]}, READY)["status"]["conditions"] == [None, 3, condition(READY)]

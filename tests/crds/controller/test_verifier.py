@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.crds.apply.documents import read_files
-from app.crds.apply.patches import patches_of
+from app.crds.apply.patches import build_patches
 from app.crds.archive import archive
 from app.crds.controller.verifier import Verifier
 from app.crds.failures import CRDsError, Exit
@@ -85,24 +85,24 @@ async def test_a_tarball_that_is_too_much_for_the_process_is_refused(
     assert not any((tmp_path / "written").read_bytes() for _ in range((tmp_path / "written").exists()))
 
 
-async def test_an_instance_with_a_release_waits_for_no_whole_tarball_of_others(
+async def test_an_instance_with_a_release_waits_for_no_large_tarball(
     verifier: Verifier,
 ) -> None:
     hostile, honest = expensive(), release()
     done: list[str] = []
 
-    async def verified(body: bytes, lane: str) -> None:
+    async def verify(body: bytes, lane: str) -> None:
         with nullcontext() if body == honest else suppress(CRDsError):
             await verifier.verify(lambda: body, lane=lane, strict=False, normalize_dot=False)
         done.append(lane)
 
     async with asyncio.TaskGroup() as tasks:
-        others = [tasks.create_task(verified(hostile, f"hostile {number}")) for number in range(HOSTILES)]
+        others = [tasks.create_task(verify(hostile, f"hostile {number}")) for number in range(HOSTILES)]
         # The first tries are over, and all that is left is long work.
         while verifier._slots._running[True] == 0:
             await asyncio.sleep(0.001)
         before = len(done)
-        await verified(honest, "honest")
+        await verify(honest, "honest")
         # The other process may end some long work meanwhile; tests/control/test_priority_slots.py tests the order of slots.
         assert len(done) - before < HOSTILES // 2
         for other in others:
@@ -115,7 +115,7 @@ async def test_a_release_is_read_as_this_process_reads_it(verifier: Verifier) ->
         _, files = archive.read_files(body, normalize_dot=normalize_dot)
         tree = read_files(files)
         crds, patches = await verifier.read(lambda: body, values, lane=1, whole=False)  # noqa: B023
-        assert (dict(crds), patches) == (tree.crds, patches_of(tree, values))
+        assert (dict(crds), patches) == (tree.crds, build_patches(tree, values))
         assert list(crds) == list(tree.crds)
 
 
@@ -125,7 +125,7 @@ async def test_a_release_that_cannot_be_patched_is_refused(verifier: Verifier) -
     assert raised.value.exit is Exit.USAGE
 
 
-async def test_a_tarball_beyond_the_limits_of_a_first_try_is_read_as_a_whole_only(verifier: Verifier) -> None:
+async def test_a_tarball_beyond_the_first_limits_is_read_with_the_full_limits_only(verifier: Verifier) -> None:
     body = release(properties=200)
     values = {"{{name}}": "n", "{{namespace}}": "s", "{{caBundle}}": "QQ=="}
     with pytest.raises(CRDsError) as raised:

@@ -1,4 +1,4 @@
-"""Downloads that are cancelled from another thread, whatever they are doing; each would go on for minutes otherwise."""
+"""Downloads that another thread cancels in any state; without the cancellation each would take minutes."""
 
 import contextlib
 import socket
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import connection, dial, resolving, socks
-from app.crds.download.cancellation import Cancellation, Cutoff
+from app.crds.download import connection, dial, resolver, socks
+from app.crds.download.cancellation import Cancellation, Deadline
 from app.crds.download.download import download
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
@@ -25,7 +25,7 @@ from tests.waiting import NET
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""
-    for module in (resolving, dial, socks, connection):
+    for module in (resolver, dial, socks, connection):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 250.0)
     monkeypatch.setattr(connection, "IDLE_SECONDS", 250.0)
 
@@ -88,11 +88,11 @@ def test_while_a_name_is_looked_up(into: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lookups = resolving.Lookups(limit=1)
+    lookups = resolver.Lookups(limit=1)
     monkeypatch.setattr(dial, "LOOKUPS", lookups)
     other = Cancellation()
-    with naming(monkeypatch) as names, Cutoff(250, other) as cutoff:
-        first = threading.Thread(target=_looking_up_in_vain, args=(lookups, cutoff), daemon=True)
+    with naming(monkeypatch) as names, Deadline(250, other) as deadline:
+        first = threading.Thread(target=_looking_up_in_vain, args=(lookups, deadline), daemon=True)
         first.start()
         until(lambda: names.hanging)
         cancelled(Source("http://crds.test/x"), into, when=lambda: len(lookups._changed._waiters) == 2)
@@ -102,14 +102,14 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
         assert not first.is_alive()
 
 
-def _looking_up_in_vain(lookups: resolving.Lookups, cutoff: Cutoff) -> None:
-    with pytest.raises(resolving.SlowLookupError):
-        lookups.find("hanging.test", 80, cutoff)
+def _looking_up_in_vain(lookups: resolver.Lookups, deadline: Deadline) -> None:
+    with pytest.raises(resolver.SlowLookupError):
+        lookups.find("hanging.test", 80, deadline)
 
 
 @contextlib.contextmanager
 def _full() -> Iterator[int]:
-    """A port that takes no connection: its queue is full, and the system throws away what else comes."""
+    """Yield a port that accepts no connection: its queue is full, and the kernel drops more SYNs."""
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):
@@ -187,7 +187,7 @@ def test_while_the_rest_of_a_body_does_not_come(into: Path, tmp_path: Path, leng
 
 def test_between_two_attempts_and_no_mirror_is_asked(into: Path) -> None:
     with serving(tarball(BODY)) as mirror, serving(says(status="503 Busy", retry_after=100)) as origin:
-        # The answer is out, and its connection closed by who read it.
+        # The answer is sent, and the client has closed the connection.
         source = Source(origin.url, mirrors=(mirror.url,))
         cancelled(source, into, when=lambda: origin.bytes_sent and not origin._open)
     assert len(origin.asked) == 1
@@ -230,12 +230,12 @@ def test_one_ends_all_downloads_that_have_it(tmp_path: Path) -> None:
 def test_callbacks_run_once_and_in_order_and_not_after_their_block() -> None:
     cancellation = Cancellation()
     told: list[str] = []
-    with cancellation.telling(lambda: told.append("a")), cancellation.telling(lambda: told.append("b")):
-        with cancellation.telling(lambda: told.append("gone")):
+    with cancellation.on_cancel(lambda: told.append("a")), cancellation.on_cancel(lambda: told.append("b")):
+        with cancellation.on_cancel(lambda: told.append("gone")):
             pass
         cancellation.cancel()
         cancellation.cancel()
-        with cancellation.telling(lambda: told.append("late")):
+        with cancellation.on_cancel(lambda: told.append("late")):
             pass
     assert told == ["a", "b", "late"]
 
@@ -249,6 +249,6 @@ def test_a_wait_that_is_not_cancelled_says_so() -> None:
 
 def test_a_cutoff_that_fires_is_no_cancellation() -> None:
     cancellation = Cancellation()
-    with Cutoff(0.0, cancellation) as cutoff:
-        until(lambda: cutoff.cancelled)
+    with Deadline(0.0, cancellation) as deadline:
+        until(lambda: deadline.cancelled)
     assert not cancellation.cancelled

@@ -1,4 +1,4 @@
-"""What a download sends, and what comes of a good origin's answers."""
+"""Requests of a download, and its results with a correct origin."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ def test_the_bytes_come_as_they_are(into: Path) -> None:
     assert len(origin.asked) == origin.connections == 1
 
 
-def test_a_request_asks_for_no_coding_and_says_nothing_it_need_not(into: Path) -> None:
+def test_a_request_has_identity_encoding_and_no_needless_headers(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         fetched(origin, into)
     assert origin.asked[0].headers == {
@@ -37,7 +37,7 @@ def test_a_request_asks_for_no_coding_and_says_nothing_it_need_not(into: Path) -
     }
 
 
-def test_what_is_known_already_is_not_sent_again(into: Path) -> None:
+def test_a_known_tarball_is_not_sent_again(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         found = fetched(origin, into, validators=Validators('"v1"', DATE))
     assert found == (False, "", 0, Validators('"v1"', DATE), origin.url, 1)
@@ -47,7 +47,7 @@ def test_what_is_known_already_is_not_sent_again(into: Path) -> None:
     assert origin.bytes_sent < 200
 
 
-def test_what_has_changed_since_comes_whole(into: Path) -> None:
+def test_a_body_changed_since_the_first_part_is_downloaded_completely(into: Path) -> None:
     with serving(tarball(BODY, etag='"v2"')) as origin:
         found = fetched(origin, into, validators=Validators('"v1"', DATE))
     assert found.changed
@@ -65,7 +65,7 @@ def test_conditions_go_along_redirects(into: Path) -> None:
         assert not fetched(origin, into, validators=Validators('"v1"')).changed
 
 
-def test_progress_is_told_with_the_total(into: Path) -> None:
+def test_progress_has_the_total(into: Path) -> None:
     told: list[tuple[int, int | None]] = []
     with serving(tarball(BODY)) as origin:
         fetched(origin, into, progress=lambda *now: told.append(now))
@@ -82,7 +82,7 @@ def test_progress_without_a_length_has_no_total(into: Path) -> None:
     assert into.read_bytes() == BODY
 
 
-def test_what_progress_raises_ends_it_and_leaves_nothing(into: Path) -> None:
+def test_an_exception_of_progress_ends_the_download_and_leaves_no_file(into: Path) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -199,7 +199,7 @@ def test_a_header_that_cannot_be_sent_is_refused_unshown(into: Path, header: tup
 # ---- Redirects and mirrors.
 
 
-def test_the_final_address_is_told_redacted(into: Path) -> None:
+def test_the_final_url_is_redacted(into: Path) -> None:
     with serving(tarball(BODY)) as store, serving(redirects(f"{store.base}/blob?sig=S3CR3T&v=1")) as origin:
         found = fetched(origin, into)
     assert found.final_url == f"{store.base}/blob?sig=***&v=1"
@@ -236,7 +236,7 @@ def test_a_mirror_is_not_asked_without_need(into: Path) -> None:
     assert not mirror.asked
 
 
-def test_a_mirror_replaces_what_does_not_have_the_pinned_digest(into: Path) -> None:
+def test_a_mirror_replaces_a_tarball_with_a_wrong_digest(into: Path) -> None:
     with serving(tarball(BODY)) as mirror, serving(tarball(gzip.compress(b"other"))) as origin:
         found = fetched(origin, into, mirrors=(mirror.url,), sha256=SHA256)
     assert (found.final_url, into.read_bytes()) == (mirror.url, BODY)
@@ -279,7 +279,7 @@ def test_a_proxy_may_be_spoken_to_over_tls(into: Path, tmp_path: Path) -> None:
     assert len(proxy.asked) == 1
 
 
-def test_a_proxy_of_the_environment_counts_unless_told_otherwise(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used_unless_disabled(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tarball(BODY)) as origin, proxying(origin) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.delenv("no_proxy", raising=False)
@@ -298,7 +298,7 @@ def test_an_address_without_proxy_is_asked_directly(into: Path) -> None:
 
 
 @pytest.mark.parametrize("proxy", ["ftp://u:S3CR3T@p:1", "http://", "u:S3CR3T@p:1", "nonsense"])
-def test_a_proxy_that_is_none_is_a_usage_error(into: Path, proxy: str) -> None:
+def test_an_invalid_proxy_url_is_a_usage_error(into: Path, proxy: str) -> None:
     with serving(tarball(BODY)) as origin:
         assert "S3CR3T" not in str(refused(origin, into, Exit.USAGE, proxy_url=proxy))
 
@@ -312,11 +312,11 @@ def test_any_number_of_seconds_will_do(into: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433"])
-def test_a_private_address_is_not_dialled_where_that_is_told(into: Path, host: str) -> None:
+def test_a_private_address_is_not_dialled_unless_allowed(into: Path, host: str) -> None:
     with serving(tarball(BODY)) as origin:
         url = f"http://{host}:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
-    assert "a private address, which this download may not ask" in str(failure)
+    assert "a private address, which this download does not allow" in str(failure)
     assert not origin.connections
     assert not failure.transient
 
@@ -340,12 +340,12 @@ def test_nor_behind_a_proxy_of_the_environment(into: Path, monkeypatch: pytest.M
 def test_only_hosts_that_are_allowed_are_asked(into: Path) -> None:
     with serving(tarball(BODY)) as store, serving(redirects(f"http://localhost:{store.port}/x")) as origin:
         failure = refused(origin, into, Exit.NETWORK, allow_hosts=("127.0.0.1",))
-        assert str(failure) == f"http://localhost:{store.port}/x: its host is none of those that are allowed"
+        assert str(failure) == f"http://localhost:{store.port}/x: its host is not one of the allowed hosts"
         assert not store.connections
         assert fetched(origin, into, allow_hosts=("127.0.0.1", "LocalHost")).changed
 
 
-def test_a_suffix_allows_what_is_below_it(into: Path) -> None:
+def test_a_suffix_allows_its_subdomains(into: Path) -> None:
     with serving(tarball(BODY)) as origin, proxying(origin) as proxy:
         below, beside = "http://a.example.com/", "http://aexample.com/"
         assert fetched(origin, into, url=below, proxy_url=proxy.url, allow_hosts=(".example.com",)).changed

@@ -3,7 +3,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.crds.download.proxies import bypassed, proxy_of
+from app.crds.download.proxies import bypasses_proxy, choose_proxy
 from app.crds.source import Source
 
 ENV = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:2", "NO_PROXY": "skipped.example.com,10.0.0.0/8"}
@@ -35,7 +35,7 @@ ENV = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:2", "NO_PRO
 def test_which_proxy_an_address_is_asked_through(
     url: str, source: dict[str, Any], environment: Any, proxy: str
 ) -> None:
-    assert proxy_of(url, Source(url=url, **source), environment) == proxy
+    assert choose_proxy(url, Source(url=url, **source), environment) == proxy
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_which_proxy_an_address_is_asked_through(
     ],
 )
 def test_which_addresses_a_pattern_is_of(pattern: str, url: str, skips: bool) -> None:
-    assert bypassed(urlsplit(url), [pattern]) is skips
+    assert bypasses_proxy(urlsplit(url), [pattern]) is skips
 
 
-def test_a_port_that_is_none_is_of_no_pattern() -> None:
-    assert not bypassed(urlsplit("http://example.com:99999999/"), ["example.com"])
+def test_an_invalid_port_matches_no_pattern() -> None:
+    assert not bypasses_proxy(urlsplit("http://example.com:99999999/"), ["example.com"])

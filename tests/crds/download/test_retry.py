@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.download.retry import ATTEMPTS, AttemptError, delay_after, retry_after
+from app.crds.download.retry import ATTEMPTS, AttemptError, choose_delay, parse_retry_after
 from app.crds.failures import Exit
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -17,22 +17,22 @@ def failed(**rest: object) -> AttemptError:
 
 @given(st.integers(1, ATTEMPTS - 1), st.integers())
 def test_the_wait_has_full_jitter_below_a_bound_that_doubles(attempt: int, seed: int) -> None:
-    delay = delay_after(failed(), attempt, random.Random(seed).uniform)
+    delay = choose_delay(failed(), attempt, random.Random(seed).uniform)
     assert delay is not None
     assert 0 <= delay <= min(30, 2 ** (attempt - 1))
 
 
 def test_four_attempts_are_all() -> None:
-    assert [delay_after(failed(), attempt, max) for attempt in (1, 2, 3, 4)] == [1, 2, 4, None]
+    assert [choose_delay(failed(), attempt, max) for attempt in (1, 2, 3, 4)] == [1, 2, 4, None]
 
 
-def test_what_is_not_worth_another_attempt_has_none() -> None:
-    assert delay_after(failed(again=False), 1, max) is None
+def test_permanent_errors_are_not_retried() -> None:
+    assert choose_delay(failed(again=False), 1, max) is None
 
 
 @pytest.mark.parametrize(("after", "delay"), [(0.0, 0.0), (7.0, 7.0), (120.0, 120.0), (121.0, None)])
 def test_retry_after_is_believed_up_to_two_minutes(after: float, delay: float | None) -> None:
-    assert delay_after(failed(after=after), 1, max) == delay
+    assert choose_delay(failed(after=after), 1, max) == delay
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_retry_after_is_believed_up_to_two_minutes(after: float, delay: float | 
     ],
 )
 def test_retry_after_is_a_number_or_a_date(value: str, seconds: float | None) -> None:
-    assert retry_after({"Retry-After": value}, NOW) == seconds
+    assert parse_retry_after({"Retry-After": value}, NOW) == seconds
 
 
 @given(st.text())
-def test_an_odd_retry_after_is_none_at_all(value: str) -> None:
-    found = retry_after({"Retry-After": value}, NOW)
+def test_a_malformed_retry_after_is_ignored(value: str) -> None:
+    found = parse_retry_after({"Retry-After": value}, NOW)
     assert found is None or found >= 0

@@ -16,7 +16,7 @@ PAIR = (b"user", b"S3CR3T@:/")
 USERINFO = "user:S3CR3T%40%3A%2F"
 
 
-def test_the_proxy_is_told_a_name_to_look_up(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socks5h_sends_the_name_to_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy, naming(monkeypatch) as names:
         fetched(origin, into, url="http://crds.test/x", proxy_url=proxy.url("socks5h"))
     assert into.read_bytes() == BODY
@@ -26,7 +26,7 @@ def test_the_proxy_is_told_a_name_to_look_up(into: Path, monkeypatch: pytest.Mon
     assert (origin.asked[0].target, origin.asked[0].headers["host"]) == ("/x", "crds.test")
 
 
-def test_the_proxy_is_told_an_address_that_was_looked_up_here(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socks5_sends_a_resolved_address_to_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         serving(tarball(BODY)) as origin,
         socks_proxying(origin) as proxy,
@@ -113,7 +113,7 @@ def test_and_not_where_it_does_not(into: Path) -> None:
 
 @pytest.mark.parametrize("userinfo", ["", "user:S3CR3T", "S3CR3T:S3CR3T"])
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
-def test_none_or_wrong_ones_are_final_and_not_shown(
+def test_missing_or_wrong_credentials_are_final_and_not_shown(
     into: Path, userinfo: str, scheme: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("DEBUG")
@@ -125,8 +125,8 @@ def test_none_or_wrong_ones_are_final_and_not_shown(
     ):
         url = "http://crds.test/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=proxy.url(scheme, userinfo))
-    assert str(failure) == f"{url}: the SOCKS proxy asks for credentials, or for others: see the proxy URL"
-    # Neither again, nor for each address: who is wrong too often is locked out.
+    assert str(failure) == f"{url}: the SOCKS proxy refuses the credentials: check the proxy URL"
+    # One attempt only: a proxy may lock out a client with several wrong passwords.
     assert proxy.connections == 1
     assert not failure.transient
     assert "S3CR3T" not in caplog.text
@@ -135,11 +135,11 @@ def test_none_or_wrong_ones_are_final_and_not_shown(
 @pytest.mark.parametrize(
     "userinfo", ["user", "user:", ":S3CR3T", f"user:{'S3CR3T' * 50}", "S3CR3T" * 50 + ":x", "user:S3CR3T%C3%BC"]
 )
-def test_credentials_that_cannot_be_sent_are_told_before(into: Path, userinfo: str) -> None:
+def test_credentials_that_cannot_be_sent_fail_before_any_request(into: Path, userinfo: str) -> None:
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy:
         failure = refused(origin, into, Exit.USAGE, proxy_url=proxy.url("socks5", userinfo))
     assert (
-        str(failure) == "invalid proxy URL: a user and a password of a SOCKS proxy are 1 to 255 ASCII characters each"
+        str(failure) == "invalid proxy URL: user and password of a SOCKS proxy must have 1 to 255 ASCII characters each"
     )
     assert proxy.connections == 0
 
@@ -149,7 +149,7 @@ def test_credentials_that_cannot_be_sent_are_told_before(into: Path, userinfo: s
     ["socks5://", "socks5h://u:S3CR3T@", "socks5://h:0x50", "socks5://u:S3CR3T@h:70000", "socks5://u:S3/CR3T@h:1080",
      "socks5://S3CR3T/@h:1080", "http://S3CR3T#@h:1080", "socks4://u:S3CR3T@h:1080", "socks5://u:S3CR3T@[h"],
 )  # fmt: skip
-def test_a_proxy_that_is_none_is_a_usage_error(into: Path, proxy: str) -> None:
+def test_an_invalid_proxy_url_is_a_usage_error(into: Path, proxy: str) -> None:
     with serving(tarball(BODY)) as origin:
         failure = str(refused(origin, into, Exit.USAGE, proxy_url=proxy))
     assert failure.startswith("invalid proxy URL: ")
@@ -159,11 +159,11 @@ def test_a_proxy_that_is_none_is_a_usage_error(into: Path, proxy: str) -> None:
 # ---- Private addresses.
 
 
-def test_a_private_proxy_is_not_dialled_where_that_is_told(into: Path) -> None:
+def test_a_private_proxy_is_not_dialled_unless_allowed(into: Path) -> None:
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy:
         url = "http://crds.test/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=proxy.url("socks5h"), allow_private=False)
-    assert str(failure) == f"{url}: a private address, which this download may not ask"
+    assert str(failure) == f"{url}: a private address, which this download does not allow"
     assert proxy.connections == 0
 
 
@@ -196,7 +196,7 @@ def test_nor_a_name_that_turns_out_to_be_one(into: Path, monkeypatch: pytest.Mon
     assert proxy.wanted == ["8.8.8.8:80"]
 
 
-# ---- A proxy that does not do what it should.
+# ---- Faulty proxies.
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_nor_a_name_that_turns_out_to_be_one(into: Path, monkeypatch: pytest.Mon
         (3, "network is unreachable", True),
         (4, "host is unreachable", True),
         (5, "connection refused", True),
-        (6, "the way is too long", True),
-        (7, "it makes no connections", False),
-        (8, "it has no addresses of this kind", False),
+        (6, "TTL expired", True),
+        (7, "command not supported", False),
+        (8, "address type not supported", False),
     ],
 )
 def test_a_refusal_says_why(into: Path, reply: int, text: str, again: bool) -> None:
@@ -228,12 +228,12 @@ def test_an_end_at_any_stage_is_tried_again(into: Path, fault: Fault, at: Stage)
     with serving(tarball(BODY)) as origin, socks_proxying(origin, credentials=PAIR, fault=fault, at=at) as proxy:
         failure = refused(origin, into, Exit.NETWORK, proxy_url=proxy.url("socks5h", USERINFO))
     told = {
-        "cuts": "the SOCKS proxy hung up, or is none",
+        "cuts": "the SOCKS proxy closed the connection, or is not a SOCKS5 proxy",
         "resets": "proxy: connection reset by peer",
-        "garbage": "the SOCKS proxy hung up, or is none",
+        "garbage": "the SOCKS proxy closed the connection, or is not a SOCKS5 proxy",
     }
     if (fault, at) == ("garbage", "credentials"):
-        assert "the SOCKS proxy asks for credentials" in str(failure)
+        assert "the SOCKS proxy refuses the credentials" in str(failure)
         return
     assert str(failure) == f"{origin.url}: {told[fault]} (after 4 attempts)"
     assert failure.transient
@@ -262,7 +262,7 @@ class _Mending(Waits):
         return super().timing(sleep=self._sleep, **rest)
 
 
-def test_one_that_is_not_there_is_said_to_be_the_proxy(into: Path) -> None:
+def test_an_unreachable_proxy_is_named_in_the_error(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         with socks_proxying(origin) as proxy:
             gone = proxy.url()
@@ -310,7 +310,7 @@ def test_a_name_longer_than_the_protocol_has_room_for_is_an_error(into: Path) ->
     long = ".".join(["a" * 63] * 5)
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy:
         failure = refused(origin, into, Exit.NETWORK, url=f"http://{long}/x", proxy_url=proxy.url("socks5h"))
-    assert str(failure) == f"http://{long}/x: the host is no name that can be looked up"
+    assert str(failure) == f"http://{long}/x: the host is not a valid name"
     assert proxy.connections == 0
 
 

@@ -1,10 +1,10 @@
-"""What an instance gets that does not say it."""
+"""Defaults of ``spec.crdTarball``."""
 
 from typing import Any
 
 import pytest
 
-from app.crds.instance.defaults import defaulted
+from app.crds.instance.defaults import build_default_patch
 from app.patch import apply
 
 POLICY = [{"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "IfNotPresent"}]
@@ -12,7 +12,7 @@ POLICY = [{"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "
 
 @pytest.mark.parametrize("tarball", [{}, {"httpSource": {"url": "https://h/"}}, {"crdDownloadPolicy": None}])
 def test_a_tarball_without_a_policy_gets_upstreams(tarball: Any) -> None:
-    assert defaulted({"spec": {"crdTarball": tarball}}) == POLICY
+    assert build_default_patch({"spec": {"crdTarball": tarball}}) == POLICY
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,17 @@ def test_a_tarball_without_a_policy_gets_upstreams(tarball: Any) -> None:
     ],
 )  # fmt: skip
 def test_nothing_else_is_written(karmada: Any) -> None:
-    assert defaulted(karmada) == []
+    assert build_default_patch(karmada) == []
 
 
-def test_no_url_is_written_and_nobody_elses_members_are_touched() -> None:
+def test_only_the_policy_is_defaulted() -> None:
     spec = {"suspend": True, "components": {"etcd": {}}, "crdTarball": {"httpSource": {"later": 1}}}
     karmada = {"spec": spec, "status": {"conditions": []}}
-    patched = apply(karmada, defaulted(karmada))
+    patched = apply(karmada, build_default_patch(karmada))
     tarball = {"crdDownloadPolicy": "IfNotPresent", "httpSource": {"later": 1}}
     assert patched == {**karmada, "spec": {**spec, "crdTarball": tarball}}
 
 
 def test_the_defaults_are_put_in_once() -> None:
     karmada = {"spec": {"crdTarball": {}}}
-    assert defaulted(apply(karmada, defaulted(karmada))) == []
+    assert build_default_patch(apply(karmada, build_default_patch(karmada))) == []

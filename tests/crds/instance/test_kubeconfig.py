@@ -1,4 +1,4 @@
-"""Kubeconfigs out of Secrets, which anybody may have written."""
+"""Kubeconfigs of Secrets, which untrusted users may have written."""
 
 import base64
 import ssl
@@ -44,7 +44,7 @@ def read(config: Any) -> Any:
     )
 
 
-def test_what_the_operator_writes_is_taken(config: dict[str, Any]) -> None:
+def test_the_kubeconfig_of_the_operator_is_accepted(config: dict[str, Any]) -> None:
     found = read(config)
     assert (found.server, found.token, found.max_response_bytes) == ("https://h:5443", "", 9)
     assert found.tls.verify_mode is ssl.CERT_REQUIRED
@@ -86,7 +86,7 @@ def cluster(**members: Any) -> Change:
         (cluster(certificate_authority_data="QUJD"), "unable to parse bytes as PEM block"),
         (cluster(certificate_authority_data=""), "certificate-authority-data"),
         *(
-            (cluster(server=url), "its server is no https URL of a host")
+            (cluster(server=url), "its server is not an https URL with a host")
             for url in (
                 "http://h",
                 "https://",
@@ -98,12 +98,17 @@ def cluster(**members: Any) -> Change:
                 "https://h /a",
             )
         ),
-        (lambda config: config.update({"current-context": "other"}), "no context that its current-context names"),
+        (
+            lambda config: config.update({"current-context": "other"}),
+            "does not have the context of its current-context",
+        ),
         (lambda config: config.update(clusters=[]), "no cluster that"),
         (lambda config: config.update(users=None), "no user that"),
     ],
 )
-def test_what_could_do_more_than_name_a_server_is_refused(config: dict[str, Any], change: Change, text: str) -> None:
+def test_kubeconfig_fields_that_upstream_does_not_write_are_refused(
+    config: dict[str, Any], change: Change, text: str
+) -> None:
     change(config)
     with pytest.raises(CRDsError) as raised:
         read(config)

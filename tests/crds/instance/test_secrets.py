@@ -1,12 +1,12 @@
-"""What the Secrets that an instance names put into its source."""
+"""Credentials and authorities of an instance's Secrets in its source."""
 
 from typing import Any
 
 import pytest
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
-from app.crds.instance.secrets import with_secrets
+from app.crds.instance.secrets import apply_secrets
+from app.crds.instance.source_selection import select_source
 from app.crds.source import Credentials, Source
 
 URL = "https://h/crds.tar.gz"
@@ -14,7 +14,7 @@ URL = "https://h/crds.tar.gz"
 
 def resolved(secrets: dict[str, dict[str, bytes]], **members: Any) -> Source:
     karmada = {"spec": {"crdTarball": {"httpSource": {"url": URL, **members}}}}
-    return with_secrets(source_of(karmada, version="v1.10.0"), secrets)
+    return apply_secrets(select_source(karmada, version="v1.10.0"), secrets)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_without_references_nothing_is_looked_at() -> None:
         ({"username": b"hunter2"}, "the Secret s has no password"),
         ({"username": b"hunter2", "password": b""}, "the Secret s has no password"),
         ({"tls.crt": b"hunter2"}, "the Secret s has no tls.key"),
-        ({"token": b"hunter2\r\nX-Other: 1"}, "the Secret s has a token that is no line of text"),
-        ({"token": b"hunter2\xff"}, "the Secret s has a token that is no line of text"),
+        ({"token": b"hunter2\r\nX-Other: 1"}, "the Secret s: token must be one line of printable text"),
+        ({"token": b"hunter2\xff"}, "the Secret s: token must be one line of printable text"),
     ],
 )
-def test_what_a_secret_lacks_is_named_and_what_it_has_is_not(data: dict[str, bytes], text: str) -> None:
+def test_a_missing_key_is_named_and_values_are_not(data: dict[str, bytes], text: str) -> None:
     with pytest.raises(CRDsError) as caught:
         resolved({"s": data}, secretRef={"name": "s"})
     assert (str(caught.value), caught.value.exit, caught.value.transient) == (text, Exit.USAGE, False)

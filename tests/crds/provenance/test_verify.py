@@ -294,7 +294,7 @@ def _claiming(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
-        (statement(SHA256, predicateType="https://slsa.dev/provenance/v1"), "and https://slsa.dev/provenance/v0.2 is wanted"),
+        (statement(SHA256, predicateType="https://slsa.dev/provenance/v1"), "and https://slsa.dev/provenance/v0.2 is expected"),
         (statement(SHA256, _type="https://example.com/Statement"), "https://example.com/Statement"),
         (statement(SHA256, predicate={}), "not SLSA provenance"),
         (_claiming(builder="https://evil.test"), "statement's builder is https://evil.test"),

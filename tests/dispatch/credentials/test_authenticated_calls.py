@@ -228,6 +228,6 @@ async def test_the_server_reloads_the_files_of_its_setting(server: Server, tmp_p
         await until(lambda: any(check.name == "credentials" for check in app.checks()), seconds=NET)
         (check,) = (one for one in app.checks() if one.name == "credentials")
         assert (check.ok, TOKEN in check.detail) == (True, False)
-        assert check.detail.startswith(f"those in use are kept: {tmp_path}")
+        assert check.detail.startswith(f"the previous credentials stay in use: {tmp_path}")
         assert await ask()
     assert base64.b64encode(TOKEN.encode()).decode() not in repr(app.credentials)

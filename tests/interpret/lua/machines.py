@@ -1,50 +1,50 @@
-"""Calling a function of a script, as the layers do."""
+"""Calls functions of scripts as the Lua layers do."""
 
 from typing import Any, Final
 
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.rules import known_globals
-from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 from tests.waiting import NET
 
 LONG = Limits(seconds=NET, instructions=10**9)
-# Time ends what these limits are for: no machine executes so many instructions in it.
+# Calls with these limits end by time: no machine executes so many instructions in 0.3 s.
 SHORT = Limits(seconds=0.3, instructions=10**12, memory=16 << 20)
 
 
-class Looks:
-    """A clock that counts how often it is looked at: what it limits ends after the same work on every machine.
+class CountingClock:
+    """A clock that advances by the number of its readings, so a call ends after the same work on every machine.
 
-    A machine looks at its clock after every thousand instructions once the seconds of a limit are over by the clock of
-    the process; so the limit is to be of 0 seconds.
+    Once the process clock has passed the limit, a machine reads its clock after every thousand instructions. So the
+    limit must be 0 seconds.
     """
 
-    # Seconds that are left at each look: so few that the next thousand instructions are looked at, too.
+    # Seconds until the deadline at each reading: so few that the machine reads again after a thousand instructions.
     _LEFT: Final = 1e-9
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.looks = -1  # the first look is when the call begins
+    def __init__(self, max_readings: int) -> None:
+        self.max_readings = max_readings
+        self.readings = -1  # the first reading is at the start of the call
 
     def __call__(self) -> float:
-        self.looks += 1
-        if self.looks == 0:
+        self.readings += 1
+        if self.readings == 0:
             return 0.0
-        return -self._LEFT if self.looks <= self.most else 1.0
+        return -self._LEFT if self.readings <= self.max_readings else 1.0
 
 
 def program(source: str, *, name: str = "script") -> Program:
-    script = read(source)
+    script = parse_script(source)
     return Program(source, name, script.runnable, bool(script.assigned & known_globals()) or "_G" in source)
 
 
 def call(source: str, *documents: Any, results: int = 1, machine: Machine | None = None, limits: Limits = LONG) -> Any:
-    """What ``F`` of a script returns: the value, or a list of several."""
+    """Return the result of ``F`` of a script, or the list of its results."""
     made = machine or Machine()
     found = made.call(program(source), "F", documents, results=results, limits=limits, references=documents)
     return found[0] if results == 1 else found
 
 
 def value(expression: str, *documents: Any, **rest: Any) -> Any:
-    """What an expression is, with ``a`` and ``b`` as the documents."""
+    """Return the value of an expression with the documents ``a`` and ``b``."""
     return call(f"function F(a, b) return {expression} end", *documents, **rest)

@@ -1,4 +1,4 @@
-"""Customizations of a store, live: the last good set is used; reviews refuse what cannot be."""
+"""Customizations in the store: changes apply without a restart, and the last valid version stays in use."""
 
 import base64
 import json
@@ -11,30 +11,10 @@ from app.model.json import JSONObject
 from app.settings import Settings
 from app.store.store import key_of
 from tests.asgi_client import call
+from tests.interpret.lua.customization_objects import config_map, customization, retention
 
 FOO = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "foo"}, "spec": {"size": 1}}
 OBSERVED = {**FOO, "spec": {"size": 9, "assigned": "node-1"}}
-
-
-def config_map(text: str, *, name: str = "karmada-config", namespace: str = "karmada-system") -> JSONObject:
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"retention.customizations": text}}
-
-
-def retention(line: str) -> str:
-    return f"apiVersion: example.com/v1\nkind: Foo\nretention.lua: |\n  {line}\n"
-
-
-def customization(name: str, **scripts: str) -> JSONObject:
-    return {
-        "apiVersion": "config.karmada.io/v1alpha1",
-        "kind": "ResourceInterpreterCustomization",
-        "metadata": {"name": name},
-        "spec": {
-            "target": {"apiVersion": "example.com/v1", "kind": "Foo"},
-            "customizations": {member: {"luaScript": script} for member, script in scripts.items()},
-        },
-    }  # fmt: skip
 
 
 @pytest.fixture
@@ -50,34 +30,34 @@ async def explore(app: Fleethook, operation: str, **members: Any) -> JSONObject:
     return response.json()
 
 
-async def retained(app: Fleethook) -> Any:
+async def ask_retention(app: Fleethook) -> Any:
     answer = await explore(app, "Retain", observedObject=OBSERVED)
     return answer["response"], [step["layer"] for step in answer["explanation"] if step["outcome"] != "none"]
 
 
-async def test_a_config_map_changes_retention_live(app: Fleethook) -> None:
+async def test_config_map_update_changes_retention_without_restart(app: Fleethook) -> None:
     app.store.put(config_map(retention("desiredObj.spec.assigned = runtimeObj.spec.assigned")))
-    response, layers = await retained(app)
+    response, layers = await ask_retention(app)
     assert (response["successful"], layers) == (True, ["lua"])
     assert "patch" in response
     app.store.put(config_map(retention("return desiredObj")))
-    response, _ = await retained(app)
+    response, _ = await ask_retention(app)
     assert "patch" not in response
     app.store.remove(key_of(config_map("")))
-    response, _ = await retained(app)
+    response, _ = await ask_retention(app)
     assert not response["successful"]
     assert "not found" in response["status"]["message"]
 
 
-async def test_a_bad_update_leaves_the_last_good_set_and_is_told(app: Fleethook) -> None:
+async def test_invalid_update_keeps_the_last_valid_version_and_is_reported(app: Fleethook) -> None:
     app.store.put(config_map(retention("desiredObj.spec.assigned = runtimeObj.spec.assigned")))
     app.store.put(config_map(retention("desiredObj.spec.assigned = ")))
-    assert "patch" in (await retained(app))[0]
+    assert "patch" in (await ask_retention(app))[0]
     readiness = (await call(app, "/readyz", b"", method="GET")).json()
-    [told] = [check for check in readiness["checks"] if check["name"] == "customizations"]
-    assert told["ok"]
-    assert told["detail"] == (
-        "ConfigMap karmada-system/karmada-config: its last good version is used: "
+    [check] = [check for check in readiness["checks"] if check["name"] == "customizations"]
+    assert check["ok"]
+    assert check["detail"] == (
+        "ConfigMap karmada-system/karmada-config: invalid, its last valid version stays in use: "
         "data[retention.customizations][0].retention.lua: Lua script error: line 2: unexpected symbol near '<eof>'"
     )
     assert app.customizations.counts() == (1, 1)
@@ -85,7 +65,7 @@ async def test_a_bad_update_leaves_the_last_good_set_and_is_told(app: Fleethook)
     assert app.customizations.counts() == (1, 0)
 
 
-async def test_other_config_maps_are_nobodys_business(app: Fleethook) -> None:
+async def test_other_config_maps_are_not_read(app: Fleethook) -> None:
     app.store.put(config_map(retention("x ="), name="other"))
     app.store.put(config_map(retention("x ="), namespace="elsewhere"))
     assert app.customizations.counts() == (0, 0)
@@ -115,11 +95,11 @@ async def test_of_several_customizations_the_first_by_name_answers_and_dependenc
 async def test_customizations_are_asked_before_the_config_map(app: Fleethook) -> None:
     app.store.put(config_map(retention("desiredObj.spec.from = 'ConfigMap'")))
     app.store.put(customization("z", retention="function Retain(d, o) d.spec.from = 'customization' return d end"))
-    response, _ = await retained(app)
+    response, _ = await ask_retention(app)
     assert b"customization" in base64.b64decode(response["patch"])
 
 
-async def test_an_annotation_makes_a_customization_good_for_other_versions(app: Fleethook) -> None:
+async def test_annotation_applies_a_customization_to_other_versions(app: Fleethook) -> None:
     document = customization("a", healthInterpretation="function InterpretHealth(o) return true end")
     document["metadata"]["annotations"] = {"fleethook.io/also-for": "example.com/v2, example.com/v3"}
     app.store.put(document)
@@ -130,7 +110,7 @@ async def test_an_annotation_makes_a_customization_good_for_other_versions(app: 
     assert not answer["response"]["successful"]
 
 
-async def test_a_rule_is_for_one_operation_only(app: Fleethook) -> None:
+async def test_rule_answers_only_its_operation(app: Fleethook) -> None:
     app.store.put(customization("a", retention="function Retain(d, o) return d end"))
     answer = await explore(app, "InterpretHealth")
     assert not answer["response"]["successful"]
@@ -190,7 +170,7 @@ async def test_answers_by_operation(
          "dependencies[0].apiVersion"),
     ],
 )  # fmt: skip
-async def test_what_a_script_does_wrong_is_told(
+async def test_error_of_a_script_is_reported(
     app: Fleethook, operation: str, member: str, script: str, text: str
 ) -> None:
     app.store.put(customization("a", **{member: script}))
@@ -198,59 +178,6 @@ async def test_what_a_script_does_wrong_is_told(
     assert not answer["response"]["successful"]
     assert text in answer["response"]["status"]["message"]
     assert answer["explanation"][-1]["layer"] == "lua"
-
-
-def admission(document: JSONObject, operation: str = "CREATE") -> bytes:
-    group, _, version = document["apiVersion"].rpartition("/")
-    kind = {"group": group, "version": version, "kind": document["kind"]}
-    request = {"uid": "u", "kind": kind, "operation": operation, "object": document}
-    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
-
-
-@pytest.mark.parametrize(
-    ("document", "allowed", "text"),
-    [
-        (config_map(retention("desiredObj.x = 1")), True, ""),
-        (config_map(retention("desiredObj.x =")), False, "Lua script error: line 2"),
-        (config_map(retention("desiredObj.x ="), name="other"), True, ""),
-        (config_map(retention("desiredObj.x ="), namespace="other"), True, ""),
-        (customization("a", retention="function Retain(d) return d end"), True, ""),
-        (customization("a", retention="function Retain(d) return d"), False, "spec.customizations.retention.luaScript"),
-        (customization("a", retention="error('no') function Retain(d) return d end"), False, "retention:1: no"),
-        (customization("a", retention="while true do end function Retain(d) return d end"), False, "took more than"),
-    ],
-)  # fmt: skip
-async def test_admission(app: Fleethook, document: JSONObject, *, allowed: bool, text: str) -> None:
-    path = "/validate-v1-configmap" if document["kind"] == "ConfigMap" else CUSTOMIZATIONS
-    response = (await call(app, path, admission(document))).json()["response"]
-    assert response["allowed"] is allowed
-    if not allowed:
-        assert text in response["status"]["message"]
-
-
-CUSTOMIZATIONS = "/validate-config-karmada-io-v1alpha1-resourceinterpretercustomization"
-
-
-async def test_a_rule_that_another_customization_has_is_a_conflict(app: Fleethook) -> None:
-    app.store.put(customization("first", retention="function Retain(d) return d end"))
-    second = customization("second", retention="function Retain(d) return d end")
-    response = (await call(app, CUSTOMIZATIONS, admission(second))).json()["response"]
-    assert (
-        "conflicting with InterpreterOperation(Retain) of existing ResourceInterpreterCustomization first"
-        in (response["status"]["message"])
-    )
-    again = customization("first", retention="function Retain(d) d.x = 1 return d end")
-    assert (await call(app, CUSTOMIZATIONS, admission(again, "UPDATE"))).json()["response"]["allowed"]
-    other = customization("second", dependencyInterpretation="function GetDependencies() return {} end")
-    assert (await call(app, CUSTOMIZATIONS, admission(other))).json()["response"]["allowed"]
-
-
-async def test_what_only_looks_wrong_is_a_warning(app: Fleethook) -> None:
-    document = customization("a", retention="function Retain(d)\n  kept = d\n  return d\nend")
-    response = (await call(app, CUSTOMIZATIONS, admission(document))).json()["response"]
-    assert response["allowed"]
-    [warning] = response["warnings"]
-    assert warning.startswith("spec.customizations.retention.luaScript: line 2: kept is set as a global: write `local`")
 
 
 async def test_the_bundle_can_be_switched_off() -> None:

@@ -1,7 +1,7 @@
-"""Scripts that mean harm: each ends within its limits, takes no more than it may, and sees nothing.
+"""Hostile scripts: each ends within its limits and cannot reach the host.
 
-Each file of hostile/ says how it may end: by which kind of error, or with an answer that then has to be harmless. If
-"deadline" comes first, the script has little time.
+The first line of each file in hostile/ lists the allowed outcomes: kinds of errors, or ``answer`` for a harmless answer.
+If ``deadline`` comes first, the test gives the script little time.
 """
 
 import asyncio
@@ -13,73 +13,73 @@ from pathlib import Path
 
 import pytest
 
+from app.interpret.lua.convert import default_to_object
 from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.values import known
 from app.interpret.lua.vm import Limits, LuaError, Machine, Program
-from tests.interpret.lua.machines import Looks, program
+from tests.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET
 
 SCRIPTS = sorted((Path(__file__).parent / "hostile").glob("*.lua"))
-# Only a script that is to end by time has little of it, counted in looks at the clock: a machine's speed decides nothing.
-MOST_LOOKS = 100
+# Time is counted in readings of the clock, so that the machine's speed does not matter.
+MAX_READINGS = 100
 SHORT = Limits(seconds=0, instructions=10**12, memory=16 << 20)
 LONG = Limits(seconds=NET, instructions=10**12, memory=16 << 20)
 DOCUMENT = {"x": {"y": [1, 2, {"z": None}]}, "text": "secret"}
 STATUS = Path("/proc/self/status")
 
 
-def peak() -> int:
-    """The most bytes that this process has had since it was last asked to forget."""
+def read_peak() -> int:
+    """Return the peak memory of this process in bytes, since the last `reset_peak`."""
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
-def forget_peak() -> None:
+def reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def expected(path: Path) -> list[str]:
+def read_outcomes(path: Path) -> list[str]:
     first = path.read_text().splitlines()[0]
     return first.removeprefix("-- expect: ").split()
 
 
-def test_there_are_enough() -> None:
+def test_suite_has_enough_hostile_scripts() -> None:
     assert len(SCRIPTS) >= 40
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=[path.stem for path in SCRIPTS])
-def test_hostile(path: Path) -> None:
-    late = expected(path)[0] == "deadline"
-    clock = Looks(MOST_LOOKS)
+def test_hostile_script_ends_within_its_limits(path: Path) -> None:
+    late = read_outcomes(path)[0] == "deadline"
+    clock = CountingClock(MAX_READINGS)
     machine = Machine(clock) if late else Machine()
     limits = SHORT if late else LONG
     measures = STATUS.exists()
     if measures:
-        forget_peak()
-        before = peak()
+        reset_peak()
+        before = read_peak()
     try:
         found = machine.call(program(path.read_text(), name=path.stem), "F", [DOCUMENT], results=1, limits=limits)
-        kind, text = "answer", repr(known(found[0]))
+        kind, text = "answer", repr(default_to_object(found[0]))
     except LuaError as error:
         kind, text = error.kind, str(error)
     except LuaSyntaxError as error:
         kind, text = "script", str(error)
-    # Once it is late, nothing of the script runs that could be looked at again.
-    assert clock.looks <= MOST_LOOKS + 1
-    assert kind in expected(path), text
+    # After the deadline the script does not run, so the machine does not read the clock again.
+    assert clock.readings <= MAX_READINGS + 1
+    assert kind in read_outcomes(path), text
     for harmless in ("root:", "'found'", "0x", "object at"):
         assert harmless not in text
     assert len(text) < 1300
     if measures:
-        # The cap, what one message may be beyond it, and as much for its copy in Python.
-        assert peak() - before < limits.memory + (48 << 20)
+        # The limit, the slack for one message of the host, and the same for the copy of the message in Python.
+        assert read_peak() - before < limits.memory + (48 << 20)
 
 
-async def test_requests_go_on_while_slow_scripts_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow scripts run until the test lets their time be over."""
+async def test_event_loop_continues_while_slow_scripts_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow scripts run until the test makes the clock pass their deadline."""
     over = threading.Event()
-    # As long as it goes backwards, a little is left at every look.
+    # The clock runs backwards, so the deadline is ahead at every reading.
     times = count(0, -1)
     clock = lambda: math.inf if over.is_set() else 1e-9 * next(times)  # noqa: E731 - it is passed on
     monkeypatch.setattr("app.interpret.lua.runner.Machine", partial(Machine, clock))

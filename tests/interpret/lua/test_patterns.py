@@ -1,4 +1,4 @@
-"""The matcher in Lua answers as C's of 5.1 does, as gopher-lua's does, too: both are asked the same."""
+"""The pattern matcher of the sandbox answers as the matcher of Lua 5.1 in C, which gopher-lua follows."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lupa import lua51, lua54
 
-from app.interpret.lua.values import as_list
+from app.interpret.lua.convert import as_list
 from app.interpret.lua.vm import Machine
 from tests.interpret.lua.machines import LONG, SHORT, call, program, value
 
@@ -37,7 +37,7 @@ PATTERNS = [
 
 
 def both(function: str, *arguments: Any) -> tuple[Any, Any]:
-    """What a function of `string` answers: ours, and C's."""
+    """Return the results of a function of `string` in the sandbox and in C."""
     source = f"function F(a) return {{pcall(string.{function}, unpack(a.arguments, 1, {len(arguments)}))}} end"
     ours = call(source, {"arguments": list(arguments)}, machine=MACHINE, limits=LONG)
     theirs = C.eval(f"function(...) return {{pcall(string.{function}, ...)}} end")(*arguments)
@@ -46,7 +46,7 @@ def both(function: str, *arguments: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("function", ["find", "match", "gsub", "gmatch"])
-def test_long_subjects_are_matched_as_by_c(function: str, pattern: str) -> None:
+def test_long_strings_are_matched_as_in_c(function: str, pattern: str) -> None:
     for subject in SUBJECTS:
         for long in (subject + "~" * 700, "~" * 700 + subject, subject * 90):
             script = {
@@ -56,7 +56,7 @@ def test_long_subjects_are_matched_as_by_c(function: str, pattern: str) -> None:
                 "gmatch": "local t = {} for x, y in string.gmatch(a.s, a.p) do t[#t + 1] = x t[#t + 1] = y or 'none' end return t",
             }[function]
             ours = call(f"function F(a) {script} end", {"s": long, "p": pattern}, machine=MACHINE, limits=LONG)
-            if function == "gmatch" and pattern.startswith("^"):  # which C takes for itself there
+            if function == "gmatch" and pattern.startswith("^"):  # Lua 5.1's gmatch matches "^" literally
                 first = MACHINE_OF_C.eval("string.match")(long, pattern)
                 assert as_list(ours, function) == ([] if first is None else [first, "none"])
                 continue
@@ -66,8 +66,8 @@ def test_long_subjects_are_matched_as_by_c(function: str, pattern: str) -> None:
 
 @given(st.text(alphabet="ab.", max_size=30), st.text(alphabet="ab.%*+-?()[]^$", max_size=8))
 @settings(max_examples=400)
-def test_any_pattern_is_matched_or_refused_as_by_c(subject: str, pattern: str) -> None:
-    # With more repetitions it takes as long as such patterns do, which is not what is asked here.
+def test_random_patterns_are_matched_or_refused_as_in_c(subject: str, pattern: str) -> None:
+    # More repetitions take exponential time in C.
     assume(sum(map(pattern.count, "*+-")) <= 1)
     long = subject + "ab" * 300
     ours, theirs = both("find", long, pattern)
@@ -118,17 +118,17 @@ def test_functions_of_string(expression: str, expected: object) -> None:
         ("string.gsub(('a'):rep(900), 'a*a', '%2')", "invalid capture index"),
         ("string.format(nil)", "bad argument #1 to 'format'"),
         ("string.rep('x', 1e10)", "resulting string too large"),
-        ("string.dump(print)", "string.dump is not there for interpreters"),
+        ("string.dump(print)", "string.dump is not available to interpreters"),
     ],
 )
-def test_mistakes_are_told_with_their_line(expression: str, text: str) -> None:
+def test_error_of_a_library_function_names_the_line(expression: str, text: str) -> None:
     with pytest.raises(Exception, match=r"script:1|more than") as caught:
         value(expression, {})
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("function", ["find(s, p)", "match(s, p)", "gmatch(s, p)()", "gsub(s, p, '')"])
-def test_a_pattern_that_would_take_for_ever_ends_at_the_deadline(function: str) -> None:
+def test_exponential_pattern_ends_at_the_deadline(function: str) -> None:
     source = f"function F(a) local s, p = ('a'):rep(26), ('a?'):rep(26) .. ('a'):rep(26) return string.{function} end"
     machine = Machine()
     with pytest.raises(Exception, match=r"took more than 0\.3 s"):

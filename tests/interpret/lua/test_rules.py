@@ -1,26 +1,26 @@
 import pytest
 
-from app.interpret.lua.rules import Read, findings_of, read_config_map, read_customization, unportable_in
+from app.interpret.lua.rules import ParsedRules, list_findings, list_unportable, read_config_map, read_customization
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")
 
 
-def config(text: str) -> Read:
+def config(text: str) -> ParsedRules:
     return read_config_map(
         {"kind": "ConfigMap", "metadata": {"name": "karmada-config"}, "data": {"retention.customizations": text}}
     )
 
 
-def customization(**scripts: object) -> Read:
+def customization(**scripts: object) -> ParsedRules:
     rules = {name: {"luaScript": script} for name, script in scripts.items()}
     target = {"apiVersion": "example.com/v1", "kind": "Foo"}
     return read_customization({"metadata": {"name": "foo"}, "spec": {"target": target, "customizations": rules}})
 
 
 BOMB = "\n".join([f"a{i}: &a{i} [" + ", ".join([f"*a{i - 1}" if i else "x"] * 10) + "]" for i in range(10)])
-"""What is short, and much when it is written out."""
+"""A short document that is huge after its aliases are resolved."""
 ENTRY = "apiVersion: example.com/v1\nkind: Foo\n"
 WHOLE = '"function Retain(desiredObj, runtimeObj) return desiredObj end"'
 
@@ -47,9 +47,9 @@ def test_retention_as_a_mapping_a_sequence_or_documents(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "---\n", "[]"])
-def test_nothing_is_nothing(text: str) -> None:
-    assert config(text) == Read([], [])
-    assert read_config_map({"data": None}) == Read([], [])
+def test_empty_config_map_has_no_rules(text: str) -> None:
+    assert config(text) == ParsedRules([], [])
+    assert read_config_map({"data": None}) == ParsedRules([], [])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_nothing_is_nothing(text: str) -> None:
     [
         ("\na: [", "data[retention.customizations]", "line 3: "),
         (BOMB, "data[retention.customizations]", "line "),
-        ("- 7", "data[retention.customizations][0]", "is no RuntimeValueRetention"),
+        ("- 7", "data[retention.customizations][0]", "is not a RuntimeValueRetention"),
         (f"kind: Foo\nhealth.lua: {WHOLE}", "data[retention.customizations][0].apiVersion", "Required value"),
         (ENTRY, "data[retention.customizations][0]", "has no script: give one as retention.lua"),
         (f"{ENTRY}health.lua: a.b = 1\nretention.lua: a.b = 2", "data[retention.customizations][0]", "has two scripts that differ, health.lua and retention.lua"),
@@ -66,16 +66,16 @@ def test_nothing_is_nothing(text: str) -> None:
         (f"{ENTRY}health.lua: 'function Retain('", "data[retention.customizations][0].health.lua", "Lua script error: line 1: a name is expected near '<eof>'"),
         (f"{ENTRY}health.lua: |\n  local x = 1\n  x +", "data[retention.customizations][0].health.lua", "Lua script error: line 2:"),
         (f"{ENTRY}health.lua: 'goto nowhere'", "data[retention.customizations][0].health.lua", "no visible label 'nowhere'"),
-        (f"- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}\n- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}", "data[retention.customizations][1]", "v1 Pod is there already at data[retention.customizations][0]"),
+        (f"- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}\n- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}", "data[retention.customizations][1]", "v1 Pod is already defined at data[retention.customizations][0]"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(text: str, place: str, problem: str) -> None:
+def test_problem_of_a_config_map_has_its_path(text: str, place: str, problem: str) -> None:
     found = config(text)
     assert [one.place for one in found.problems] == [place]
     assert problem in found.problems[0].text
 
 
-def test_a_customization_has_a_rule_for_each_script() -> None:
+def test_customization_has_a_rule_for_each_script() -> None:
     found = customization(
         retention="function Retain(d, o) return d end",
         healthInterpretation="function InterpretHealth(o) return true end",
@@ -94,17 +94,17 @@ def test_a_customization_has_a_rule_for_each_script() -> None:
         ({"retention": "function Keep(d, o) return d end"}, "retention.luaScript", "not found function Retain"),
         ({"retention": "function Retain("}, "retention.luaScript", "Lua script error: line 1"),
         ({"retention": 7}, "retention.luaScript", "must be a string"),
-        ({"retain": "function Retain() end"}, "retain", "unknown rule; there are retention, replicaResource"),
+        ({"retain": "function Retain() end"}, "retain", "unknown rule: use one of retention, replicaResource"),
     ],
 )
-def test_what_is_wrong_with_a_customization(scripts: dict[str, object], place: str, problem: str) -> None:
+def test_problem_of_a_customization_has_its_path(scripts: dict[str, object], place: str, problem: str) -> None:
     found = customization(**scripts)
     assert [one.place for one in found.problems] == [f"spec.customizations.{place}"]
     assert problem in found.problems[0].text
     assert found.rules == []
 
 
-def test_a_customization_needs_a_target_and_rules() -> None:
+def test_customization_needs_a_target_and_rules() -> None:
     found = read_customization({"metadata": {"name": "x"}, "spec": {"target": {"kind": ""}}})
     assert [one.place for one in found.problems] == [
         "spec.target.apiVersion",
@@ -116,12 +116,12 @@ def test_a_customization_needs_a_target_and_rules() -> None:
 def test_findings_are_about_the_users_script() -> None:
     script = "function InterpretHealth(o)\n  seen = true\n  if o.status then return true end\nend"
     [rule] = customization(healthInterpretation=script).rules
-    assert list(findings_of(rule)) == [
-        "line 2: seen is set as a global: write `local`, or it outlives the call where interpreters are pooled",
-        "line 1: InterpretHealth has a way through it that returns nothing",
+    assert list(list_findings(rule)) == [
+        "line 2: seen is set as a global: declare it `local`, because Karmada may keep globals for other calls",
+        "line 1: InterpretHealth does not return a value on every path",
     ]
     [body] = config(f"{ENTRY}health.lua: if runtimeObj.x then desiredObj.x = 1 end").rules
-    assert list(findings_of(body)) == []
+    assert list(list_findings(body)) == []
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,6 @@ def test_findings_are_about_the_users_script() -> None:
         ("local string = {rep = print} string.rep('a')", []),
     ],
 )
-def test_code_that_does_not_run_on_karmada(body: str, expected: list[str]) -> None:
+def test_unportable_code_is_listed(body: str, expected: list[str]) -> None:
     [rule] = customization(healthInterpretation=f"function InterpretHealth(o) {body} end").rules
-    assert list(unportable_in(rule)) == expected
+    assert list(list_unportable(rule)) == expected

@@ -1,4 +1,4 @@
-"""Where scripts run: on the event loop as long as they are quick."""
+"""The places where scripts run: on the event loop, or in one of two pools of threads."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.lua import lanes
+from app.interpret.lua import fair_thread_pool
 from app.interpret.lua import runner as module
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import Limits, LuaError
@@ -15,14 +15,14 @@ from tests.interpret.lua.machines import program
 from tests.waiting import NET
 
 QUICK = program("function F(a) return a.x end")
-# More than what the event loop gives, less than what a script may take.
+# More than the limits of the event loop, less than those of the first pool.
 SLOW = program("function F(a) for i = 1, 300000 do end return a.x end")
 WRONG = program("function F(a) error('no') end")
 ENDLESS = program("function F(a) while true do end end")
 
 
-def called(of: Any) -> Call:
-    return Call(of, "F", [{"x": 7}])
+def make_call(script: Any) -> Call:
+    return Call(script, "F", [{"x": 7}])
 
 
 @pytest.fixture
@@ -32,24 +32,24 @@ def runner() -> Any:
     made.close()
 
 
-async def test_what_is_quick_is_answered_at_once_and_without_a_thread(runner: Runner) -> None:
-    assert runner.run(called(QUICK)) == [7]
+async def test_fast_script_runs_on_the_event_loop(runner: Runner) -> None:
+    assert runner.run(make_call(QUICK)) == [7]
     with pytest.raises(LuaError, match="no"):
-        runner.run(called(WRONG))
-    assert [lane._executor for lane in runner._lanes] == [None, None]
+        runner.run(make_call(WRONG))
+    assert [pool._executor for pool in runner._pools] == [None, None]
 
 
-async def test_what_is_slow_is_begun_anew_on_a_thread_and_remembered(runner: Runner) -> None:
+async def test_slow_script_is_restarted_on_a_thread(runner: Runner) -> None:
     for _ in range(3):
-        returned = runner.run(called(SLOW))
+        returned = runner.run(make_call(SLOW))
         assert not isinstance(returned, list)
         assert await returned == [7]
     assert any(thread.name.startswith("lua") for thread in threading.enumerate())
-    assert runner.run(called(QUICK)) == [7]
+    assert runner.run(make_call(QUICK)) == [7]
 
 
-async def test_what_was_slow_is_tried_again_after_a_while(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_AGAIN", 2)
+async def test_slow_script_is_retried_on_the_event_loop(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CALLS_UNTIL_RETRY", 2)
     tried: list[Limits] = []
     run = runner._run
 
@@ -59,24 +59,24 @@ async def test_what_was_slow_is_tried_again_after_a_while(runner: Runner, monkey
 
     monkeypatch.setattr(runner, "_run", counted)
     for _ in range(4):
-        assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+        assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
     at_once = [limits == runner._at_once for limits in tried]
-    # Tried and begun anew; twice on a thread at once; tried again.
+    # Event loop, then a thread; two calls on a thread; event loop again, then a thread.
     assert at_once == [True, False, False, False, True, False]
 
 
 async def test_only_so_many_slow_scripts_are_remembered(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    monkeypatch.setattr(module, "_MAX_REMEMBERED", 2)
     for number in range(5):
         slow = program(f"function F(a) for i = 1, 300000 do end return {number} end")
-        assert await runner.run(called(slow)) == [number]  # type: ignore[misc]
+        assert await runner.run(make_call(slow)) == [number]  # type: ignore[misc]
     assert len(runner._slow) == 2
 
 
-async def test_an_endless_one_fails_with_the_full_limits() -> None:
+async def test_endless_script_fails_at_its_full_limits() -> None:
     runner = Runner(Limits(seconds=0.2, instructions=10**9))
     with pytest.raises(LuaError, match=r"took more than 0\.2 s") as caught:
-        await runner.run(called(ENDLESS))  # type: ignore[misc]
+        await runner.run(make_call(ENDLESS))  # type: ignore[misc]
     assert caught.value.code == 504
     runner.close()
 
@@ -84,53 +84,53 @@ async def test_an_endless_one_fails_with_the_full_limits() -> None:
 async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
     runner = Runner(Limits(seconds=0.001, instructions=10_000, memory=1 << 20))
     with pytest.raises(LuaError, match="took more than"):
-        runner.run(called(ENDLESS))
-    assert [lane._executor for lane in runner._lanes] == [None, None]
+        runner.run(make_call(ENDLESS))
+    assert [pool._executor for pool in runner._pools] == [None, None]
 
 
-async def test_too_many_at_a_time_are_told_to_come_later(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "MAX_WAITING", 2)
+async def test_too_many_calls_fail_with_503(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_thread_pool, "MAX_WAITING", 2)
     runner._remember(SLOW.id, 0, 50)
-    tasks = [asyncio.ensure_future(runner.run(called(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
+    tasks = [asyncio.ensure_future(runner.run(make_call(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(InterpretError, match="try again later") as caught:
-        await runner.run(called(SLOW))  # type: ignore[misc]
+        await runner.run(make_call(SLOW))  # type: ignore[misc]
     assert caught.value.code == 503
     assert await asyncio.gather(*tasks) == [[7], [7]]
-    assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+    assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
 
 
-async def test_machines_are_used_again_unless_a_limit_was_reached(runner: Runner) -> None:
-    runner.run(called(QUICK))
+async def test_machines_are_reused_unless_a_call_reached_a_limit(runner: Runner) -> None:
+    runner.run(make_call(QUICK))
     [machine] = runner._idle
     with pytest.raises(LuaError):
-        runner.run(called(WRONG))
+        runner.run(make_call(WRONG))
     assert runner._idle == [machine]
-    assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+    assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
     assert machine not in runner._idle
 
 
-async def test_a_script_that_is_slow_goes_where_it_ended_before() -> None:
+async def test_slow_script_starts_in_the_pool_where_it_ended() -> None:
     runner = Runner(Limits(seconds=NET, instructions=3_000_000))
     slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
-    lanes_of: list[str] = []
-    names = {id(lane): lane._name for lane in runner._lanes}
-    for lane in runner._lanes:
-        run = lane.run
+    pools_of: list[str] = []
+    names = {id(pool): pool._name for pool in runner._pools}
+    for pool in runner._pools:
+        run = pool.run
 
-        def noted(script: str, work: Any, *, lane: Any = lane, run: Any = run) -> Any:
-            lanes_of.append(names[id(lane)])
+        def noted(script: str, work: Any, *, pool: Any = pool, run: Any = run) -> Any:
+            pools_of.append(names[id(pool)])
             return run(script, work)
 
-        lane.run = noted  # type: ignore[method-assign]
+        pool.run = noted  # type: ignore[method-assign]
     for _ in range(2):
-        assert await runner.run(called(slower)) == [7]  # type: ignore[misc]
-    assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
-    assert lanes_of == ["lua-soon", "lua-slow", "lua-slow", "lua-soon"]
+        assert await runner.run(make_call(slower)) == [7]  # type: ignore[misc]
+    assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
+    assert pools_of == ["lua-soon", "lua-slow", "lua-slow", "lua-soon"]
     runner.close()
 
 
-async def test_calls_that_wait_leave_the_first_lane_with_the_one_that_was_too_slow() -> None:
+async def test_waiting_calls_of_a_slow_script_move_to_the_second_pool() -> None:
     runner = Runner(Limits(seconds=NET, instructions=3_000_000))
     slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
     tried: list[int] = []
@@ -141,19 +141,19 @@ async def test_calls_that_wait_leave_the_first_lane_with_the_one_that_was_too_sl
         return run(call, limits)
 
     runner._run = counted  # type: ignore[method-assign]
-    answers = [runner.run(called(slower)) for _ in range(5)]
+    answers = [runner.run(make_call(slower)) for _ in range(5)]
     assert await asyncio.gather(*answers) == [[7]] * 5  # type: ignore[arg-type]
     assert sorted(tried) == [100_000, 1_000_000, *[3_000_000] * 5]
     runner.close()
 
 
-async def test_memory_of_slow_calls_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_of_slow_calls_returns_to_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
-    monkeypatch.setattr(module, "give_back", lambda: given.append(None))
+    monkeypatch.setattr(module, "trim_memory", lambda: given.append(None))
     runner = Runner(Limits(seconds=NET, instructions=10**9))
     hog = program("function F(a) local t = {} for i = 1, 1e7 do t[i] = {} end return a.x end")
     with pytest.raises(LuaError, match="took more than 32 MiB"):
-        await runner.run(called(hog))  # type: ignore[misc]
+        await runner.run(make_call(hog))  # type: ignore[misc]
     assert len(given) == 2
     assert runner._idle == []
     runner.close()

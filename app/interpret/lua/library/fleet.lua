@@ -1,10 +1,10 @@
--- require("fleet"): what scripts about many clusters' statuses say again and again.
+-- require("fleet"): helpers for scripts that aggregate the statuses of many clusters.
 --
--- None of these fails for a status that is missing, a list that is nil or no cluster at all.
+-- No function fails for a missing status, a nil list or an empty list of clusters.
 
 local fleet = {}
 
--- The member at a path of an object, nil where it does not lead anywhere: fleet.get(obj, "status", "replicas").
+-- Returns the member at a path of an object, nil if there is none: fleet.get(obj, "status", "replicas").
 function fleet.get(object, ...)
   for i = 1, select("#", ...) do
     if type(object) ~= "table" then return nil end
@@ -14,14 +14,14 @@ function fleet.get(object, ...)
 end
 local get = fleet.get
 
--- A number, 0 where it is none: counters that a controller leaves out are 0.
+-- Returns the number at a path, 0 if it is missing or not a number, because controllers omit counters that are 0.
 function fleet.count(object, ...)
   local value = get(object, ...)
   return type(value) == "number" and value or 0
 end
 local count = fleet.count
 
--- The status of each item that has one, with the name of its cluster.
+-- Iterates over the statuses of the items, each with the name of its cluster.
 function fleet.statuses(items)
   local i = 0
   return function()
@@ -35,7 +35,7 @@ function fleet.statuses(items)
 end
 local statuses = fleet.statuses
 
--- The condition of a type, nil if there is none.
+-- Returns the condition of a type, nil if there is none.
 function fleet.condition(object, kind)
   local conditions = get(object, "status", "conditions")
   if type(conditions) ~= "table" then return nil end
@@ -45,31 +45,31 @@ function fleet.condition(object, kind)
 end
 local condition = fleet.condition
 
--- Whether a condition of a type has a status, "True" if none is given.
+-- Returns whether the condition of a type has a status (default "True").
 function fleet.is(object, kind, status)
   local found = condition(object, kind)
   return found ~= nil and found.status == (status or "True")
 end
 
--- Whether a controller has seen what stands in spec. One that does not say what it has seen is believed.
+-- Returns whether the controller has observed the current generation; true if it does not report observedGeneration.
 function fleet.current(object)
   local observed = get(object, "status", "observedGeneration")
   return observed == nil or observed == get(object, "metadata", "generation")
 end
 
--- Health of kinds that say Ready: seen, and the condition True.
+-- Returns the health of kinds with a Ready condition: the current generation is observed, and the condition is True.
 function fleet.ready(object, kind)
   return get(object, "status") ~= nil and fleet.current(object) and fleet.is(object, kind or "Ready")
 end
 
--- The same of kinds with spec.suspend: suspending raises the generation, which nobody observes then.
+-- Returns the health of kinds with spec.suspend. Suspending changes the generation, and the controller does not observe it.
 function fleet.ready_or_suspended(object)
   if get(object, "status") == nil then return false end
   if get(object, "spec", "suspend") == true then return not fleet.is(object, "Ready", "False") end
   return fleet.ready(object)
 end
 
--- A table with the members of `object` that are named and there.
+-- Returns a table with the named members that `object` has.
 function fleet.pick(object, ...)
   local picked = {}
   for _, name in ipairs({ ... }) do
@@ -78,8 +78,8 @@ function fleet.pick(object, ...)
   return picked
 end
 
--- The status to report: the named members, and generation and resourceTemplateGeneration, by which the template's
--- observedGeneration is told later (`generation`).
+-- Returns the status to report: the named members, and generation and resourceTemplateGeneration, which `generation` needs
+-- to set the template's observedGeneration.
 function fleet.reflect(object, ...)
   local status = fleet.pick(get(object, "status"), ...)
   status.generation = get(object, "metadata", "generation")
@@ -88,7 +88,7 @@ function fleet.reflect(object, ...)
   return status
 end
 
--- Set members of the template's status to their sum over the clusters.
+-- Sets members of the template's status to their sum over the clusters.
 function fleet.sum(template, items, ...)
   local status = fleet.status(template)
   for _, name in ipairs({ ... }) do
@@ -99,13 +99,13 @@ function fleet.sum(template, items, ...)
   return template
 end
 
--- The template's status, made where it has none.
+-- Returns the template's status, created if it is missing.
 function fleet.status(template)
   if type(template.status) ~= "table" then template.status = {} end
   return template.status
 end
 
--- Set observedGeneration of the template once every cluster has seen its newest generation, and leave it before.
+-- Sets the template's observedGeneration once every cluster has observed its current generation.
 function fleet.generation(template, items)
   local status, wanted, seen, all = fleet.status(template), count(template, "metadata", "generation"), 0, 0
   if items ~= nil then all = #items end
@@ -123,8 +123,8 @@ end
 
 local WORSE = { ["False"] = 3, Unknown = 2, True = 1 }
 
--- Set the template's conditions of the given types from those of the clusters: True where it is so everywhere, otherwise
--- the worst of them. For kinds where True is the bad one give `bad` as a set of their types. Messages name the clusters.
+-- Sets the template's conditions of the given types: True if the condition is True in all clusters, otherwise the worst
+-- condition. `bad` is a set of types for which True is the bad status. Messages name the clusters.
 function fleet.conditions(template, items, types, bad)
   local status, result = fleet.status(template), {}
   local clusters = items ~= nil and #items or 0
@@ -156,7 +156,8 @@ function fleet.conditions(template, items, types, bad)
   return template
 end
 
--- The conditions of all clusters. Those of one type, status and reason become one, whose message names the clusters.
+-- Returns the conditions of all clusters. Conditions with the same type, status and reason become one, whose message names
+-- the clusters.
 function fleet.merged_conditions(items)
   local list, at = {}, {}
   for member, cluster in statuses(items) do
@@ -174,8 +175,8 @@ function fleet.merged_conditions(items)
   return list
 end
 
--- The worst of the clusters' values of a member, by a list from the best to the worst; nil if no cluster has it. Values
--- that are not in the list are worse than all that are. Clusters that have none count as `missing`, if that is given.
+-- Returns the worst value of a member over the clusters, by a list from the best to the worst value; nil if no cluster has
+-- one. A value that is not in the list is worse than all others. `missing` is the value of clusters without the member.
 function fleet.worst(items, name, order, missing)
   local ranks, found, rank = {}, nil, 0
   for i, value in ipairs(order) do ranks[value] = i end
@@ -190,7 +191,7 @@ function fleet.worst(items, name, order, missing)
   return found
 end
 
--- The clusters' value of a member that is before all others.
+-- Returns the value of a member that comes before the values of all other clusters.
 local function foremost(items, name, before)
   local found
   for member in statuses(items) do
@@ -200,7 +201,7 @@ local function foremost(items, name, before)
   return found
 end
 
--- The latest of the clusters' values of a time, nil if no cluster has it; and the earliest.
+-- Returns the latest (or earliest) time of a member over the clusters, nil if no cluster has one.
 function fleet.latest(items, name)
   return foremost(items, name, function(a, b) return a > b end)
 end
@@ -208,7 +209,7 @@ function fleet.earliest(items, name)
   return foremost(items, name, function(a, b) return a < b end)
 end
 
--- Keep a member of the observed object: fleet.keep(desired, observed, "spec", "replicas").
+-- Retains a member of the observed object: fleet.keep(desired, observed, "spec", "replicas").
 function fleet.keep(desired, observed, ...)
   local value = get(observed, ...)
   if value == nil then return desired end
@@ -221,13 +222,13 @@ function fleet.keep(desired, observed, ...)
   return desired
 end
 
--- The same where the desired object leaves it open.
+-- Retains a member of the observed object if the desired object does not set it.
 function fleet.keep_unset(desired, observed, ...)
   if get(desired, ...) ~= nil then return desired end
   return fleet.keep(desired, observed, ...)
 end
 
--- Keep annotations and labels of the observed object whose names begin so.
+-- Retains the annotations and labels of the observed object whose names have one of the prefixes.
 function fleet.keep_marks(desired, observed, ...)
   for _, member in ipairs({ "annotations", "labels" }) do
     for name, value in pairs(get(observed, "metadata", member) or {}) do
@@ -241,8 +242,8 @@ function fleet.keep_marks(desired, observed, ...)
   return desired
 end
 
--- A collector of dependencies: add(apiVersion, kind, name[, namespace]) leaves out what has no name and what is there
--- already; found() is the list.
+-- Returns a collector of dependencies: add(apiVersion, kind, name[, namespace]) ignores empty names and duplicates; found()
+-- returns the list.
 function fleet.dependencies(object)
   local list, seen = {}, {}
   local own = get(object, "metadata", "namespace")
@@ -257,7 +258,7 @@ function fleet.dependencies(object)
   end
   function collector.secret(name, namespace) collector.add("v1", "Secret", name, namespace) end
   function collector.config_map(name, namespace) collector.add("v1", "ConfigMap", name, namespace) end
-  -- What the Pods of a template need.
+  -- Adds the dependencies of the Pods of a template.
   function collector.template(template)
     if type(template) ~= "table" then return end
     for _, one in ipairs(require("kube").getPodDependencies(template, own)) do

@@ -1,4 +1,4 @@
--- The table library as gopher-lua has it.
+-- The table library with gopher-lua's behavior.
 
 local parts = ...
 
@@ -10,7 +10,7 @@ local getmetatable, rawget, rawset, rawlen = getmetatable, rawget, rawset, rawle
 local type, error, select, mathtype = type, error, select, math.type
 local unpack, insert, remove, concat = table.unpack, table.insert, table.remove, table.concat
 
-local MAX_VALUES = 8000 -- that a function returns
+local MAX_VALUES = 8000 -- results of a function
 
 local function checked(t, name)
   if type(t) ~= "table" then bad(1, name, "table", t) end
@@ -27,7 +27,7 @@ end
 
 local function insert_(t, ...)
   local at, v = ...
-  if v == nil and at ~= nil and getmetatable(t) == OPEN and rawget(t, HIDDEN) == nil then -- the usual: to the end
+  if v == nil and at ~= nil and getmetatable(t) == OPEN and rawget(t, HIDDEN) == nil then -- fast path: append
     if select("#", ...) == 1 then
       rawset(t, rawlen(t) + 1, at)
       return
@@ -50,7 +50,7 @@ local function insert_(t, ...)
   end
 end
 
--- A position below 1 is that of the last element.
+-- A position below 1 means the last element.
 local function remove_(t, ...)
   local length = #checked(t, "remove")
   if length == 0 then return nil end
@@ -67,7 +67,7 @@ end
 
 local function less(a, b) return a < b end
 
--- Move an element to where it belongs among those before it.
+-- Insert an element into the sorted elements before it.
 local function insert_sorted(t, from, to, by)
   for i = from + 1, to do
     local v, j = t[i], i - 1
@@ -92,8 +92,8 @@ local function merge(from, into, first, middle, last, by)
   end
 end
 
--- Elements that are equal stay in order. Go's sort.Sort keeps them so in lists of up to 12, too, and nobody may rely on it
--- in others.
+-- A stable sort. Go's sort.Sort is also stable for lists of up to 12 elements; for longer lists its order of equal elements
+-- is unspecified.
 local RUN = 12
 local function sort_(t, ...)
   checked(t, "sort")
@@ -146,7 +146,7 @@ local function concat_(t, separator, ...)
   if i < 1 then i = 1 end
   if j > n then j = n end
   if i > j then return "" end
-  if i == j and mathtype(t[i]) then return t[i] end -- gopher-lua concatenates nothing then
+  if i == j and mathtype(t[i]) then return t[i] end -- gopher-lua returns a single number unchanged
   local pieces = pieces_of(t, i, j)
   local found
   if pieces then found = concat(pieces, separator) else found = concat(t, separator, i, j) end

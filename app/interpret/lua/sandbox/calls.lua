@@ -1,4 +1,4 @@
--- Calls of scripts: each with globals of its own, made anew and filled as they are asked for.
+-- Calls of scripts. Each call has new globals, which are copied when the script first reads them.
 
 local parts = ...
 
@@ -23,22 +23,22 @@ function ENVIRONMENT.__index(globals, k)
   return v
 end
 
--- Methods of texts are those of the call's own library.
+-- Methods of strings come from the string library of the call.
 local text_methods = getmetatable("")
 function text_methods.__index(_, k) return env.string[k] end
 
 local chunks = {}
 
-local called -- the function of the script that is running
-local place -- where an error was raised
+local called -- the running function of the script
+local place -- the place that raised an error
 
 local function handler(e)
   place = limits.user_place(3)
   return e
 end
 
--- Nothing of the script is on the stack after a tail call, once it has returned, and where memory ran out: then it is told
--- where its function begins.
+-- The stack contains no frame of the script after a tail call, after its return, and if memory ran out. Then the error names
+-- the first line of the function.
 local function beginning()
   if not called then return "" end
   local info = getinfo(called, "S")
@@ -76,7 +76,7 @@ local function calling(id, name, with_globals, count, ...)
   return told
 end
 
--- Globals that a script may take away do not come again when they are asked for.
+-- If a script may remove globals, they must not reappear when it reads them. So all of them are copied in advance.
 local function own_globals()
   local globals = modules.copy(base)
   for name, library in rawnext, libraries.libraries do globals[name] = modules.copy(library) end
@@ -119,7 +119,7 @@ local function failure(e)
   else
     message = "an error that is a " .. type(e)
   end
-  message = gsub(message, "^%[%w+%.?l?u?a?%]:%d+: ", "") -- where in the sandbox is of no use to anybody
+  message = gsub(message, "^%[%w+%.?l?u?a?%]:%d+: ", "") -- lines of the sandbox do not help users
   if #message > 1000 then message = sub(message, 1, 1000) .. "..." end
   return kind, message, place or beginning()
 end
@@ -136,7 +136,7 @@ api.library, api.printed, api.spent = modules.add, modules.printed, limits.spent
 
 function api.forget() chunks = {} end
 
--- Returns true, one tag and value for each result, the nodes; or false, the kind of error, its text, where it was.
+-- Returns true, a tag and a value for each result, and the nodes; or false, the kind of the error, its text and its place.
 function api.call(id, own, name, with_globals, count, ticks_allowed, seconds, kib, ...)
   begin(own, ticks_allowed, seconds, kib)
   local ok, told = xpcall(calling, handler, id, name, with_globals, count, ...)
@@ -152,7 +152,7 @@ function api.call(id, own, name, with_globals, count, ticks_allowed, seconds, ki
   return true, unpack(told, 1, 2 * count + n)
 end
 
--- The top level alone: whether it runs, and which functions there are then.
+-- Runs only the top level. Returns true and the names of the functions that it defines, or false and the error.
 function api.try(id, own, ticks_allowed, seconds, kib)
   begin(own, ticks_allowed, seconds, kib)
   local ok, e = xpcall(top_level, handler, id)
@@ -172,7 +172,7 @@ end
 
 limits.are_outside(api.call, api.try, limits.unwatch)
 
-function api.names() -- of all that a script can say without setting it
+function api.names() -- of the predefined globals
   local all = { "_G" }
   for k in rawnext, base do all[#all + 1] = k end
   for k in rawnext, libraries.libraries do all[#all + 1] = k end

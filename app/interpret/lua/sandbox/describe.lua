@@ -1,8 +1,8 @@
--- What a value is made of, as the host is told. A document's own parts are named, and not written again.
+-- Describes the results of a call to the host. An unchanged part of a document is described by its handle.
 --
--- Tags: 0 a value, 1 a document's own, 2 one of the nodes before, 3 null, 5 nothing any more. A node: its kind (m, l, d for
--- what differs from a document's own, e for an empty table that may be either), the handle it had, its length; names or
--- positions, tags and values.
+-- Tags: 0 a value, 1 an unchanged part of a document, 2 an earlier node, 3 null, 5 a removed member. A node consists of its
+-- kind (m object, l array, d changes of a part of a document, e empty table of unknown type), its handle and its length,
+-- followed by names or positions, tags and values.
 
 local parts = ...
 
@@ -15,7 +15,7 @@ local getmetatable, rawget, rawlen, rawnext = getmetatable, rawget, rawlen, next
 local type, error, math, huge = type, error, math, math.huge
 local unpack, concat, move = table.unpack, table.concat, table.move
 
-local MANY = 4000 -- values that go to the host at once
+local MANY = 4000 -- values in one message to the host
 local DEEPEST = 500
 
 local sent, sent_n, nodes, bytes, most_bytes, memo, path, depth
@@ -84,7 +84,7 @@ local function list_items(t, n)
   return items
 end
 
--- Add members of a table to `items`: those of `keys` that are not in `known`.
+-- Add the members of a table to `items` whose keys are in `keys` and not in `known`.
 local function add_members(t, items, keys, known)
   local n = #items
   for i = 1, #keys do
@@ -99,7 +99,7 @@ local function add_members(t, items, keys, known)
   end
 end
 
--- A document's own object: what is not as it was.
+-- Describes the changed members of a document's object.
 local function describe_map(t, mine)
   local items, n = nil, 0
   for i = 2, #mine, 2 do
@@ -128,7 +128,7 @@ local function describe_map(t, mine)
   return node("d", mine[1], #items // 3, items)
 end
 
--- A document's own array: likewise where it is as long as it was, otherwise all of it.
+-- Describes the changed elements of a document's array, or all elements if its length has changed.
 local function describe_list(t, mine)
   local n, items = rawlen(t), {}
   if mine.grown and count_keys(t) > n then wrong("a list that is given names, or has holes") end
@@ -184,7 +184,7 @@ local function begin()
   sent, sent_n, nodes, bytes, memo, path, depth = {}, 0, 0, 0, {}, {}, 0
 end
 
--- One value in full: what stands for it, and then its nodes.
+-- Returns the tag and the value of one result.
 local function described(v)
   if v == nil then return 3, 0 end
   if type(v) ~= "table" then return 0, scalar(v) end
@@ -195,7 +195,7 @@ parts.description = {
   begin = begin,
   value = described,
   limit = function(most) most_bytes = most end,
-  -- The nodes that are left to be sent, and how many values they are.
+  -- Returns the nodes that are not sent yet, and the number of their values.
   rest = function() return sent, sent_n end,
   forget = function() sent, memo, path = nil, nil, nil end,
 }

@@ -1,4 +1,4 @@
--- Documents, opened level by level when they are looked into: a level that nobody touched is never read.
+-- Documents as tables that open level by level: the host sends a level when the script first accesses it.
 
 local parts = ...
 
@@ -9,13 +9,13 @@ local HIDDEN, NULL, OPEN_MAP, OPEN_LIST = tables.HIDDEN, tables.NULL, tables.OPE
 local LAZY_MAP, LAZY_LIST = tables.LAZY_MAP, tables.LAZY_LIST
 local setmetatable, getmetatable, rawget, rawlen, ipairs, move = setmetatable, getmetatable, rawget, rawlen, ipairs, table.move
 
-local MAP, LIST = {}, {} -- what the host sends for an object and an array
+local MAP, LIST = {}, {} -- the markers of objects and arrays in messages of the host
 local function make_map(handle) return setmetatable({ [HIDDEN] = handle }, LAZY_MAP) end
 local function make_list(handle) return setmetatable({ nil, nil, nil, nil, [HIDDEN] = handle }, LAZY_LIST) end
 local makers = { [MAP] = make_map, [LIST] = make_list, [NULL] = false }
 
--- One message of the host: members of `t`, which has no metatable meanwhile. Returns where to go on, and the handle and
--- the members in a row, documents among them as tables to be opened.
+-- Stores the members of one message in `t`, which has no metatable meanwhile. Returns the position of the next message, and
+-- the handle with the members in a row. Nested objects and arrays are unopened tables.
 local function place_level(t, is_list, base, start, more, ...)
   local values, makers = { ... }, makers
   if is_list then
@@ -62,8 +62,8 @@ local function open(t)
   setmetatable(t, is_list and OPEN_LIST or OPEN_MAP)
 end
 
--- Arrays that are read from end to end, as those of all clusters' statuses are, are opened with all that is in them: a
--- level at a time would be a message for each of some hundred small tables.
+-- Scripts read some arrays completely, such as the statuses of all clusters. These open with all nested values, because
+-- opening them level by level takes a message for each of hundreds of small tables.
 local opening -- the handle of the next document
 
 local builders = { [NULL] = false }
@@ -110,7 +110,7 @@ end
 
 local function opened_whole(handle)
   local t, level, from = {}, { handle }, 0
-  limits.unwatch() -- it would slow each step, and there are no more of them than there are values
+  limits.unwatch() -- the hook would slow this loop; `limits.count` counts its values instead
   repeat
     room()
     local more, values = message(open_whole(handle, from))

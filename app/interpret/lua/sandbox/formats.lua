@@ -1,4 +1,5 @@
--- string.format as gopher-lua has it: Go's fmt.Sprintf, with numbers and texts that write themselves (value.go, Format).
+-- string.format with gopher-lua's behavior: Go's fmt.Sprintf, in which numbers and strings format themselves (gopher-lua
+-- v1.1.1 value.go, Format).
 
 local parts = ...
 
@@ -9,7 +10,7 @@ local concat, utf8, math, min, tonumber = table.concat, utf8, math, math.min, to
 local work = parts.limits.work
 local to_text, shortest, parsed = texts.to_text, texts.shortest, numbers.parsed
 
-local MAX_WIDTH = 1000000 -- Go takes no larger one
+local MAX_WIDTH = 1000000 -- Go's limit
 
 local function length(s) return utf8.len(s) or #s end
 
@@ -84,7 +85,7 @@ local function float_text(x, verb, spec)
     local precision = min(spec.precision or 6, 1100)
     if precision <= 99 then
       s = format("%." .. precision .. (verb == "v" and "g" or verb), x)
-    else -- C's function takes two digits
+    else -- C's string.format accepts two digits
       s = format("%.99" .. (verb == "v" and "g" or verb), x)
       if verb == "f" or verb == "F" then s = s .. rep("0", precision - 99) end
     end
@@ -108,7 +109,7 @@ local function hex(s, verb, spec)
   return concat(found, spec.space and " " or "")
 end
 
--- A text within its width and precision; zeros fill it up as they do a number.
+-- Formats a string with width and precision; zeros pad it as they pad a number.
 local function text_within(s, spec)
   if spec.precision then
     local ends = utf8.len(s) and utf8.offset(s, spec.precision + 1)
@@ -159,7 +160,7 @@ local function formatted(v, verb, spec)
   if verb == "T" then return padded(TYPES[kind], spec) end
   if kind == "number" then return number_formatted(v, verb, spec) end
   if kind == "string" then
-    if verb == "d" or verb == "i" then -- the wrong way round, as it is there
+    if verb == "d" or verb == "i" then -- gopher-lua swaps the two cases
       if parsed(v) then return string_text(v, "s", spec) end
       return integer_text(0, "d", spec)
     end

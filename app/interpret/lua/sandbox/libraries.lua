@@ -1,4 +1,4 @@
--- The libraries that scripts have. Functions of C that can take long, or know too much, have something in front of them.
+-- The libraries of scripts. Functions of C that may take long or reveal the host are wrapped.
 
 local parts = ...
 
@@ -6,8 +6,8 @@ local tables, texts, numbers = parts.tables, parts.texts, parts.numbers
 local successor, to_text = tables.successor, texts.to_text
 local type, error, select, pcall = type, error, select, pcall
 
--- Calls that go through C and back. They are counted: where C's stack is used up the hook could not be called, and no
--- limit would be seen.
+-- The depth of calls through C back into Lua is limited: without space on C's stack, Lua cannot call the hook that checks
+-- the limits.
 local within, MOST_WITHIN = 0, 50
 local TOO_DEEP = "stack overflow: calls within pcall, sort or gsub are more than 50 deep"
 
@@ -27,7 +27,7 @@ local function pcall_(f, ...)
   return leave(enter(), pcall(f, ...))
 end
 
--- The handler is called when the error has left f, and not where it was raised: there, limits would not be seen.
+-- The handler runs after the error has left f. At the place of the error, the hook does not run and limits are not checked.
 local function handled(handler, ok, ...)
   if ok then return ok, ... end
   return false, select(2, pcall_(handler, ...))
@@ -40,14 +40,14 @@ end
 function parts.calls_within(f, ...) return leave(enter(), f(...)) end
 
 local function refused(name)
-  return function() error(name .. " is not there for interpreters", 2) end
+  return function() error(name .. " is not available to interpreters", 2) end
 end
 
 parts.strings.dump = refused("string.dump")
 
 local libraries = {
   string = parts.strings, table = parts.arrays, math = numbers.library,
-  -- Karmada's own sandbox has these two: they tell the time and nothing of the machine.
+  -- Karmada's sandbox also has these two functions. They reveal only the time.
   os = parts.times,
 }
 

@@ -1,5 +1,5 @@
--- Limits of a call: instructions, time, memory. A hook looks every EVERY instructions. Once a limit is reached it raises at
--- every instruction, so that no pcall of the script's lives on.
+-- Limits of a call: instructions, time, memory. A hook checks them every EVERY instructions. After a limit is reached, the
+-- hook raises at every instruction, so that no pcall of the script can continue.
 
 local parts = ...
 
@@ -7,14 +7,14 @@ local late = parts.host.late
 local sethook, getinfo, clock, memory = debug.sethook, debug.getinfo, os.clock, collectgarbage
 local error, ipairs, sub = error, ipairs, string.sub
 
-local LIMIT = {} -- raised when a limit is reached
+local LIMIT = {} -- the error of a reached limit
 local EVERY = 100 -- instructions
-local LARGE = 2048 -- KiB more than there were, from which on single instructions may take long
-local WORK_AT_ONCE = 65536 -- units of work after which the limits are looked at
+local LARGE = 2048 -- additional KiB from which single instructions may take long
+local WORK_AT_ONCE = 65536 -- units of work between two checks of the limits
 local ticks, most_ticks, owed, due, soft, large, failed, tight, place
-local collecting = true -- most calls leave little behind: they are not interrupted to look for it
+local collecting = true -- the garbage collector is stopped at first, because most calls allocate little
 local AT_MOST_LEFT = 8192 -- KiB
-local outside = {} -- functions that calls are made by, and not part of
+local outside = {} -- functions of the sandbox that make calls; the hook ignores them
 
 local function user_place(level)
   while true do
@@ -65,7 +65,7 @@ end
 
 local limits = {}
 
--- Fail now if there is too much already: the host is not to be asked for more.
+-- Fails if the memory limit is exceeded, before the host sends more.
 function limits.room()
   if memory("count") > soft then
     memory("collect")
@@ -73,8 +73,8 @@ function limits.room()
   end
 end
 
--- Count the work of a function of C, which no hook sees: bytes or elements that it goes through. 16 of them count as an
--- instruction.
+-- Counts the work of a C function, in which hooks do not run: the bytes or elements that it processes. 16 of them count as
+-- an instruction.
 function limits.work(units)
   owed = owed + units
   if owed < WORK_AT_ONCE then return end
@@ -85,10 +85,10 @@ function limits.work(units)
     if not failed then return end
     place = user_place(3)
   end
-  error(LIMIT, 0) -- the hook raises at every instruction once it sees it
+  error(LIMIT, 0) -- from now on the hook raises at every instruction
 end
 
--- What a call may take: ticks of the hook, seconds by the clock of the process, KiB.
+-- Sets the limits of a call: ticks of the hook, seconds of the process clock, KiB.
 function limits.begin(ticks_allowed, seconds, kib)
   local used = memory("count")
   ticks, most_ticks, owed, failed, tight, place = 0, ticks_allowed, 0, nil, false, nil
@@ -101,7 +101,7 @@ function limits.watch() sethook(tick, "", EVERY) end
 
 function limits.unwatch() sethook() end
 
--- Count values that were handled while nobody watched.
+-- Counts values that were processed without the hook.
 function limits.count(values) ticks = ticks + values // EVERY end
 
 function limits.finish()
@@ -109,13 +109,13 @@ function limits.finish()
   if memory("count") > AT_MOST_LEFT then memory("collect") end
 end
 
--- How many instructions the call has taken.
+-- Returns the instructions of the call.
 function limits.spent() return ticks * EVERY end
 
--- Which limit was reached, nil if none; where in the script, nil if that is not known.
+-- Returns the limit that was reached (nil if none) and its place in the script (nil if unknown).
 function limits.reached() return failed, place end
 
--- Functions that calls are made by, and not part of: the hook leaves them alone.
+-- Registers functions of the sandbox that make calls; the hook ignores them.
 function limits.are_outside(...)
   for _, f in ipairs({ ... }) do outside[f] = true end
 end

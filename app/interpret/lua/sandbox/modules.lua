@@ -1,4 +1,4 @@
--- The modules that scripts can require, and what they print.
+-- The modules that scripts can require, and the output of print.
 
 local parts = ...
 
@@ -9,9 +9,9 @@ local rawnext, select, error, assert, load = next, select, error, assert, load
 local unpack, concat, sub = table.unpack, table.concat, string.sub
 local to_text = texts.to_text
 
-local WORK = 10000 -- of a question to the host
+local WORK = 10000 -- units of work of a call to the host
 
-local env, loaded -- of the call: its globals, the modules that it required
+local env, loaded -- the globals of the call, and its loaded modules
 local printed, printed_n = {}, 0
 
 local function answered(ok, kind, value)
@@ -46,7 +46,7 @@ local modules = {
     getResourceQuantity = asking("getResourceQuantity"),
   },
 }
-local written = {} -- modules in Lua: their chunks
+local written = {} -- chunks of modules that are written in Lua
 
 local function copy(library)
   local t = {}

@@ -1,5 +1,5 @@
--- Numbers of scripts: doubles, as in gopher-lua. Integers of Lua 5.4 are what documents and lengths are; any arithmetic of
--- a script turns them into doubles (app.interpret.lua.rewriting).
+-- Numbers of scripts are doubles, as in gopher-lua. Only documents and lengths have integers of Lua 5.4; arithmetic converts
+-- them to doubles (app.interpret.lua.rewriter).
 
 local parts = ...
 
@@ -9,7 +9,7 @@ local find, match, gsub, sub, lower = string.find, string.match, string.gsub, st
 local floor, ceil = math.floor, math.ceil
 local getmetatable = getmetatable
 
--- Returns the result of Go's ParseInt(text, base, 64), nil for an error. Base 0 looks at the prefix.
+-- Returns the result of Go's ParseInt(text, base, 64), nil for an error. Base 0 means that the prefix determines the base.
 local function parse_integer(text, base)
   local sign, digits = match(text, "^([-+]?)(.*)$")
   if base == 0 then
@@ -49,7 +49,7 @@ local SPECIAL = {
   nan = 0 / 0,
 }
 
--- Returns the result of Go's ParseFloat(text, 64), nil for an error, as a number that is too large is one.
+-- Returns the result of Go's ParseFloat(text, 64), nil for an error, also if the number is too large.
 local function parse_float(text)
   local special = SPECIAL[lower(text)]
   if special then return special end
@@ -62,7 +62,7 @@ end
 
 local function trimmed(text) return match(text, "^[ \t\n]*(.-)[ \t\n]*$") end
 
--- The number that a text is in arithmetic, nil if it is none (gopher-lua's parseNumber).
+-- Converts a string for arithmetic, nil if it is not a number (gopher-lua's parseNumber).
 local function parsed(text)
   if #text > 4000 then return nil end
   text = trimmed(text)
@@ -73,14 +73,14 @@ local function bad(position, name, expected, v, level)
   error("bad argument #" .. position .. " to '" .. name .. "' (" .. expected .. " expected, got " .. type(v) .. ")", level or 4)
 end
 
--- An argument that is a whole number: fractions are cut off, and texts refused (LState.CheckInt).
+-- Returns an integer argument: fractions are truncated, strings refused (gopher-lua's LState.CheckInt).
 local function integer(v, position, name)
   if mathtype(v) == "integer" then return v end
   if mathtype(v) ~= "float" then bad(position, name, "number", v) end
   return tointeger(v < 0 and ceil(v) or floor(v)) or math.mininteger
 end
 
--- An argument that is a number, or a text that is one (LState.CheckNumber).
+-- Returns an argument that is a number or a numeric string (gopher-lua's LState.CheckNumber).
 local function number(v, position, name)
   if mathtype(v) then return v end
   local value = type(v) == "string" and parsed(v)
@@ -100,7 +100,7 @@ local function to_number(...)
   return parse_integer(text, base or 10)
 end
 
--- Go's math.Pow: whole powers are products, and fractions of them go through C.
+-- Go's math.Pow: integral powers are products, fractional powers use C.
 local function power(x, y)
   if mathtype(x) == nil or mathtype(y) == nil then
     local a, b = x, y
@@ -125,7 +125,7 @@ local function power(x, y)
   return product == product and product ~= 0 and product - product == 0 and product or result
 end
 
--- Go's math.Mod, which takes 0 and infinity as IEEE 754 does.
+-- Go's math.Mod, which handles 0 and infinity as IEEE 754.
 local function remainder(x, y) return math.fmod(x + 0.0, y + 0.0) end
 
 local function frexp(x)
@@ -144,7 +144,7 @@ local function frexp(x)
   return mantissa, exponent + scale
 end
 
--- Go's math.Log10, by way of its Log2.
+-- Go's math.Log10, which uses Log2.
 local LN2, LN10 = 0.693147180559945309417232121458176568, 2.30258509299404568401799145468436421
 local function log10(x)
   local mantissa, exponent = frexp(x)
@@ -173,7 +173,7 @@ local E = math.exp
 local library = {
   abs = one("abs", math.abs), ceil = one("ceil", ceil), floor = one("floor", floor),
   max = most("max", function(v, found) return v > found end), min = most("min", function(v, found) return v < found end),
-  -- The largest double, and so a number that JSON has.
+  -- The largest double, which is valid JSON.
   huge = 1.7976931348623157e308, pi = math.pi,
   fmod = function(x, y) return remainder(number(x, 1, "fmod"), number(y, 2, "fmod")) end,
   mod = function(x, y) return (number(x, 1, "mod") + 0.0) % number(y, 2, "mod") end,
@@ -208,7 +208,7 @@ local library = {
   randomseed = function(seed) math.randomseed(integer(seed, 1, "randomseed")) end,
 }
 
--- Arithmetic with texts.
+-- Arithmetic with strings.
 local function arithmetic(f)
   return function(a, b)
     local x = mathtype(a) and a or type(a) == "string" and parsed(a)

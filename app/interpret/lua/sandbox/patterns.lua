@@ -1,5 +1,5 @@
--- Lua's patterns, so that nothing hangs: where C's matcher is certain to be quick it is called, elsewhere the same rules
--- run as Lua code, which the limits of a call hold. (Lua 5.4 reference manual 6.4.1; C's matcher cannot be interrupted.)
+-- Lua's patterns (Lua 5.4 reference manual, 6.4.1). C's matcher cannot be interrupted, so it only runs patterns that are
+-- certain to be fast. Other patterns run in a matcher in Lua, which the limits of a call interrupt.
 
 local parts = ...
 
@@ -9,7 +9,7 @@ local tonumber, concat, unpack = tonumber, table.concat, table.unpack
 
 local work, to_text, integer = parts.limits.work, parts.texts.to_text, parts.numbers.integer
 
-local STEPS = 200000 -- that C may take
+local STEPS = 200000 -- the limit for C's matcher
 local SPECIAL = "[%^%$%*%+%?%.%(%)%[%]%%%-]"
 
 local function text(v, position, name)
@@ -19,7 +19,7 @@ local function text(v, position, name)
   error("bad argument #" .. position .. " to '" .. name .. "' (string expected, got " .. got .. ")", 3)
 end
 
--- Whether C's matcher surely takes few steps: each repetition multiplies what is tried by the length of the text.
+-- Returns whether C's matcher takes few steps: each repetition multiplies the steps by the length of the string.
 local function quick(n, p)
   local length = #p
   if length > 200 then return false end
@@ -153,7 +153,7 @@ local function balanced(s, i, p, j)
   return nil
 end
 
--- Match p from j at s from i; return the end of the match.
+-- Matches p from j with s from i; returns the end of the match.
 function do_match(state, i, j)
   local s, p = state.s, state.p
   while true do
@@ -271,7 +271,7 @@ local function plain(s, p, init)
   local n, m = #s, #p
   work(n - init + m)
   if n * m < 10000000 then return find(s, p, init, true) end
-  local window = 10000000 // m + 1 -- C compares window * m bytes at most, and then the limits are looked at
+  local window = 10000000 // m + 1 -- C compares at most window * m bytes between two checks of the limits
   while init <= n - m + 1 do
     work(10000000)
     local from, to = find(sub(s, init, init + window + m - 2), p, 1, true)
@@ -307,13 +307,13 @@ function patterns.match(s, p, init)
   end))
 end
 
--- Whether a pattern may match nothing. C goes on behind such a match as 5.4 does; here and in gopher-lua it may follow
--- another match at once.
+-- Returns whether a pattern may match the empty string. Lua 5.4 does not allow an empty match directly after another match;
+-- gopher-lua and this matcher do.
 local function may_be_empty(p)
   return find(p, "%f", 1, true) ~= nil or byte(p, 1) == 94 or match("", p) ~= nil
 end
 
--- An iterator over all matches of a pattern.
+-- Returns an iterator over all matches of a pattern.
 local function matches(s, p)
   local is_quick, anchored, i = quick(#s, p), byte(p, 1) == 94, 1
   return function()
@@ -387,7 +387,7 @@ function patterns.gsub(s, p, replacement, most)
     most = integer(most, 4, "gsub")
     if most < 0 then most = nil end
   end
-  -- 5.4 refuses an escape of any other character, gopher-lua leaves it as it is.
+  -- Lua 5.4 refuses an escape of any other character, gopher-lua keeps it.
   if kind == "string" then
     replacement = gsub(replacement, "%%(.?)", function(c)
       if not find(c, "^[%d%%]$") then return "%%" .. c end

@@ -1,4 +1,4 @@
--- The string library as gopher-lua has it. Functions of C go through a text at once, so their work is counted.
+-- The string library with gopher-lua's behavior. C functions process a string without interruption, so their work is counted.
 
 local parts = ...
 
@@ -9,7 +9,7 @@ local type, error, select, mathtype = type, error, select, math.type
 local byte, char, rep, sub, reverse, lower, upper, find = string.byte, string.char, string.rep, string.sub, string.reverse, string.lower, string.upper, string.find
 local unpack, len = table.unpack, utf8.len
 
-local MAX_VALUES = 8000 -- that a function returns
+local MAX_VALUES = 8000 -- results of a function
 
 local function text(v, position, name)
   if type(v) == "string" then return v end
@@ -61,7 +61,7 @@ local function reverse_(s)
   return reverse(s)
 end
 
--- Letters beyond ASCII are the host's to change.
+-- The host changes the case of letters beyond ASCII.
 local function cased(name, f)
   return function(s)
     s = text(s, 1, name)

@@ -1,5 +1,5 @@
--- Tables of scripts and of documents. Each has a metatable, and is like any other but that it remembers in what order keys
--- were put into it, as gopher-lua's do.
+-- Tables of scripts and of documents. Each has a metatable that makes it remember the order of its keys, as gopher-lua's
+-- tables do.
 
 local parts = ...
 
@@ -7,12 +7,12 @@ local setmetatable, getmetatable, rawget, rawset, rawnext, rawlen = setmetatable
 local type, tostring, error, ipairs, sort = type, tostring, error, ipairs, table.sort
 local mathtype, tointeger = math.type, math.tointeger
 
-local HIDDEN = {} -- the key under which a table keeps what it knows of itself
+local HIDDEN = {} -- the key of a table's own record
 local NULL = {} -- a null in a list
 
--- OPEN: a script's own; OPEN_MAP and OPEN_LIST: a document's; LAZY_MAP and LAZY_LIST: a document's, not looked into yet.
+-- OPEN: a table of a script; OPEN_MAP and OPEN_LIST: tables of a document; LAZY_MAP and LAZY_LIST: unopened ones.
 local OPEN, OPEN_MAP, OPEN_LIST, LAZY_MAP, LAZY_LIST = {}, {}, {}, {}, {}
--- The same for tables with positive integer keys outside of their sequence: their length is the largest of these keys, as
+-- The same for tables with positive integer keys outside their sequence. Their length is the largest of these keys, because
 -- gopher-lua keeps all of them in one array.
 local SPARSE, SPARSE_MAP, SPARSE_LIST = {}, {}, {}
 local sparse = { [OPEN] = SPARSE, [OPEN_MAP] = SPARSE_MAP, [OPEN_LIST] = SPARSE_LIST }
@@ -23,21 +23,21 @@ local is_open = {
 }
 local MAX_INDEX = 67108864 -- gopher-lua's MaxArrayIndex
 
-local function is_next(t, k) -- whether an integer key goes on with the sequence, of which none is among the keys
+local function is_next(t, k) -- whether an integer key continues the sequence
   if k <= 1 then return k == 1 end
   local mine = rawget(t, HIDDEN)
   return rawget(t, k - 1) ~= nil and not (mine and mine.at and mine.at[k - 1])
 end
 
--- What a table knows of itself: `keys`, those outside of its sequence in order; `at`, where each stands among them. Of a
--- document's own also, in a row, its handle and its members as they were, and `grown`, whether it was given others.
+-- The record of a table: `keys`, the ordered keys outside its sequence, and `at`, their positions. The record of a document's
+-- table also has, in a row, its handle and its original members, and `grown`, whether the script added members.
 local function knowledge(t)
   local mine = rawget(t, HIDDEN)
   if mine == nil then
     mine = { keys = {}, at = {} }
     rawset(t, HIDDEN, mine)
   elseif mine.at == nil then
-    -- Keys that were set, taken away and set again are told twice, and count where they came first.
+    -- A key that was set, removed and set again appears twice; its first position counts.
     local keys, at, told = {}, {}, mine.keys
     if told == nil then
       told = {}
@@ -64,7 +64,7 @@ local function remember(t, k)
   local keys, at = mine.keys, mine.at
   if at[k] ~= nil then return end
   local i = #keys + 1
-  if is_index(k) then -- in front of other keys and among themselves in order, as gopher-lua has them
+  if is_index(k) then -- indices are sorted and come before other keys, as in gopher-lua
     while i > 1 and (not is_index(keys[i - 1]) or keys[i - 1] > k) do
       keys[i] = keys[i - 1]
       at[keys[i]] = i
@@ -77,7 +77,7 @@ local function remember(t, k)
   at[k] = i
 end
 
--- The length of a table with indices outside of its sequence, all of which are beyond it.
+-- The length of a table with indices beyond its sequence.
 local function sparse_length(t)
   local keys, i = rawget(t, HIDDEN).keys, 0
   local last = rawlen(t)
@@ -90,7 +90,7 @@ local function sparse_length(t)
   return last
 end
 
--- t[k] = nil: elements after a hole are still part of the table, for pairs and for its length.
+-- t[k] = nil: elements after the hole stay in the table, for pairs and for its length.
 local function clear(t, k)
   if type(t) ~= "table" then error("attempt to index a " .. type(t) .. " value", 2) end
   local i = mathtype(k) and tointeger(k)
@@ -161,7 +161,7 @@ local function first_from(t, keys, i)
   end
 end
 
--- next() in order: the sequence, then the other keys as they were put there.
+-- next() in order: the sequence, then the other keys in the order of insertion.
 local function successor(t, k)
   if type(t) ~= "table" then error("bad argument #1 to 'next' (table expected, got " .. type(t) .. ")", 2) end
   local meta = getmetatable(t)
@@ -190,7 +190,7 @@ end
 
 local function plain_table(t) return setmetatable(t, OPEN) end
 
--- A constructor with keys: those that its text names, in order, and whether there are others than names.
+-- A constructor with keys: its literal keys in order, and whether it has computed keys.
 local function ordered_table(t, computed, ...)
   if not computed then
     t[HIDDEN] = { keys = { ... } }
@@ -206,13 +206,13 @@ local function ordered_table(t, computed, ...)
   for k in rawnext, t do
     if k ~= HIDDEN then rest[#rest + 1] = k end
   end
-  -- Keys that only running it tells are in the order of their texts.
+  -- Computed keys are in the order of their texts.
   sort(rest, function(a, b) return tostring(a) < tostring(b) end)
   for _, k in ipairs(rest) do add(k) end
   return t
 end
 
--- A constructor with elements that are nil in its text.
+-- A constructor with literal nil elements.
 local function holed_table(t, n)
   local i = 1
   setmetatable(t, OPEN)

@@ -1,4 +1,4 @@
--- Texts of values as gopher-lua writes them (LNumber.String): numbers that fit int64 as integers, others as Go's %v does.
+-- Converts values to strings as gopher-lua does (LNumber.String): numbers that fit int64 as integers, others as Go's %v.
 
 local parts = ...
 
@@ -6,13 +6,13 @@ local type, tostring, mathtype, tointeger, error = type, tostring, math.type, ma
 local format, gsub, tonumber, match = string.format, string.gsub, tonumber, string.match
 local NULL = parts.tables.NULL
 
--- A whole number as an integer: JSON has no other way to say that it is one.
+-- Converts an integral number to an integer, so that its JSON has no fraction.
 local function whole(x)
   if mathtype(x) == "float" then return tointeger(x) or x end
   return x
 end
 
--- The fewest digits that are this number and no other, with an exponent below -4 and from 6 on.
+-- The fewest digits that identify the number, with an exponent below -4 and from 6.
 local function shortest(x)
   if x ~= x then return "NaN" end
   if x == 1 / 0 then return "+Inf" end
@@ -44,7 +44,7 @@ local function to_text(...)
   return tostring(...)
 end
 
--- An operand of `..`; the other argument is how a message calls it.
+-- Converts an operand of `..`; the second argument is its name in messages.
 local function operand(v, name)
   local kind = type(v)
   if kind == "string" then return v end

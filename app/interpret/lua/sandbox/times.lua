@@ -1,5 +1,5 @@
--- os.time and os.date. A directive of a format is a call of C's function, and counted: gopher-lua has these directives
--- (utils.go, strftime) and leaves others as they are.
+-- os.time and os.date. The work of each directive of a format is counted, because it calls C. gopher-lua (utils.go, strftime)
+-- supports these directives and keeps others unchanged.
 
 local parts = ...
 
@@ -9,7 +9,7 @@ local time, date, find, sub, match = os.time, os.date, string.find, string.sub, 
 local concat = table.concat
 local plain = parts.tables.plain
 
-local WORK = 2000 -- of a directive
+local WORK = 2000 -- units of work of a directive
 local DIRECTIVES = {
   a = "%a", A = "%A", b = "%b", B = "%B", c = "%d %b %y %H:%M %Z", d = "%d", F = "%Y-%m-%d", H = "%H", I = "%I", m = "%m", M = "%M",
   p = "%p", P = "%P", S = "%S", w = "%w", x = "%y/%d/%m", X = "%H:%M:%S", y = "%y", Y = "%Y", z = "%z", Z = "%Z",

@@ -17,19 +17,23 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fleethook/benchmarks/peers/internal/peer"
 )
 
 type options struct {
-	address string
-	request []byte
-	expect  string
-	fresh   bool
-	config  *tls.Config
-	from    time.Time // what is answered between the two is counted
-	until   time.Time
+	address  string
+	requests [][]byte
+	// verified are answers that were looked into, by request: others are compared with them.
+	verified []atomic.Pointer[[]byte]
+	expect   string
+	interval time.Duration // between two requests of a connection; 0 to send the next one upon each answer
+	fresh    bool
+	config   *tls.Config
+	from     time.Time // what is answered between the two is counted
+	until    time.Time
 }
 
 // worker is one connection after the other; what it found is its own until it ends.
@@ -37,7 +41,7 @@ type worker struct {
 	*options
 	connection *tls.Conn
 	answers    *reader
-	verified   []byte // an answer that was looked into: others are compared with it
+	next       int // which request is sent next
 	latencies  []time.Duration
 	handshakes int
 	resumed    int
@@ -48,8 +52,9 @@ type worker struct {
 }
 
 func (w *worker) run() {
+	due := time.Now()
 	for {
-		sent := time.Now()
+		sent := w.wait(&due)
 		if !sent.Before(w.until) {
 			break
 		}
@@ -75,13 +80,29 @@ func (w *worker) run() {
 	w.close()
 }
 
+// wait returns when the next request is due: at once, or an interval after the last one was. What an answer that took
+// longer has delayed is left out, not sent in a burst.
+func (w *worker) wait(due *time.Time) time.Time {
+	if w.interval == 0 {
+		return time.Now()
+	}
+	*due = due.Add(w.interval)
+	if behind := time.Since(*due); behind > w.interval {
+		*due = due.Add(behind)
+	}
+	time.Sleep(time.Until(*due))
+	return time.Now()
+}
+
 func (w *worker) one() error {
 	if w.connection == nil {
 		if err := w.connect(); err != nil {
 			return err
 		}
 	}
-	if _, err := w.connection.Write(w.request); err != nil {
+	number := w.next
+	w.next = (w.next + 1) % len(w.requests)
+	if _, err := w.connection.Write(w.requests[number]); err != nil {
 		return err
 	}
 	status, body, err := w.answers.next()
@@ -91,7 +112,7 @@ func (w *worker) one() error {
 	if w.fresh {
 		w.close()
 	}
-	return w.verify(status, body)
+	return w.verify(number, status, body)
 }
 
 func (w *worker) connect() error {
@@ -124,11 +145,11 @@ func (w *worker) close() {
 }
 
 // verify looks into an answer unless the same bytes were looked into before.
-func (w *worker) verify(status int, body []byte) error {
+func (w *worker) verify(number, status int, body []byte) error {
 	if status != 200 {
 		return fmt.Errorf("status %d: %.200s", status, body)
 	}
-	if len(w.verified) > 0 && bytes.Equal(body, w.verified) {
+	if known := w.verified[number].Load(); known != nil && bytes.Equal(body, *known) {
 		return nil
 	}
 	var answer struct {
@@ -146,14 +167,16 @@ func (w *worker) verify(status int, body []byte) error {
 	if w.expect == "admission" && !(said.Allowed && len(said.Patch) > 0) || w.expect == "interpreter" && !said.Successful {
 		return fmt.Errorf("not the answer to expect: %.200s", body)
 	}
-	w.verified = append(w.verified[:0], body...)
+	kept := bytes.Clone(body)
+	w.verified[number].Store(&kept)
 	return nil
 }
 
 func main() {
 	port := flag.Int("port", 0, "port on 127.0.0.1")
 	path := flag.String("path", peer.Path, "path to post to")
-	body := flag.String("body", "", "file with the body of each request")
+	body := flag.String("body", "", "file with a body in each line; connections send them in turn, each beginning with another one")
+	rate := flag.Float64("rate", 0, "requests per second over all connections; 0 to send the next one upon each answer")
 	authority := flag.String("ca", "", "file with the authority of the server's certificate")
 	connections := flag.Int("connections", 16, "connections at a time")
 	seconds := flag.Float64("seconds", 5, "how long to measure")
@@ -183,14 +206,21 @@ func main() {
 	if *resume {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
+	var requests [][]byte
+	for _, one := range bytes.Split(peer.Of(os.ReadFile(*body)), []byte("\n")) {
+		requests = append(requests, request(*path, one, *fresh))
+	}
 	given := &options{
-		address: fmt.Sprintf("127.0.0.1:%d", *port), request: request(*path, peer.Of(os.ReadFile(*body)), *fresh),
+		address: fmt.Sprintf("127.0.0.1:%d", *port), requests: requests, verified: make([]atomic.Pointer[[]byte], len(requests)),
 		expect: *expect, fresh: *fresh, config: config,
+	}
+	if *rate > 0 {
+		given.interval = duration(float64(*connections) / *rate)
 	}
 	workers := make([]*worker, *connections)
 	for i := range workers {
 		// Room for all that it will find: no slice is copied while others wait.
-		workers[i] = &worker{options: given, latencies: make([]time.Duration, 0, int(*seconds*60_000)/(*connections)+1000)}
+		workers[i] = &worker{options: given, next: i * len(requests) / *connections, latencies: make([]time.Duration, 0, int(*seconds*60_000)/(*connections)+1000)}
 		if !*fresh {
 			peer.Must(workers[i].connect())
 		}

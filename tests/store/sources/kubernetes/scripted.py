@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from app.kube.errors import APIError
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
@@ -97,7 +97,7 @@ class Script:
 async def informing(script: Script, store: Store) -> AsyncIterator[Informer]:
     informer = Informer(GADGETS, script, store, sleep=script.sleep)
     ended: list[str] = []
-    async with running(informer.run(), name="informer", ended=ended.append):
+    async with run_in_background(informer.run(), name="informer", ended=ended.append):
         yield informer
     assert ended == []
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.kube.errors import APIError, UnreachableError
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import decode_object
@@ -56,7 +56,7 @@ async def test_the_first_list_uses_its_own_decoder() -> None:
     script.lists.put_nowait(page(10, gadget("a", 3)))
     script.put(event("MODIFIED", gadget("a", 11)), gone())
     script.lists.put_nowait(page(30, gadget("b", 22)))
-    async with running(informer.run(), name="informer", ended=lambda _: None):
+    async with run_in_background(informer.run(), name="informer", ended=lambda _: None):
         await settled(lambda: informer.relists == 2)
     assert decoded == [("first", "a"), ("whole", "a"), ("whole", "b")]
 
@@ -161,7 +161,7 @@ async def test_a_new_definition_causes_a_request_at_once_and_short_pauses() -> N
 
     informer = Informer(GADGETS, script, store, sleep=sleep)
     script.lists.put_nowait(NOT_SERVED)
-    async with running(informer.run(), name="informer", ended=pytest.fail):
+    async with run_in_background(informer.run(), name="informer", ended=pytest.fail):
         await settled(lambda: script.slept == [10.0])
         for _ in range(3):
             script.lists.put_nowait(NOT_SERVED)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.kube.errors import APIError
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.store import Index, Store
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
@@ -36,7 +36,7 @@ async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
     script, store = Script(), Store()
     source = KubernetesSource([GADGETS._replace(decode=decode)], script, store, absent_seconds=10.0)
     script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4), gadget("c", 5)))
-    async with running(source.run(), name="source", ended=lambda _: None):
+    async with run_in_background(source.run(), name="source", ended=lambda _: None):
         await source.wait_synced()
         decoded.clear()
 
@@ -58,7 +58,7 @@ async def test_a_field_selection_updates_only_its_objects() -> None:
     source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
     known = [gadget("a", 3, color="red"), gadget("b", 4, color="red"), gadget("c", 5, color="blue")]
     script.lists.put_nowait(page(10, *known))
-    async with running(source.run(), name="source", ended=lambda _: None):
+    async with run_in_background(source.run(), name="source", ended=lambda _: None):
         await source.wait_synced()
 
         async def listed() -> Any:
@@ -75,7 +75,7 @@ async def test_a_refused_field_selector_lists_the_namespace_until_the_definition
     source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
     script.lists.put_nowait(page(10))
     asked = 0
-    async with running(source.run(), name="source", ended=lambda _: None):
+    async with run_in_background(source.run(), name="source", ended=lambda _: None):
         await source.wait_synced()
 
         async def refused_once() -> Any:
@@ -110,7 +110,7 @@ async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict
     """Read object ``a`` live; ``meanwhile`` are events between the server's read and the response."""
     source, informer = source_of(script, store)
     script.lists.put_nowait(page(10, gadget("a", 5)))
-    async with running(informer.run(), name="informer", ended=lambda _: None):
+    async with run_in_background(informer.run(), name="informer", ended=lambda _: None):
         await informer.wait_synced()
 
         async def answered() -> Any:
@@ -182,7 +182,7 @@ async def test_a_changed_definition_causes_a_request_for_its_resource() -> None:
     script, store = Script(), Store()
     source = KubernetesSource([GADGETS], script, store, absent_seconds=3600)
     script.lists.put_nowait(NOT_SERVED)
-    async with running(source.run(), name="source", ended=pytest.fail):
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
         await source.wait_synced()
         await settled(script.lists.empty)
         script.lists.put_nowait(page(5, gadget("a", 3)))
@@ -200,7 +200,7 @@ async def test_advisory_kinds_do_not_delay_the_sync() -> None:
     assert not source.synced
     assert source.missing([KIND]) == "gadgets.example.com cannot be read: not listed yet"
     script.lists.put_nowait(page(1))
-    async with running(source.run(), name="source", ended=pytest.fail):
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
         await asyncio.wait_for(source.wait_synced(), 5)
         await asyncio.wait_for(source.wait_tried(), 5)
         assert (source.synced, source.missing([KIND])) == (True, "")

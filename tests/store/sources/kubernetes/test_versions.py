@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.kube.errors import APIError
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.json import JSONObject
-from app.overrider.plans import same_input
+from app.overrider.plan_cache import same_input
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.resources import (
     DEFINITIONS,
@@ -145,7 +145,7 @@ def definition(*served: str) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def following(server: Server, store: Store, *resources: WatchedResource) -> AsyncIterator[KubernetesSource]:
     source = KubernetesSource(resources or [GADGETS], server, store, absent_seconds=USUAL, sleep=server.sleep)
-    async with running(source.run(), name="source", ended=pytest.fail):
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
         await source.wait_synced()
         await settled(lambda: server.slept and server.streams)
         yield source
@@ -274,7 +274,7 @@ async def test_other_errors_than_not_found_do_not_select_an_older_version(code: 
     server, store = Server(v1=[gadget("a", 3)], v2=[gadget("a", 3)]), Store()
     server.errors["v2"] = APIError(code, "", "conversion webhook failed")
     source = KubernetesSource([GADGETS], server, store, absent_seconds=USUAL, sleep=server.sleep)
-    async with running(source.run(), name="source", ended=pytest.fail):
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
         await settled(lambda: len(server.asked) >= 5)
         assert set(server.lists) == {"v2"}
         assert (source.synced, read(store)) == (False, {})

@@ -1,0 +1,197 @@
+"""The edge of every route that takes reviews: decodes the review, has it answered, counts it and logs it.
+
+`app.api.admission`, `app.api.dispatch` and `app.api.interpret` add the decision. The work is in steps
+(`app.control.steps`), so that the protocol answers a review that needs no waiting at once, and the ASGI app answers
+every other review by the same code.
+"""
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Awaitable, Generator
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+from starlette.types import Scope
+
+from app.api.body_limit import RequestError
+from app.api.body_memory import BodyBudget
+from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
+from app.api.logs import Line, LogSink, encode_line
+from app.api.metrics import Metrics
+from app.control.steps import Done, Steps, begin
+from app.control.turns import Executor
+from app.model.envelope import BadReviewError
+
+_log: Final = logging.getLogger(__name__)
+
+
+class DecodedReview(Protocol):
+    """A review with a uid to answer to."""
+
+    @property
+    def uid(self) -> str:
+        """The uid of the request, which the answer repeats."""
+
+    @property
+    def request(self) -> Any:
+        """The request; None if only the uid could be read."""
+
+    @property
+    def problem(self) -> str:
+        """The reason why the request could not be read, ``""`` if it was."""
+
+
+ReviewT = TypeVar("ReviewT", bound=DecodedReview)
+RequestT = TypeVar("RequestT")
+CallT = TypeVar("CallT")
+VerdictT = TypeVar("VerdictT")
+
+
+class Received(NamedTuple, Generic[ReviewT, CallT]):
+    """A review that is being answered.
+
+    Attributes:
+        review: The review.
+        call: The facts of the HTTP request that its answer depends on.
+        request_id: The id of the request in log lines and exemplars.
+        is_large: Whether work on the bytes of the review has to run in a thread.
+    """
+
+    review: ReviewT
+    call: CallT
+    request_id: str
+    is_large: bool
+
+
+class Problem(NamedTuple):
+    """The reason why a review cannot be answered.
+
+    Attributes:
+        message: The text for the caller.
+        code: The HTTP status that the answer carries.
+        reason: The reason of a ``metav1.Status``.
+    """
+
+    message: str
+    code: int = 400
+    reason: str = "BadRequest"
+
+
+class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
+    """Answers the reviews of one route.
+
+    A body without a uid to answer to is refused with HTTP 400 and counts as ``malformed``. Every other review gets an
+    answer with its uid, one count and one log line; if its request cannot be read, it counts as ``errored``.
+    """
+
+    max_on_loop: int = MAX_ON_LOOP
+    """Bytes of the largest review on which all work runs on the event loop."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        log: LogSink | None,
+        known_clients_only: bool = False,
+        worker: Executor | None = None,
+        bodies: BodyBudget | None = None,
+    ) -> None:
+        """Prepare; arguments as in `Endpoint`, and ``log``, which takes a line for each review."""
+        super().__init__(
+            path,
+            metrics=metrics,
+            body_limit=body_limit,
+            known_clients_only=known_clients_only,
+            worker=worker,
+            bodies=bodies,
+        )
+        self._log: Final = log
+
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
+        begun = begin(self._answer(body, request_id, scope))
+        return begun.result if isinstance(begun, Done) else begun
+
+    def _answer(self, body: bytes, request_id: str, scope: Scope) -> Steps[Answer]:
+        started = time.perf_counter()
+        inspected = self._inspect(scope)
+        call = (yield from inspected) if isinstance(inspected, Generator) else inspected
+        is_large = len(body) > self.max_on_loop
+        try:
+            review = (yield self._off_loop(self._decode_large, body)) if is_large else self._decode(body)
+        except BadReviewError as error:
+            self._count("malformed", started=started, request_id=request_id)
+            raise RequestError(400, "BadRequest", str(error)) from error
+        received = Received(review, call, request_id or review.uid, is_large)
+        request: RequestT | None = review.request
+        if request is None:
+            problem = Problem(f"the review cannot be read: {review.problem}")
+            verdict, answer = self._refuse(received, problem)
+        else:
+            verdict, answer = yield from self._decide(received, request)
+        operation, outcome = self._classify(received.review, verdict)
+        seconds = self._count(outcome, operation=operation, started=started, request_id=received.request_id)
+        if self._log is not None:
+            self._log(encode_line(self._describe(received, verdict, seconds=seconds)))
+        return 200, answer
+
+    def _count(self, outcome: str, *, operation: str = "", started: float, request_id: str) -> float:
+        """Count a request and return the seconds since ``started``."""
+        seconds = time.perf_counter() - started
+        self._metrics.count_review(self._path, operation, outcome, seconds=seconds, request_id=request_id)
+        return seconds
+
+    @abstractmethod
+    def _inspect(self, scope: Scope) -> CallT | Steps[CallT]:
+        """Return the facts of a request that its answer depends on, before the review is decoded.
+
+        Most routes wait for nothing here, and return the facts themselves, because steps take time. Facts are never a
+        generator.
+
+        Raises:
+            RequestError: The caller may not ask.
+        """
+
+    @abstractmethod
+    def _decode(self, body: bytes) -> ReviewT:
+        """Return the review in a body; raises BadReviewError."""
+
+    def _decode_large(self, body: bytes) -> ReviewT:
+        """Return the review in a large body; runs in a thread. Raises BadReviewError."""
+        return self._decode(body)
+
+    @abstractmethod
+    def _decide(self, received: Received[ReviewT, CallT], request: RequestT) -> Steps[tuple[VerdictT, bytes]]:
+        """Return the verdict on a request, and the answer as JSON.
+
+        Raises:
+            RequestError: The caller gets an HTTP error instead of a verdict.
+        """
+
+    @abstractmethod
+    def _refuse(self, received: Received[ReviewT, CallT], problem: Problem) -> tuple[VerdictT, bytes]:
+        """Return the verdict on a review that cannot be answered, and the answer as JSON."""
+
+    @abstractmethod
+    def _classify(self, review: ReviewT, verdict: VerdictT) -> tuple[str, str]:
+        """Return the operation and the outcome under which a review counts."""
+
+    @abstractmethod
+    def _describe(self, received: Received[ReviewT, CallT], verdict: VerdictT, *, seconds: float) -> Line:
+        """Return the log line of an answered review."""
+
+
+def explain_failure(error: Exception, *, route: str, uid: str) -> Problem:
+    """Return the problem of a review on which its handler failed; a defect is logged.
+
+    Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
+    a reason.
+    """
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return Problem(f"the object under review is not JSON: {error}")
+    if isinstance(error, RecursionError):
+        return Problem("the object under review is nested too deep")
+    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
+    return Problem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")

@@ -1,0 +1,20 @@
+"""Ending a command with a message and an exit code.
+
+Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable input. Those of ``fleethook crds`` are in
+`app.crds.failures`.
+"""
+
+from typing import Final, NoReturn
+
+import typer
+
+from app.cli.terminal import write_error
+
+CHECK_FAILED: Final = 1
+UNREADABLE: Final = 2
+
+
+def fail(message: str, *, code: int = UNREADABLE) -> NoReturn:
+    """Write ``message`` to standard error and exit with ``code``."""
+    write_error(f"fleethook: {message}")
+    raise typer.Exit(code)

@@ -1,0 +1,194 @@
+"""The request to explain: the request of a review, or the one that a client would send with a manifest."""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from app.api.codec import decode_review
+from app.cli.exit_codes import fail
+from app.cli.rest_mapping import find_resource
+from app.dispatch.attributes import read_claimed_cluster
+from app.dispatch.equivalent_resources import find_equivalents, is_namespaced
+from app.dispatch.schema_owner import find_owner
+from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
+from app.model.envelope import BadReviewError
+from app.model.gvk import GroupVersionKind, gvk_of
+from app.model.json import JSON, JSONObject
+from app.model.kcp import CLUSTER_ANNOTATION
+from app.store import Store
+
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
+
+
+class Operation(StrEnum):
+    """Operations of admission requests."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class RequestOptions(NamedTuple):
+    """Properties of the request that the command line sets.
+
+    Attributes:
+        operation: The operation, None for that of the review, or CREATE.
+        subresource: The subresource, ``""`` for that of the review, or the resource itself.
+        user: The user info, empty for that of the review.
+        old: The stored object, None for that of the review.
+        dry_run: Whether it is a dry run; False for the value of the review.
+    """
+
+    operation: Operation | None
+    subresource: str
+    user: JSONObject
+    old: JSON
+    dry_run: bool
+
+
+class InputDocument(NamedTuple):
+    """An object or a review that the command reads.
+
+    Attributes:
+        document: The object or review.
+        place: ``FILE:LINE``.
+        cluster: Its logical cluster, None if neither the options nor the object name it.
+    """
+
+    document: JSONObject
+    place: str
+    cluster: str | None
+
+
+class PlannedRequest(NamedTuple):
+    """A request to explain.
+
+    Attributes:
+        request: The request.
+        cluster: Logical cluster that it is made in.
+        source: The document that it comes from.
+        guess: A note about a guessed part of the request, ``""`` if nothing is guessed.
+    """
+
+    request: AdmissionRequest
+    cluster: str
+    source: InputDocument
+    guess: str = ""
+
+
+def is_review(document: JSONObject) -> bool:
+    """Return whether a document is an AdmissionReview."""
+    return document["kind"] == KIND and document["apiVersion"] in API_VERSIONS
+
+
+def plan_request(store: Store, source: InputDocument, options: RequestOptions) -> PlannedRequest:
+    """Return the request to explain. Exits with a message if the review is invalid or the cluster is unknown."""
+    if is_review(source.document):
+        return _read_review(source, options)
+    return _make_request(store, source, _require_cluster(source), options)
+
+
+def _require_cluster(source: InputDocument) -> str:
+    if source.cluster is None:
+        fail(
+            f"{source.place}: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
+            f"or add the annotation {CLUSTER_ANNOTATION} to the object"
+        )
+    return source.cluster
+
+
+def _read_review(source: InputDocument, options: RequestOptions) -> PlannedRequest:
+    """Return the request of a review, changed by the options."""
+    try:
+        review = decode_review(msgspec.json.encode(source.document))
+    except BadReviewError as error:
+        fail(f"{source.place}: {error}")
+    request = review.request
+    if request is None:
+        fail(f"{source.place}: the review cannot be read: {review.problem}")
+    changes: dict[str, Any] = {}
+    if options.operation is not None or options.old is not None:
+        operation = options.operation or Operation(request.operation)
+        new, old = _make_objects(operation, request.object, options.old or request.old_object)
+        changes = {"operation": operation.value, "object_raw": new, "old_object_raw": old}
+        changes["options"] = _make_options(operation)
+    if options.subresource:
+        changes["sub_resource"] = options.subresource
+    if options.user:
+        changes["user_info"] = _encode(options.user)
+    if options.dry_run:
+        changes["dry_run"] = True
+    claimed = read_claimed_cluster(request) or None
+    cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed))
+    return PlannedRequest(msgspec.structs.replace(request, **changes), cluster, source)
+
+
+def _encode(value: JSON) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def _make_objects(operation: Operation, document: JSON, old: JSON) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """Return object and oldObject as kube-apiserver sets them for an operation."""
+    new = None if operation is Operation.DELETE else document or old
+    before = old or document if operation in (Operation.UPDATE, Operation.DELETE) else None
+    return _encode(new), _encode(before)
+
+
+def _make_options(operation: Operation) -> msgspec.Raw:
+    has_no_options = operation is Operation.CONNECT
+    return _encode(None if has_no_options else {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"})
+
+
+def _make_request(store: Store, source: InputDocument, cluster: str, options: RequestOptions) -> PlannedRequest:
+    """Return the request that a client would send with a manifest."""
+    document, operation = source.document, options.operation or Operation.CREATE
+    own = gvk_of(document)
+    resource, known = find_resource(store, cluster=cluster, kind=own)
+    schema = find_owner(store, cluster=cluster, group=own.group, resource=resource.resource).schema
+    in_namespace = is_namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
+    document = _set_namespace(document) if in_namespace else document
+    metadata = document["metadata"]
+    same = find_equivalents(
+        store, cluster=cluster, resource=resource, subresource=options.subresource, kind=own, schema=schema
+    )
+    kind = next((one.kind for one in same if one.resource == resource and one.kind), own)
+    new, old = _make_objects(
+        operation,
+        document if kind == own else _make_subresource(metadata, kind, operation=operation),
+        options.old,
+    )
+    name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
+    request = AdmissionRequest(
+        uid=_UID,
+        operation=operation.value,
+        kind=Kind(*kind),
+        resource=Resource(*resource),
+        sub_resource=options.subresource,
+        name=name,
+        # A request about a Namespace carries that Namespace's own name.
+        namespace=name if own == NAMESPACE else namespace if in_namespace is not False else "",
+        user_info=_encode(options.user),
+        dry_run=options.dry_run,
+        options=_make_options(operation),
+        object_raw=new,
+        old_object_raw=old,
+    )
+    guess = "" if known else f"no CRD or APIBinding defines {own.kind}; assuming resource {resource.resource}"
+    return PlannedRequest(request, cluster, source, guess)
+
+
+def _set_namespace(document: JSONObject) -> JSONObject:
+    """Return an object with the namespace that kubectl sets if the manifest names none."""
+    metadata = document["metadata"]
+    return document if metadata.get("namespace") else {**document, "metadata": {**metadata, "namespace": "default"}}
+
+
+def _make_subresource(metadata: JSONObject, kind: GroupVersionKind, *, operation: Operation) -> JSONObject:
+    """Return the object sent to a subresource with its own kind, such as Scale, with the name of the parent."""
+    document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind}
+    named = {member: metadata[member] for member in ("name", "namespace") if metadata.get(member)}
+    # The options of CONNECT, such as PodExecOptions, have no metadata.
+    return document if operation is Operation.CONNECT else {**document, "metadata": named}

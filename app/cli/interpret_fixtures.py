@@ -1,0 +1,96 @@
+"""Fixtures of ``fleethook interpret test``: finding them in files and directories, and running one."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from app.cli.exit_codes import fail
+from app.cli.interpret_chain import explain_error
+from app.cli.interpret_output import FixtureResult
+from app.cli.manifests import list_files, read_mappings
+from app.interpret.chain import Chain, ChainError
+from app.interpret.fixtures import Difference, Fixture, FixtureError, compare_answer, is_fixture, read_fixtures
+from app.store.store import key_of
+from app.store.yaml_lines import FieldLines
+from app.store.yaml_reader import Document
+
+
+class FixtureCase(NamedTuple):
+    """A fixture with its file and line."""
+
+    path: Path
+    line: int
+    fixture: Fixture
+
+
+class FixtureSet(NamedTuple):
+    """The content of files and directories.
+
+    Attributes:
+        cases: The fixtures.
+        objects: Customizations and webhook configurations under test.
+        interpreters: Files of interpreters in Python under test.
+    """
+
+    cases: list[FixtureCase]
+    objects: list[Document]
+    interpreters: list[str]
+
+
+def find_fixtures(paths: Sequence[Path]) -> FixtureSet:
+    """Return the fixtures in files and directories; directories also hold the interpreters under test.
+
+    Exits with a message if a document is neither a fixture nor an object.
+    """
+    found = FixtureSet([], [], [])
+    for path in paths:
+        if path.is_dir():
+            found.interpreters.extend(str(file) for file in sorted(path.rglob("*.py")))
+    for path in list_files(paths):
+        for document in read_mappings(path):
+            if is_fixture(document.object):
+                found.cases.extend(_read_cases(path, document))
+            elif not _is_object(document.object):
+                fail(
+                    f"{path}:{document.line}: neither a fixture (name, operation, output) nor a Kubernetes object "
+                    "to test"
+                )
+            elif path not in paths:
+                found.objects.append(document)
+    return found
+
+
+def _read_cases(path: Path, document: Document) -> Iterator[FixtureCase]:
+    """Yield the fixtures of a document, each with its line. Exits with a message if one is invalid."""
+    lines, shared = FieldLines(), "tests" in document.object
+    line, position = document.line, 0
+    try:
+        for position, one in enumerate(read_fixtures(document.object), start=1):
+            line = lines.line(document, f"tests[{position - 1}]") if shared else document.line
+            yield FixtureCase(path, line, one)
+    except FixtureError as error:
+        line = lines.line(document, f"tests[{position}]") if shared else document.line
+        fail(f"{path}:{line}: {error}")
+
+
+def _is_object(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
+        return False
+    return all(isinstance(value.get(name), str) for name in ("apiVersion", "kind")) and bool(key_of(value).name)
+
+
+async def run_fixture(chain: Chain, case: FixtureCase) -> FixtureResult:
+    """Ask the chain the question of a fixture, and compare the answer."""
+    started = time.perf_counter()
+    layer, failure, found = "", "", list[Difference]()
+    question = case.fixture.question
+    try:
+        explained = await chain.answer(question)
+        layer = explained.steps[-1].layer
+        found = list(compare_answer(case.fixture, explained.answer))
+    except ChainError as error:
+        layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
+    seconds = time.perf_counter() - started
+    operation = question.operation.value
+    return FixtureResult(str(case.path), case.line, case.fixture.name, operation, layer, seconds, failure, found)

@@ -1,0 +1,164 @@
+"""``fleethook interpret register``: make Karmada call the server for the kinds and operations that it answers."""
+
+import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from app.cli.cluster_reader import Resource, read_resource
+from app.cli.exit_codes import fail
+from app.cli.interpret_chain import build_chain
+from app.cli.json_output import write_json
+from app.cli.manifests import read_objects
+from app.cli.options import ContextOption, InterpretersOption
+from app.cli.terminal import write, write_document, write_error
+from app.cli.yaml_output import yaml_text
+from app.interpret.lua.runner import Runner
+from app.interpret.registrar import InterpreterRegistrar, encode_ca_bundle, select_from_store
+from app.interpret.registration import PLURAL, Answers, build_configuration
+from app.model.json import JSONObject
+from app.model.karmada import (
+    CONFIG_MAP_NAME,
+    CUSTOMIZATION,
+    INTERPRETER_CONFIGURATION,
+    OWN_CONFIGURATION,
+    VERSION,
+)
+from app.outbound.client import HookClient
+from app.registration.paths import INTERPRET
+from app.registration.webhooks import URLReference, service_of
+from app.settings import Settings
+from app.store import Store
+from app.store.yaml_reader import Document
+
+if TYPE_CHECKING:
+    from app.kube.connection import Connection
+
+_RESOURCES: Final = (
+    Resource(CUSTOMIZATION, "resourceinterpretercustomizations", (VERSION,)),
+    Resource(INTERPRETER_CONFIGURATION, PLURAL, (VERSION,)),
+)
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def register(
+    service: Annotated[
+        str | None, typer.Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of the server.")
+    ] = None,
+    webhook_url: Annotated[
+        str | None, typer.Option(help="URL at which Karmada calls the server, instead of a Service.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="PEM file of the CAs of the server's certificate (default: the system's CAs).")
+    ] = None,
+    manifests: Annotated[
+        list[Path] | None,
+        typer.Option("--manifests", help="Customizations and webhook configurations; may be repeated."),
+    ] = None,
+    interpreters: InterpretersOption = None,
+    bundle: Annotated[bool, typer.Option(help="Include the bundled interpreters, if the server uses them.")] = True,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Read the customizations of this Karmada, and register there.")
+    ] = None,
+    context: ContextOption = None,
+    output: Annotated[
+        Output | None,
+        typer.Option("--output", "-o", help="Print the configuration in this format, and change nothing."),
+    ] = None,
+) -> None:
+    """Write the ResourceInterpreterWebhookConfiguration that makes Karmada call the server.
+
+    It names exactly the kinds and operations that the server answers from customizations, interpreters in Python, the
+    bundle and the native interpreters. Kinds of other configurations are left out and listed on standard error.
+
+    With --kubeconfig the configuration is applied, unless --output is given. Without, it is printed.
+
+    Exit codes: 0 success; 2 invalid arguments, unreadable input, or Karmada's apiserver refuses or does not answer.
+    """
+    client_config = _make_client_config(service, webhook_url, ca_file)
+    given = read_objects(manifests or [])
+    if kubeconfig is None:
+        _print(_make_configuration(given, interpreters or [], client_config, bundle=bundle), output or Output.YAML)
+        return
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+
+    async def register_in_cluster() -> None:
+        async with Connection(kubeconfig, context=context) as connection:
+            found = [*await _read_karmada(connection), *given]
+            if output is not None:
+                _print(_make_configuration(found, interpreters or [], client_config, bundle=bundle), output)
+                return
+            store, answers = _load(found, interpreters or [], bundle=bundle)
+            registrar = InterpreterRegistrar(
+                connection, store, answers=lambda: answers, client_config=lambda: client_config
+            )
+            written = await registrar.write()
+            if registrar.absent:
+                fail(f"{connection.host} does not serve {PLURAL}: give the kubeconfig file of Karmada's own apiserver")
+            state = "written" if written else "unchanged"
+            write(f"{INTERPRETER_CONFIGURATION.kind} {OWN_CONFIGURATION} {state}")
+
+    try:
+        asyncio.run(register_in_cluster())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot write the configuration: {error}")
+
+
+def _make_client_config(service: str | None, webhook_url: str | None, ca_file: Path | None) -> JSONObject:
+    if (service is None) == (webhook_url is None):
+        fail("the address of the server is missing or ambiguous: give either --service or --webhook-url")
+    try:
+        bundle = b"" if ca_file is None else ca_file.read_bytes()
+    except OSError as error:
+        fail(f"cannot read --ca-file: {error}")
+    if ca_file is None:
+        write_error("note: without --ca-file, Karmada trusts only the CAs of its system")
+    reference = URLReference(webhook_url) if webhook_url is not None else service_of(service or "")
+    client_config = reference.client_config(INTERPRET)
+    return {**client_config, "caBundle": encode_ca_bundle(bundle)} if bundle else client_config
+
+
+async def _read_karmada(connection: "Connection") -> list[Document]:
+    """Return the customizations, the configurations and ``karmada-config`` of a Karmada."""
+    found = [one for resource in _RESOURCES for one in await read_resource(connection, resource)]
+    namespace = Settings.model_fields["karmada_namespace"].default
+    # A list with a field selector needs only the rights that the server has: list and watch.
+    query = {"fieldSelector": f"metadata.name={CONFIG_MAP_NAME}"}
+    listed = await connection.json("GET", f"/api/v1/namespaces/{namespace}/configmaps", query=query)
+    found += [{**one, "apiVersion": "v1", "kind": "ConfigMap"} for one in listed.get("items") or ()]
+    return [Document(one, connection.host, 0) for one in found]
+
+
+def _load(objects: Sequence[Document], interpreters: Sequence[str], *, bundle: bool) -> tuple[Store, Answers]:
+    """Return a store of the objects, and the kinds and operations that the chain answers."""
+    store = Store()
+    for one in objects:
+        store.put(one.object)
+    chain = build_chain(HookClient(allow_private=True), Runner(), interpreters, objects, bundle=bundle)
+    return store, chain.answers()
+
+
+def _make_configuration(
+    objects: Sequence[Document], interpreters: Sequence[str], client_config: JSONObject, *, bundle: bool
+) -> JSONObject:
+    store, answers = _load(objects, interpreters, bundle=bundle)
+    found = select_from_store(store, answers)
+    write_error(*(f"note: {one}" for one in found.left_out))
+    return build_configuration(found.rules, client_config)
+
+
+def _print(configuration: JSONObject, output: Output) -> None:
+    if output is Output.JSON:
+        write_json(configuration)
+    else:
+        write_document(yaml_text(configuration))

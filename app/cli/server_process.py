@@ -1,0 +1,122 @@
+"""One process of ``fleethook serve``: it prepares the certificate, starts the leader's work and answers requests."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from app.api.log_lines import LogLines
+from app.api.trimming import tune_allocator
+from app.asgi import Fleethook, create_app
+from app.certs.files import CertificateFiles, ensure_certificates, renew_certificates
+from app.certs.tls_context import ReloadingContext
+from app.cli.acceptor import bind
+from app.cli.leader import lead, withdraw_selection, withdraws_selection
+from app.cli.server import GracefulServer
+from app.cli.terminal import flush, write
+from app.cli.workers import inherit_listeners
+from app.lifetime import run_in_background
+from app.registration.webhooks import service_of
+from app.settings import Settings
+
+StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
+"""Starts a background task with a name. The task ends with the server."""
+
+
+class _Certificates(NamedTuple):
+    """The files of the serving certificate, and a function that returns its CAs as PEM."""
+
+    files: CertificateFiles
+    bundle: Callable[[], bytes]
+
+
+async def run_server(settings: Settings, lines: LogLines) -> bool:
+    """Serve until a signal ends the server; return whether it began to serve.
+
+    Args:
+        settings: The settings.
+        lines: Takes the log lines of reviews. They are flushed before the default signal handlers are restored.
+
+    Raises:
+        CertificateError: There is no usable certificate.
+        APIError: The apiserver refuses a request that the start needs.
+        UnreachableError: The apiserver does not answer.
+        OSError: A file cannot be read or written.
+    """
+    tune_allocator()
+    async with contextlib.AsyncExitStack() as stack:
+        app = create_app(settings, log=lines.write)
+
+        async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
+            await stack.enter_async_context(run_in_background(work, name=name, ended=app.ended.append))
+
+        certificates = await _prepare_certificates(settings, stack, start_task)
+        reloading = ReloadingContext(certificates.files, settings.client_ca_file)
+        await start_task(reloading.watch(), "certificate reload")
+        listening = asyncio.Event()
+
+        def report_ready(port: int) -> None:
+            app.port = port
+            _print_summary(app, certificates.files, port)
+            listening.set()
+
+        if settings.registration != "off" or settings.controls or settings.registers_interpreters:
+            await start_task(lead(settings, app, certificates.bundle, listening), "leader")
+        if withdraws_selection(settings):
+            await start_task(withdraw_selection(app, listening), "selection")
+        server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
+        await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
+        return server.started
+
+
+async def _prepare_certificates(
+    settings: Settings, stack: contextlib.AsyncExitStack, start_task: StartTask
+) -> _Certificates:
+    """Create the certificate if necessary, in a directory or a Secret, and start its renewal."""
+    names = list(settings.dns_names)
+    if settings.webhook_url is not None:
+        names += [name for name in [urlsplit(settings.webhook_url).hostname] if name and name not in names]
+    if settings.service is not None:
+        names += service_of(settings.service).names()
+    if settings.cert_secret is None:
+        files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
+        await start_task(
+            renew_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval),
+            "certificate renewal",
+        )
+        return _Certificates(files, files.authority_certificate.read_bytes)
+    from app.certs.rotation import RotationPolicy  # noqa: PLC0415 - as above
+    from app.certs.secret_store import SecretName, SecretStore  # noqa: PLC0415 - see app.kube
+    from app.kube.connection import Connection  # noqa: PLC0415 - as above
+
+    namespace, _, name = settings.cert_secret.partition("/")
+    connection = await stack.enter_async_context(Connection(settings.kubeconfig, context=settings.context))
+    store = SecretStore(
+        connection,
+        SecretName(namespace, name),
+        RotationPolicy(names),
+        settings.cert_dir,
+        check_seconds=settings.certificate_interval,
+    )
+    await store.ensure()
+    await start_task(store.run(), "certificates")
+    return _Certificates(store.files, store.files.authority_certificate.read_bytes)
+
+
+def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:
+    created = " (just created)" if files.created else ""
+    write(
+        f"fleethook serves on https://{app.settings.host}:{port}",
+        f"  objects:     {_describe_source(app)}",
+        f"  certificate: {files.certificate}{created}",
+        f"  CA:          {files.authority_certificate}",
+    )
+    flush()
+
+
+def _describe_source(app: Fleethook) -> str:
+    if app.cluster is not None:
+        return f"from {app.cluster.connection.host}, followed by list and watch; /readyz shows when all are read"
+    return f"{sum(app.store.counts().values())} from {app.settings.manifests}, followed while it changes"

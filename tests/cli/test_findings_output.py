@@ -1,0 +1,244 @@
+"""Admission, `render` and `lint` report the same findings."""
+
+import json
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.overrider.admission import validate_overrider
+from app.store.yaml_reader import read_documents
+from tests.builders import request, store_of
+from tests.serving import EXAMPLES
+
+RUNNER = CliRunner()
+SUBJECT = """\
+apiVersion: apps.openyurt.io/v1alpha1
+kind: YurtAppSet
+metadata: {name: demo, namespace: default}
+spec:
+  selector: {matchLabels: {app: demo}}
+  workloadTemplate:
+    deploymentTemplate:
+      metadata: {labels: {app: demo}}
+      spec:
+        template:
+          metadata: {labels: {app: demo}}
+          spec: {containers: [{name: app, image: "nginx:1.25"}]}
+  topology:
+    pools:
+    - {name: hangzhou, replicas: 2}
+    - {name: beijing, replicas: 2}
+"""
+GOOD = """\
+apiVersion: apps.openyurt.io/v1alpha1
+kind: YurtAppOverrider
+metadata: {name: demo1, namespace: default}
+subject: {kind: YurtAppSet, name: demo}
+entries:
+- pools:
+  - hangzhou
+  items:
+  - image: {containerName: app, imageClaim: "nginx:1.26"}
+"""
+WriteFiles = Callable[..., Path]
+
+
+@pytest.fixture
+def write_files(tmp_path: Path) -> WriteFiles:
+    def write(**files: str) -> Path:
+        for name, text in files.items():
+            (tmp_path / f"{name}.yaml").write_text(text)
+        return tmp_path
+
+    return write
+
+
+NODE_POOL = "apiVersion: apps.openyurt.io/{}\nkind: NodePool\nmetadata: {{name: edge}}\n"
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def collect_findings(directory: Path) -> list[tuple[str, str, str]]:
+    """Return level, place and text of the findings of `lint`, after checking that `render` reports the same."""
+    code, out, _ = run("lint", "--manifests", str(directory), "--output", "json")
+    rows = json.loads(out)
+    assert code == (1 if any(row["level"] == "error" for row in rows) else 0)
+    _, _, errors = run("render", "-f", str(directory))
+    for row in rows:
+        field = f"{row['field']}: " if row["field"] else ""
+        assert f"{row['place']}: {row['level']}: {row['kind']} " in errors
+        assert f": {field}{row['text']}\n" in errors
+    return [(row["level"], Path(row["place"]).name, row["field"] + ": " + row["text"]) for row in rows]
+
+
+def test_good_manifests_have_no_findings(write_files: WriteFiles) -> None:
+    directory = write_files(set=SUBJECT, rule=GOOD)
+    assert collect_findings(directory) == []
+    code, out, errors = run("render", "-f", str(directory), "--strict")
+    assert (code, out.count("kind: Deployment"), errors) == (0, 2, "")
+    assert run("lint", "--manifests", str(directory), "--strict") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "line", "text"),
+    [
+        ("  - hangzhou\n", "  - hangzou\n", 7, "entries[0].pools[0]: YurtAppSet demo has no node pool 'hangzou'; did you mean 'hangzhou'?"),
+        ("name: demo}", "name: dmeo}", 4, "subject.name: YurtAppSet default/dmeo is not known yet, so nothing could be rendered to check this; did you mean demo?"),
+        ("namespace: default}", "namespace: edge}", 4, "subject.name: YurtAppSet edge/demo is not known yet, so nothing could be rendered to check this; YurtAppSet demo is in namespace default and the overrider in namespace edge: an overrider must be in its subject's namespace"),
+        ("kind: YurtAppOverrider", "kind: YurtAppOverider", 2, "kind: apps.openyurt.io has no kind 'YurtAppOverider'; did you mean YurtAppOverrider?"),
+        ("{kind: YurtAppSet,", "{kind: YurtAppDaemon,", 4, "subject.name: YurtAppDaemon default/demo is not known yet, so nothing could be rendered to check this; YurtAppSet demo exists: did you mean kind YurtAppSet?"),
+        ("  items:", "items:", 8, "items: is not a field of a YurtAppOverrider: it belongs in an entry, check the indentation"),
+        ("imageClaim:", "imageclaim:", 9, "entries[0].items[0].image.imageclaim: is not a field of image: write imageClaim"),
+        ('"nginx:1.26"', "1.26", 9, 'entries[0].items[0].image.imageClaim: must be text, not the number 1.26: quote it, as in imageClaim: "1.26"'),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_an_error_at_its_line(write_files: WriteFiles, now: str, then: str, line: int, text: str) -> None:
+    assert GOOD.count(now) == 1
+    directory = write_files(set=SUBJECT, rule=GOOD.replace(now, then))
+    assert ("error", f"rule.yaml:{line}", text) in collect_findings(directory)
+    code, out, errors = run("render", "-f", str(directory))
+    assert (code, out.count("kind: Deployment")) == (1, 2), "the template is still rendered"
+    assert "fleethook: 1 error, " in errors
+
+
+def test_each_of_two_overriders_for_a_subject_is_an_error(write_files: WriteFiles) -> None:
+    directory = write_files(a=SUBJECT, b=GOOD, c=GOOD.replace("name: demo1", "name: demo2"))
+    text = "subject.name: unable to bind multiple yurtappoverriders to one subject resource demo in namespace default, {} already exists"
+    assert collect_findings(directory) == [
+        ("error", "b.yaml:4", text.format("demo2")),
+        ("error", "c.yaml:4", text.format("demo1")),
+    ]
+    assert run("render", "-f", str(directory))[0] == 1
+
+
+def test_an_object_that_is_defined_twice_is_an_error(write_files: WriteFiles) -> None:
+    directory = write_files(a=SUBJECT, b=GOOD, c=GOOD)
+    ((level, place, text),) = collect_findings(directory)
+    assert (level, place) == ("error", "c.yaml:3")
+    assert text == f"metadata.name: is already defined at {directory / 'b.yaml'}:1; remove one of them"
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [("YurtAppSet", "v1alpha1", "v1beta1"), ("YurtAppSet", "v1beta1", "v1alpha1"), ("NodePool", "v1beta1", "v1beta2")],
+)
+def test_an_object_in_two_versions_is_an_error_that_names_both_lines(
+    write_files: WriteFiles, kind: str, first: str, second: str
+) -> None:
+    text = "apiVersion: apps.openyurt.io/{}\nkind: {}\nmetadata: {{name: twice, namespace: default}}\n"
+    directory = write_files(a="---\n" + text.format(first, kind), b="# Another version.\n" + text.format(second, kind))
+    expected = (
+        f"metadata.name: is already defined at {directory / 'a.yaml'}:2 as apps.openyurt.io/{first}, which is the same "
+        f"object as in apps.openyurt.io/{second}; remove one of them"
+    )
+    assert ("error", "b.yaml:4", expected) in collect_findings(directory)
+
+
+def test_an_unknown_version_is_an_error_that_names_the_known_ones(write_files: WriteFiles) -> None:
+    directory = write_files(a=NODE_POOL.format("v1beta2"), b=NODE_POOL.format("v1beta3").replace("edge", "other"))
+    versions = " or ".join(f"apps.openyurt.io/{one}" for one in ("v1alpha1", "v1beta1", "v1beta2"))
+    text = f"apiVersion: NodePool has no version 'v1beta3'; write {versions}"
+    assert collect_findings(directory) == [("error", "b.yaml:1", text)]
+
+
+def test_warnings_are_errors_with_strict(write_files: WriteFiles) -> None:
+    directory = write_files(set=SUBJECT, rule=GOOD.replace("nginx:1.26", "nginx:1.25"))
+    text = "entries[0].items[0]: container app has image nginx:1.25 already (node pool hangzhou)"
+    assert collect_findings(directory) == [("warning", "rule.yaml:9", text)]
+    for command in (("render", "-f"), ("lint", "--manifests")):
+        assert run(*command, str(directory))[0] == 0
+        assert run(*command, str(directory), "--strict")[0] == 1
+
+
+def test_overriders_without_any_subject_in_the_files_are_a_warning_for_lint(write_files: WriteFiles) -> None:
+    directory = write_files(rule=GOOD)
+    ((level, _, text),) = collect_findings(directory)
+    assert (level, "YurtAppSet default/demo is not known yet" in text) == ("warning", True)
+    code, _, errors = run("render", "-f", str(directory))
+    assert (code, "nothing to render: the files have no YurtAppSet or YurtAppDaemon with a node pool" in errors) == (
+        2,
+        True,
+    )
+
+
+def test_a_pool_patch_that_does_not_fit_is_an_error_without_an_overrider(write_files: WriteFiles) -> None:
+    directory = write_files(
+        set=SUBJECT.replace("{name: beijing, replicas: 2}", "{name: beijing, patch: {spec: {template: 5}}}")
+    )
+    ((level, place, text),) = collect_findings(directory)
+    assert (level, place) == ("error", "set.yaml:16")
+    assert text.startswith("spec.topology.pools[1].patch: the pool's own patch does not fit: ")
+    assert text.endswith("(node pool beijing, Deployment)")
+    code, out, errors = run("render", "-f", str(directory))
+    assert (code, out.count("kind: Deployment"), errors.count("error: ")) == (1, 1, 1)
+
+
+def test_a_daemon_without_node_pools_is_a_warning(write_files: WriteFiles) -> None:
+    daemon = SUBJECT.partition("  topology:")[0].replace("YurtAppSet", "YurtAppDaemon")
+    directory = write_files(daemon=daemon, rule=GOOD.replace("YurtAppSet", "YurtAppDaemon"))
+    assert collect_findings(directory) == [
+        ("warning", "daemon.yaml:1", ": no NodePool is known, so nothing could be rendered to check this")
+    ]
+
+
+def test_the_messages_equal_those_of_admission(write_files: WriteFiles) -> None:
+    broken = textwrap.dedent(
+        """\
+        apiVersion: apps.openyurt.io/v1alpha1
+        kind: YurtAppOverrider
+        metadata: {name: demo1, namespace: default}
+        subject: {kind: YurtAppSet, name: demo, nameSpace: default}
+        entries:
+        - pools: []
+        - pools: ["*"]
+          items:
+          - image: {containerName: app, imageClaim: "Nginx:{{nodepool}}"}
+          - {}
+          patches:
+          - {op: add, path: /spec/paused, value: true}
+          - {operation: add, path: /metadata/annotations/pool, value: "{{ nodepool }}"}
+        """
+    )
+    directory = write_files(set=SUBJECT, rule=broken)
+    subject, rule = (read_documents(text, source="")[0].object for text in (SUBJECT, broken))
+    answer = validate_overrider(request(rule), store=store_of(subject))
+    refused = {("error", f"{cause.field}: {cause.message}") for cause in answer.causes}
+    warned = {("warning", text) for text in answer.warnings}
+    assert {(level, text) for level, _, text in collect_findings(directory)} == refused | warned
+    assert (len(refused), len(warned)) == (4, 2)
+
+
+def test_lint_shows_code_object_and_message(write_files: WriteFiles) -> None:
+    directory = write_files(set=SUBJECT, rule=GOOD.replace("  - hangzhou\n", "  - hangzou\n"))
+    code, out, errors = run("lint", "--manifests", str(directory))
+    assert (code, errors) == (1, "")
+    assert out.splitlines() == [
+        f"{directory / 'rule.yaml'}:6: warning [unused-entry]",
+        "  YurtAppOverrider default/demo1: entries[0]: applies to none of the node pools of YurtAppSet demo",
+        f"{directory / 'rule.yaml'}:7: error [unknown-pool]",
+        "  YurtAppOverrider default/demo1: entries[0].pools[0]: YurtAppSet demo has no node pool 'hangzou'; did you mean 'hangzhou'?",
+        "1 error, 1 warning",
+    ]
+
+
+def test_lint_reads_several_directories(write_files: WriteFiles, tmp_path: Path) -> None:
+    directory = write_files(rule=GOOD)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "set.yaml").write_text(SUBJECT)
+    rule, subject = str(directory / "rule.yaml"), str(tmp_path / "sub")
+    assert run("lint", "--manifests", rule, "--manifests", subject, "--strict") == (0, "", "")
+
+
+def test_the_examples_have_no_errors() -> None:
+    code, out, _ = run(
+        "lint", "--manifests", str(EXAMPLES / "yurtappoverrider"), "--manifests", str(EXAMPLES / "nodepools.yaml")
+    )
+    assert (code, "error [" in out) == (0, False)

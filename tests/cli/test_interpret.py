@@ -1,0 +1,160 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from tests.cli.interpreting import (
+    DATABASE,
+    DIRECTORY,
+    FIXTURE,
+    GAME,
+    RETENTION,
+    run,
+    write_bundle,
+)
+from tests.serving import ROOT
+from tests.waiting import NET
+
+
+def test_the_fixtures_of_the_example_pass() -> None:
+    code, out, _ = run("test", str(DIRECTORY / "testdata"), "--interpreters", DATABASE)
+    assert code == 0
+    assert out.endswith("4 passed, 0 failed\n")
+    assert "ok   InterpretReplica     python   three members" in out
+
+
+def test_run_prints_the_answer_and_its_layer() -> None:
+    code, out, _ = run(
+        "run", "--operation", "ExploreStatus", "--observed-file", str(DIRECTORY / "objects" / "foo.yaml")
+    )
+    assert (code, out) == (0, "---\n# [1/1] status: (native: whole)\nphase: Ready\n")
+    code, out, _ = run(
+        "run", "--operation", "InterpretReplica", "-f", str(DIRECTORY / "objects" / "foo.yaml"), "--output", "json"
+    )
+    assert code == 1
+
+
+def test_check_finds_problems_of_webhook_configurations(tmp_path: Path) -> None:
+    code, out, _ = run("check", str(DIRECTORY / "configuration.yaml"), DATABASE)
+    assert code == 0
+    assert "db.example.com/v1 Database: InterpretDependency, InterpretHealth, InterpretReplica, ReviseReplica" in out
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(
+        (DIRECTORY / "configuration.yaml").read_text().replace("https://localhost:9443/explore-foo", "http://h")
+    )
+    code, out, _ = run("check", str(broken))
+    assert code == 1
+    assert "webhooks[0].clientConfig.url: Invalid value" in out
+
+
+def test_run_writes_the_output_of_a_script_to_standard_error(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    (tmp_path / "game.yaml").write_text(GAME)
+    manifests = str(bundle / "games.example.com" / "v1" / "Game" / "customizations.yaml")
+    code, out, err = run(
+        "run",
+        "--operation",
+        "InterpretHealth",
+        "--observed-file",
+        str(tmp_path / "game.yaml"),
+        "--manifests",
+        manifests,
+    )
+    assert (code, out) == (0, "---\n# [1/1] healthy: (lua: ResourceInterpreterCustomization game)\ntrue\n")
+    assert err == "seen\tg\n"
+
+
+def test_run_takes_customizations_by_the_option_of_karmadactl(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    (tmp_path / "game.yaml").write_text(GAME)
+    customization = str(bundle / "games.example.com" / "v1" / "Game" / "customizations.yaml")
+    ask = ("run", "--operation", "InterpretHealth", "-f", customization)
+    answer = "---\n# [1/1] healthy: (lua: ResourceInterpreterCustomization game)\ntrue\n"
+    for option in ("--desired-file", "--observed-file", "-f"):
+        assert run(*ask, option, str(tmp_path / "game.yaml"))[:2] == (0, answer)
+    code, _, err = run(*ask, "-f", str(tmp_path / "game.yaml"), "--desired-file", str(tmp_path / "game.yaml"))
+    assert (code, err) == (
+        2, "fleethook: -f and --desired-file give several objects: give only one\n",
+    )  # fmt: skip
+    code, _, err = run(*ask)
+    assert (code, err) == (2, "fleethook: InterpretHealth needs a desired or an observed object\n")
+
+
+def test_check_reads_directories() -> None:
+    code, out, _ = run("check", str(RETENTION), str(DIRECTORY))
+    assert code == 0
+    assert "ConfigMap karmada-config" in out
+    assert "ResourceExploringWebhookConfiguration example" in out
+    assert "db.example.com/v1 Database" in out
+
+
+# If a shell runs the tests in the background, its child processes ignore SIGINT.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from app.cli import main
+main()
+"""
+
+
+@contextlib.contextmanager
+def watch(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", IO[str]]]:
+    """Run the command until the block ends. A watchdog ends the process after the limit for tests."""
+    command = [sys.executable, "-c", INTERRUPTIBLE, "interpret", "test", *arguments, "--watch"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+    watchdog = threading.Timer(NET, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
+
+
+@contextlib.contextmanager
+def change_repeatedly(file: Path, text: str) -> Iterator[None]:
+    """Write a file repeatedly, because a change before the watch begins is not seen."""
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            file.with_suffix(".tmp").write_text(text)
+            file.with_suffix(".tmp").replace(file)
+            stop.wait(0.2)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def read_until(end: str, output: IO[str]) -> str:
+    found = ""
+    while not found.endswith(end):
+        line = output.readline()
+        assert line, f"it ended: {found}"
+        found += line
+    return found
+
+
+def test_watch_runs_again_after_a_change(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    file = bundle / "games.example.com" / "v1" / "Game" / "testdata" / "interprethealth-test.yaml"
+    with watch(str(bundle)) as (process, output):
+        read_until("1 passed, 0 failed\n", output)
+        with change_repeatedly(file, FIXTURE.replace("true}\n", "false}\n")):
+            assert "expected false" in read_until("0 passed, 1 failed\n", output)
+        process.send_signal(signal.SIGINT)
+        output.read()
+        assert process.wait(NET) == 0

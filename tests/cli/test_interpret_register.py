@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.interpreting import (
+    DATABASE,
+    run,
+    write_bundle,
+)
+
+
+def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    authority = tmp_path / "ca.pem"
+    authority.write_text("PEM")
+    where = ("--service", "karmada-system/fleethook:8443", "--ca-file", str(authority))
+    code, out, err = run("register", *where, "--manifests", str(bundle), "--interpreters", DATABASE)
+    assert (code, err) == (0, "")
+    printed = yaml.safe_load(out)
+    (webhook,) = printed["webhooks"]
+    assert (printed["kind"], printed["metadata"]["name"]) == ("ResourceInterpreterWebhookConfiguration", "fleethook")
+    service = {"namespace": "karmada-system", "name": "fleethook", "path": "/interpret", "port": 8443}
+    assert webhook["clientConfig"] == {"service": service, "caBundle": "UEVN"}
+    rules = {kind: rule["operations"] for rule in webhook["rules"] for kind in rule["kinds"]}
+    assert rules["Game"] == ["InterpretHealth"]
+    assert rules["Database"] == ["InterpretReplica", "ReviseReplica", "InterpretHealth", "InterpretDependency"]
+    assert "Retain" in rules["Deployment"]
+    assert "CloneSet" in rules
+    code, out, _ = run("register", *where, "--no-bundle", "-o", "json")
+    assert not any("CloneSet" in rule["kinds"] for rule in json.loads(out)["webhooks"][0]["rules"])
+
+
+def test_register_leaves_out_operations_of_other_configurations(tmp_path: Path) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "kinds": ["Deployment"], "operations": ["Retain"]}
+    other = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration",
+        "metadata": {"name": "other"},
+        "webhooks": [{"name": "w.example.org", "clientConfig": {"url": "https://x"}, "rules": [rule]}],
+    }  # fmt: skip
+    file = tmp_path / "other.yaml"
+    file.write_text(yaml.safe_dump(other))
+    code, out, err = run("register", "--webhook-url", "https://x:1", "--manifests", str(file))
+    assert code == 0
+    assert err.splitlines() == [
+        "note: without --ca-file, Karmada trusts only the CAs of its system",
+        "note: Retain of apps/v1 Deployment is not registered: webhook other/w.example.org already has it",
+    ]
+    (webhook,) = yaml.safe_load(out)["webhooks"]
+    (operations,) = (one["operations"] for one in webhook["rules"] if "Deployment" in one["kinds"])
+    assert "Retain" not in operations
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "the address of the server is missing or ambiguous: give either --service or --webhook-url"),
+        (("--service", "a/b", "--webhook-url", "https://x"), "give either --service or --webhook-url"),
+        (("--service", "a/b", "--ca-file", "/nowhere"), "cannot read --ca-file"),
+    ],
+)
+def test_register_needs_the_address_of_the_server(arguments: tuple[str, ...], problem: str) -> None:
+    code, _, err = run("register", *arguments)
+    assert code == 2
+    assert problem in err

@@ -1,0 +1,94 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.dispatch.builders import configuration, definition, webhook
+from tests.serving import EXAMPLES
+
+RUNNER = CliRunner()
+WriteManifests = Callable[..., str]
+WIDGET = definition("c", "widgets.example.org", "v1")
+SLOW = webhook(failurePolicy="Ignore", timeoutSeconds=11)
+
+
+def lint(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, ["lint", *arguments], env=environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def write_manifests(tmp_path: Path) -> WriteManifests:
+    def write(*documents: dict[str, Any]) -> str:
+        (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(documents))
+        return str(tmp_path)
+
+    return write
+
+
+def test_the_shadowed_webhook_of_the_example_is_an_error_with_its_line() -> None:
+    code, out, err = lint("--manifests", str(EXAMPLES / "kcp-widgets"))
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        f"{EXAMPLES / 'kcp-widgets' / 'ws3.yaml'}:21: error [shadowed]",
+        (
+            "  ValidatingWebhookConfiguration my-own-rules of ws3, mine.widgets.example.org: rules[0]: APIBinding widgets "
+            "binds widgets.example.org of ws1, whose webhooks are called instead: register the webhook in ws1"
+        ),
+        "1 error, 0 warnings",
+    ]
+
+
+def test_without_findings_nothing_is_printed(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", webhook()))
+    assert lint("--manifests", directory) == (0, "", "")
+    assert lint("--manifests", directory, "--output", "json") == (0, "[]\n", "")
+
+
+def test_warnings_exit_1_only_if_strict(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
+    code, out, _ = lint("--manifests", directory)
+    assert (code, out.splitlines()[-1]) == (0, "0 errors, 1 warning")
+    assert lint("--manifests", directory, "--strict") == (1, out, "")
+
+
+def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
+    code, out, _ = lint("--manifests", directory, "--output", "json")
+    assert code == 0
+    assert json.loads(out) == [
+        {
+            "level": "warning",
+            "code": "slow-ignored",
+            "cluster": "c",
+            "kind": "ValidatingWebhookConfiguration",
+            "namespace": "",
+            "name": "hooks",
+            "webhook": "w.example.org",
+            "field": "",
+            "text": (
+                "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"
+            ),
+            "place": f"{directory}/m.yaml:17",
+        }
+    ]
+
+
+def test_findings_are_coloured_on_a_terminal(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
+    assert "\x1b[" in lint("--manifests", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
+    assert "\x1b[" not in lint("--manifests", directory)[1]
+
+
+def test_unreadable_manifests_exit_2(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("kind: [")
+    for directory in (tmp_path, tmp_path / "nowhere"):
+        code, out, err = lint("--manifests", str(directory))
+        assert (code, out) == (2, "")
+        assert err.startswith("fleethook: ")
+        assert str(directory) in err

@@ -1,0 +1,66 @@
+"""Files, directories and standard input as the manifests of a command."""
+
+import io
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.cli.manifests import list_files, read_mappings, read_objects, read_values
+
+OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
+
+
+def test_directories_are_read_in_order_and_without_testdata(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "c.txt", "testdata/fixture.yaml", "sub/d.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(OBJECT % name.replace("/", "-"))
+    assert [one.object["metadata"]["name"] for one in read_objects([tmp_path])] == ["a.yml", "b.yaml", "sub-d.yaml"]
+    assert tmp_path / "testdata" / "fixture.yaml" in list_files([tmp_path])
+
+
+def test_a_named_file_is_read_from_testdata(tmp_path: Path) -> None:
+    file = tmp_path / "testdata" / "a.yaml"
+    file.parent.mkdir()
+    file.write_text(OBJECT % "a")
+    (document,) = read_objects([file])
+    assert (document.object["metadata"]["name"], document.source, document.line) == ("a", str(file), 1)
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"---\n{OBJECT % 'a'}"))
+    (document,) = read_objects([Path("-")])
+    assert (document.source, document.line) == ("<stdin>", 2)
+
+
+def test_values_may_have_any_type(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("[1]\n---\ntext\n---\na: b\n")
+    assert [(one.value, one.line) for one in read_values(file)] == [([1], 1), ("text", 3), ({"a": "b"}, 5)]
+
+
+def test_mappings_need_no_kind(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("a: b\n")
+    assert [one.object for one in read_mappings(file)] == [{"a": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"a: [", "a.yaml:2: "), (b"- 1\n", "a.yaml:1: expected a mapping"), (b"\xff", "codec can't decode")],
+)
+def test_unreadable_files_exit_2_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, problem: str
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(content)
+    with pytest.raises(typer.Exit) as left:
+        read_mappings(file)
+    assert left.value.exit_code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_missing_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        read_objects([tmp_path / "missing.yaml"])
+    assert "No such file or directory" in capsys.readouterr().err

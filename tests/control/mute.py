@@ -1,0 +1,14 @@
+"""A process that takes questions and never answers."""
+
+import signal
+
+from app.control.child_process import answer_questions
+
+
+def _pause(_: bytes) -> bytes:
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    answer_questions(_pause)

@@ -1,0 +1,222 @@
+"""Applying over a connection that fails, to a server that answers oddly."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.crds.apply.apply import Applied, apply
+from app.crds.apply.established import wait_established
+from app.crds.apply.patches import Patch
+from app.crds.failures import CRDsError, Exit
+from app.kube.connection import Connection
+from tests.crds.apply.apiserver import ESTABLISHED, ApiServer, Asked, kubeconfig, serving
+from tests.crds.tarballs import crd
+from tests.waiting import NET, with_patience_async
+
+NAMES = [f"{plural}.work.karmada.io" for plural in ("as", "bs", "cs")]
+CRDS = {name: yaml.safe_load(crd(name.partition(".")[0], "work.karmada.io")) for name in NAMES}
+PATCHES = [Patch("p", NAMES[1], {"spec": {"conversion": {"strategy": "Webhook"}}})]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[ApiServer, str]]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def api(server: tuple[ApiServer, str]) -> ApiServer:
+    return server[0]
+
+
+@pytest.fixture
+async def connection(server: tuple[ApiServer, str], tmp_path: Path) -> AsyncIterator[Connection]:
+    async with Connection(kubeconfig(tmp_path, server[1])) as connection:
+        yield connection
+
+
+async def failure(awaited: Any) -> tuple[Exit, bool, str]:
+    with pytest.raises(CRDsError) as raised:
+        await awaited
+    return raised.value.exit, raised.value.transient, str(raised.value)
+
+
+async def test_all_are_applied_before_one_is_patched(api: ApiServer, connection: Connection) -> None:
+    assert await apply(connection, CRDS, PATCHES) == [
+        Applied(NAMES[0], "created", patched=False),
+        Applied(NAMES[1], "created", patched=True),
+        Applied(NAMES[2], "created", patched=False),
+    ]
+    applied = {"fieldManager": "karmada-operator", "force": "true"}
+    assert [asked for asked in api.asked if asked.method == "PATCH"] == [
+        *(Asked("PATCH", name, "application/apply-patch+yaml", applied, CRDS[name]) for name in NAMES),
+        Asked(
+            "PATCH", NAMES[1], "application/strategic-merge-patch+json", {"fieldManager": "karmada-operator"},
+            PATCHES[0].body,
+        ),
+    ]  # fmt: skip
+
+
+async def test_the_second_time_nothing_is_changed(api: ApiServer, connection: Connection) -> None:
+    await apply(connection, CRDS, PATCHES)
+    again = await apply(connection, CRDS, PATCHES)
+    assert [(one.result, one.patched) for one in again] == [("unchanged", name == NAMES[1]) for name in NAMES]
+
+
+async def test_a_change_of_the_patch_alone_is_a_change(api: ApiServer, connection: Connection) -> None:
+    await apply(connection, CRDS, [])
+    assert [one.result for one in await apply(connection, CRDS, PATCHES)] == ["unchanged", "configured", "unchanged"]
+
+
+async def test_a_status_that_is_written_meanwhile_is_no_change(api: ApiServer, connection: Connection) -> None:
+    await apply(connection, CRDS, [])
+
+    def written(asked: Asked, _: int) -> None:
+        if asked.method == "PATCH":
+            stored = api.crds[asked.name]
+            status = {"manager": "kube-apiserver", "operation": "Update", "subresource": "status"}
+            api.crds[asked.name] = {
+                **stored,
+                "metadata": {**stored["metadata"], "resourceVersion": "99", "managedFields": [status]},
+            }
+
+    api.disturb = written
+    assert [one.result for one in await apply(connection, CRDS, [])] == ["unchanged"] * 3
+
+
+async def test_fields_that_get_another_owner_are_a_change(api: ApiServer, connection: Connection) -> None:
+    await apply(connection, CRDS, [])
+
+    def taken(asked: Asked, _: int) -> None:
+        if asked.method == "PATCH":
+            api.crds[asked.name]["metadata"]["managedFields"] = [{"manager": "karmada-operator", "operation": "Apply"}]
+
+    api.disturb = taken
+    assert [one.result for one in await apply(connection, CRDS, [])] == ["configured"] * 3
+
+
+async def test_dry_run_sends_a_new_crd_with_its_patch(api: ApiServer, connection: Connection) -> None:
+    found = await apply(connection, CRDS, PATCHES, dry_run=True)
+    assert found == [Applied(name, "created", patched=name == NAMES[1]) for name in NAMES]
+    assert api.crds == {}
+    tried = [asked for asked in api.asked if asked.method == "PATCH"]
+    assert {asked.query["dryRun"] for asked in tried} == {"All"}
+    assert [asked.body["spec"].get("conversion") for asked in tried] == [None, {"strategy": "Webhook"}, None]
+
+
+@pytest.mark.parametrize(
+    ("disturbance", "code", "transient", "words"),
+    [
+        ((403, {"reason": "Forbidden", "message": "no"}), Exit.HTTP, False, "403 Forbidden: no"),
+        ((500, "oops"), Exit.HTTP, True, "500: oops"),
+        ((200, "<html>"), Exit.HTTP, False, "{address} does not answer like an apiserver"),
+        ((404, {"reason": "NotFound", "message": "gone"}), Exit.HTTP, False, "the server has no such CRD"),
+        ("cut", Exit.NETWORK, True, "{address}: Server disconnected"),
+    ],
+)
+async def test_a_failure_at_a_crd_lists_the_applied_crds(
+    server: tuple[ApiServer, str], connection: Connection, disturbance: Any, code: Exit, transient: bool, words: str
+) -> None:
+    api, address = server
+    api.disturb = lambda asked, _: disturbance if asked[:2] == ("PATCH", NAMES[2]) else None
+    told = f"failed to apply karmada crds, err: {NAMES[2]}: {words.format(address=address)} "
+    done = f"(2 of 3 CRDs had been applied: {NAMES[0]}, {NAMES[1]}; running it again is safe)"
+    assert await failure(apply(connection, CRDS, PATCHES)) == (code, transient, told + done)
+
+
+async def test_a_failure_at_a_patch_lists_the_patched_crds(api: ApiServer, connection: Connection) -> None:
+    patches = [*PATCHES, Patch("q", NAMES[2], {"spec": {"a": 1}})]
+    refused = (422, {"reason": "Invalid", "message": "no"})
+    api.disturb = lambda asked, times: refused if (asked.method, asked.name, times) == ("PATCH", NAMES[2], 1) else None
+    done = f"3 of 3 CRDs had been applied: {', '.join(NAMES)}; patched: {NAMES[1]}"
+    words = f"failed to patch karmada crds, err: {NAMES[2]}: 422 Invalid: no ({done}; running it again is safe)"
+    assert await failure(apply(connection, CRDS, patches)) == (Exit.HTTP, False, words)
+
+
+async def test_a_patch_that_cannot_be_merged_fails_before_any_request(api: ApiServer, connection: Connection) -> None:
+    code, _, text = await failure(apply(connection, CRDS, [Patch("p.yaml", NAMES[0], {"spec": [1]})]))
+    assert (code, text.partition(":")[0], api.asked) == (Exit.ARCHIVE, f"p.yaml does not fit {NAMES[0]}", [])
+
+
+@pytest.mark.parametrize(
+    "answer", [[], "text", 5, None, {"metadata": 5, "spec": []}, {"metadata": {"managedFields": 3}}]
+)
+async def test_answers_of_any_shape_do_no_harm(api: ApiServer, connection: Connection, answer: Any) -> None:
+    api.disturb = lambda asked, _: (
+        (200, [answer]) if asked.method == "GET" else (200, {**CRDS[NAMES[0]], "status": answer})
+    )
+    assert [one.result for one in await apply(connection, CRDS, [])] == ["configured"] * 3
+    api.disturb = lambda _asked, _times: (200, {"status": {"conditions": [answer, {"type": answer, "status": {}}]}})
+    code, _, text = await failure(wait_established(connection, NAMES[:1], seconds=0.3))
+    assert (code, text.partition(":")[0]) == (Exit.NETWORK, "not Established within 0.3 s")
+
+
+# --- Waiting ----------------------------------------------------------------------------------------------------------
+
+
+async def test_waiting_ends_when_all_are_established(api: ApiServer, connection: Connection) -> None:
+    api.crds = dict(CRDS)
+    never: list[Any] = []
+    api.disturb = lambda asked, times: (
+        (200, {"status": {"conditions": never}}) if asked.name == NAMES[1] and times < 2 else None
+    )  # fmt: skip
+    await wait_established(connection, NAMES, seconds=NET)
+    assert [asked.name for asked in api.asked] == [*NAMES, NAMES[1], NAMES[1]]
+
+
+@pytest.mark.parametrize(
+    "disturbance", ["cut", (503, {"reason": "ServiceUnavailable", "message": "starting"}), (200, "<html>")]
+)
+async def test_a_server_that_is_away_for_a_while_is_waited_for(
+    api: ApiServer, connection: Connection, disturbance: Any
+) -> None:
+    api.crds = dict(CRDS)
+    api.disturb = lambda _asked, times: disturbance if times < 3 else None
+    await wait_established(connection, NAMES, seconds=NET)
+    assert len(api.asked) == 12
+
+
+async def test_a_timeout_lists_the_missing_crds_with_their_conditions(api: ApiServer, connection: Connection) -> None:
+    api.crds = dict(CRDS)
+    waiting = [ESTABLISHED[0], {"type": "Established", "status": "False", "reason": "Installing", "message": "soon"}]
+    told = {NAMES[0]: (200, {"status": {"conditions": waiting}}), NAMES[2]: (200, {}), NAMES[1]: None}
+    api.disturb = lambda asked, _: told[asked.name]
+    first = "NamesAccepted=True (NoConflicts: no conflicts found), Established=False (Installing: soon)"
+    words = f"{NAMES[0]}: {first}; {NAMES[2]}: no conditions yet"
+    found = await with_patience_async(
+        lambda seconds: failure(wait_established(connection, NAMES, seconds=seconds)), lambda found: words in found[2]
+    )
+    assert (found[:2], found[2].partition(" s: ")[2]) == ((Exit.NETWORK, True), words)
+
+
+async def test_a_timeout_reports_why_the_server_did_not_answer(
+    server: tuple[ApiServer, str], connection: Connection
+) -> None:
+    api, address = server
+    api.crds = {NAMES[0]: CRDS[NAMES[0]]}
+    api.disturb = lambda asked, _: "cut" if asked.name == NAMES[0] else None
+    words = f"{NAMES[0]}: {address}: Server disconnected; {NAMES[1]}: it is not there any more"
+    code, _, text = await with_patience_async(
+        lambda seconds: failure(wait_established(connection, NAMES[:2], seconds=seconds)),
+        lambda found: words in found[2],
+    )
+    assert (code, text.partition(" s: ")[2]) == (Exit.NETWORK, words)
+
+
+async def test_names_that_are_not_accepted_end_the_waiting(api: ApiServer, connection: Connection) -> None:
+    api.crds = dict(CRDS)
+    refused = {"type": "NamesAccepted", "status": "False", "reason": "KindConflict", "message": '"A" is already in use'}
+    conflict = {"status": {"conditions": [refused, {"type": "Established", "status": "True"}]}}
+    api.disturb = lambda asked, _: (200, conflict) if asked.name == NAMES[0] else None
+    words = f'{NAMES[0]}: the server does not accept its names: KindConflict: "A" is already in use'
+    assert await failure(wait_established(connection, NAMES, seconds=600)) == (Exit.HTTP, False, words)
+
+
+async def test_names_that_are_accepted_after_all_are_no_failure(api: ApiServer, connection: Connection) -> None:
+    api.crds = dict(CRDS)
+    refused = {"type": "NamesAccepted", "status": "False", "reason": "KindConflict", "message": "of what it was before"}
+    api.disturb = lambda _asked, times: (200, {"status": {"conditions": [refused]}}) if times == 0 else None
+    await wait_established(connection, NAMES, seconds=NET)

@@ -1,0 +1,87 @@
+"""Background tasks of the server, the garbage collector, and following manifests."""
+
+import asyncio
+import gc
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.lifetime import follow_manifests, pause_garbage_collector, run_in_background, settle_garbage_collector
+from app.store import Store
+from app.store.sources.manifests import ManifestSource
+from tests.serving import EXAMPLES
+from tests.waiting import NET
+
+STORY = EXAMPLES / "yurtappoverrider" / "story-2"
+
+
+@pytest.fixture(autouse=True)
+def restore_garbage_collector() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+    gc.enable()
+
+
+async def test_a_failed_task_is_reported_with_its_name_and_error() -> None:
+    reports: list[str] = []
+    failed = asyncio.Event()
+
+    async def fail() -> None:
+        failed.set()
+        raise ValueError("a defect")
+
+    async with run_in_background(fail(), name="source", ended=reports.append):
+        await failed.wait()
+    assert reports == ["source: ValueError: a defect"]
+
+
+async def test_a_task_is_cancelled_at_the_end_without_a_report() -> None:
+    reports: list[str] = []
+    states: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            states.append("ended")
+
+    async with run_in_background(wait(), name="source", ended=reports.append):
+        await asyncio.sleep(0)
+        assert states == []
+    assert (states, reports) == (["ended"], [])
+
+
+def test_objects_that_are_read_during_a_pause_are_exempt_from_collection() -> None:
+    gc.unfreeze()
+    with pause_garbage_collector():
+        assert not gc.isenabled()
+        objects = [[number] for number in range(1_000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= len(objects)
+
+
+def test_settling_exempts_loaded_objects_and_enables_the_collector() -> None:
+    gc.unfreeze()
+    gc.disable()
+    settle_garbage_collector()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    assert gc.get_threshold()[0] > 700
+
+
+async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path) -> None:
+    shutil.copy(STORY / "yurtappset.yaml", tmp_path)
+    store = Store()
+    counts: asyncio.Queue[int] = asyncio.Queue()
+
+    async def changed() -> None:
+        counts.put_nowait(sum(store.counts().values()))
+
+    async with follow_manifests(ManifestSource(tmp_path, store), changed=changed):
+        assert counts.get_nowait() == 1
+        shutil.copy(STORY / "overrider.yaml", tmp_path)
+        assert await asyncio.wait_for(counts.get(), NET) == 2
