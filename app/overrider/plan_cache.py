@@ -65,6 +65,7 @@ class _Configuration(NamedTuple):
     applied: Applied
     """The entries that apply."""
     config: JSONObject | None
+    """The settings of the pool as the subject has them."""
     node_pool: JSONObject | None
     replicas: int | None
     tweaks: tuple[int, ...]
@@ -217,8 +218,7 @@ class SubjectPlans:
         of = self._get_configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            applied, config = self._patterns.find_literal(pool), self._configs.get(pool)
-            of = of._replace(key=(pool, of.key), pool=pool, applied=applied, config=config)
+            of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool))
             shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         return of, shared
 
@@ -269,7 +269,8 @@ class SubjectPlans:
         """Return the bare plan of a configuration; the last one is cached."""
         key = (kind, of.pool, of.tweaks, of.placement)
         if self._bare is None or self._bare[0] != key or not of.placement:
-            settings = PoolSettings(of.config, of.tweaks)
+            config = _mark_settings(of.config) if of.pool == POOL_MARK else of.config
+            settings = PoolSettings(config, of.tweaks)
             bare = compile_bare(
                 self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
             )
@@ -295,17 +296,47 @@ class SubjectPlans:
             key: Hashable = (kind, pool, tweaks, msgspec.json.encode(taints))
             return _Configuration(key, pool, literal, config, node_pool, replicas, tweaks, b"")
         applied = self._patterns.find(pool, config)
-        if config is not None:
-            placing: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
-            config = {**config, **placing, "name": POOL_MARK}
-            if replicas is not None:
-                config["replicas"] = REPLICAS_MARK
-        placement = msgspec.json.encode((config, taints))
+        placement = _encode_settings(config, taints, pool)
         key = (kind, applied.key, tweaks, placement)
         return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
+
+
+def _encode_settings(config: JSONObject | None, taints: JSON, pool: str) -> bytes:
+    """Return the settings of a pool as JSON, equal for pools whose settings differ only in their own values.
+
+    It equals the JSON of `_mark_settings`: usually by replacing the name in the JSON, which is faster.
+    """
+    if config is None:
+        return msgspec.json.encode((None, taints))
+    placing = msgspec.json.encode({one: config[one] for one in _PLACEMENT if one in config})
+    name = b'"%b"' % pool.encode()
+    # The name is also that of a member, or the end of a text after a quote.
+    if b"%b:" % name in placing or b"\\" + name in placing:
+        placing = msgspec.json.encode({one: mark_name(config[one], pool) for one in _PLACEMENT if one in config})
+    else:
+        placing = placing.replace(name, _ENCODED_MARK)
+    others = {
+        one: REPLICAS_MARK if one == "replicas" and value is not None else value
+        for one, value in config.items()
+        if one not in _MARKED
+    }
+    return msgspec.json.encode((others, taints)) + placing
+
+
+def _mark_settings(config: JSONObject | None) -> JSONObject | None:
+    """Return the settings of a pool with marks in place of its own values."""
+    if config is None:
+        return None
+    placing = {one: mark_name(config[one], config["name"]) for one in _PLACEMENT if one in config}
+    marked = {**config, **placing, "name": POOL_MARK}
+    return marked if config.get("replicas") is None else {**marked, "replicas": REPLICAS_MARK}
+
+
+_MARKED: Final = frozenset({"name", *_PLACEMENT})
+_ENCODED_MARK: Final = msgspec.json.encode(POOL_MARK)
 _Found = tuple[_Configuration, _Shared]
 NAMED_AFTER_POOL: Final = object()
 """A member or an element is named after the pool. In some pool, the template may have another one of that name."""
