@@ -305,24 +305,22 @@ _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
 
 
 def _encode_settings(config: JSONObject | None, taints: JSON, pool: str) -> bytes:
-    """Return the settings of a pool as JSON, equal for pools whose settings differ only in their own values.
+    """Return the settings of a pool as JSON, equal for pools whose `_mark_settings` are equal.
 
-    It equals the JSON of `_mark_settings`: usually by replacing the name in the JSON, which is faster.
+    It usually replaces the name in the JSON, which is faster than marking the settings of each pool.
     """
     if config is None:
         return msgspec.json.encode((None, taints))
     placing = msgspec.json.encode({one: config[one] for one in _PLACEMENT if one in config})
     name = b'"%b"' % pool.encode()
-    # The name is also that of a member, or the end of a text after a quote.
+    # Only whole texts are replaced: no names of members, and no text that ends in a quote and the name.
     if b"%b:" % name in placing or b"\\" + name in placing:
         placing = msgspec.json.encode({one: mark_name(config[one], pool) for one in _PLACEMENT if one in config})
     else:
         placing = placing.replace(name, _ENCODED_MARK)
-    others = {
-        one: REPLICAS_MARK if one == "replicas" and value is not None else value
-        for one, value in config.items()
-        if one not in _MARKED
-    }
+    others: JSONObject = {one: value for one, value in config.items() if one not in _MARKED}
+    if others.get("replicas") is not None:
+        others["replicas"] = REPLICAS_MARK
     return msgspec.json.encode((others, taints)) + placing
 
 

@@ -1,5 +1,6 @@
 """The controller compiles plans in slices before a review requests them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,18 @@ from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.plan_cache import PlanCache
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
-from tests.builders import entry, image, node_pool, overrider, patch, pool, store_of, yurt_app_daemon, yurt_app_set
+from tests.builders import (
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_spec,
+    pool,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
 
 SUBJECT = yurt_app_set(pools=[pool(f"p{number}") for number in range(3)])
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]), entry("p2", items=[{"replicas": 7}]))
@@ -87,7 +99,7 @@ def test_a_caller_that_gives_up_leaves_its_slices_to_the_next_one() -> None:
     for _ in range(3):
         next(abandoned)
     abandoned.close()
-    list(prepare(cache, "p1"))
+    assert len(list(prepare(cache, "p1"))) < len(list(prepare(PlanCache(), "p1")))
     assert (cache.compiled, plan(cache, "p0").digest) == (1, plan(PlanCache(), "p0").digest)
 
 
@@ -103,3 +115,26 @@ def test_a_plan_that_was_prepared_before_its_node_pool_changed_is_not_used(name:
             for one in (cache, PlanCache())
         )
         assert (found.full.rendered, found.digest) == (own.full.rendered, own.digest)
+
+
+@pytest.mark.parametrize(
+    ("names", "make"),
+    [
+        (("key", "other"), lambda name: {name: "a", "operator": "Exists"}),
+        (("x", "z"), lambda name: {"key": f'y"{name}', "operator": "Exists"}),
+        (("x", "z"), lambda name: {"key": name, "operator": "Exists"}),
+    ],
+    ids=["a member has the name", "a text ends in a quote and the name", "a text is the name"],
+)
+def test_settings_with_the_name_of_a_pool_are_rendered_for_that_pool(
+    names: tuple[str, ...], make: Callable[[str], dict[str, str]]
+) -> None:
+    subject = yurt_app_set(pools=[pool(name, tolerations=[make(name)]) for name in names])
+    cache = PlanCache()
+    for name in names:
+        found, own = (
+            one.plan(YURT_APP_SET, subject, RULE, kind="Deployment", pool=name, cluster="", store=store_of())
+            for one in (cache, PlanCache())
+        )
+        assert (found.full.rendered, found.digest) == (own.full.rendered, own.digest)
+        assert pod_spec(found.full.rendered)["tolerations"] == [make(name)]
