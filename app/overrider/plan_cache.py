@@ -18,12 +18,11 @@ from app.overrider.entry_pattern import Applied, EntryPatterns
 from app.overrider.plan import BarePlan, compile_bare, compile_steps_in_slices
 from app.overrider.pool_mark import (
     POOL_MARK,
-    REPLICAS_MARK,
     PoolValues,
     has_mark,
     is_safe_name,
-    mark_name,
 )
+from app.overrider.pool_settings import encode_settings, mark_settings
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
 from app.overrider.pools import topology
 from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
@@ -269,7 +268,7 @@ class SubjectPlans:
         """Return the bare plan of a configuration; the last one is cached."""
         key = (kind, of.pool, of.tweaks, of.placement)
         if self._bare is None or self._bare[0] != key or not of.placement:
-            config = _mark_settings(of.config) if of.pool == POOL_MARK else of.config
+            config = mark_settings(of.config) if of.pool == POOL_MARK else of.config
             settings = PoolSettings(config, of.tweaks)
             bare = compile_bare(
                 self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
@@ -296,45 +295,11 @@ class SubjectPlans:
             key: Hashable = (kind, pool, tweaks, msgspec.json.encode(taints))
             return _Configuration(key, pool, literal, config, node_pool, replicas, tweaks, b"")
         applied = self._patterns.find(pool, config)
-        placement = _encode_settings(config, taints, pool)
+        placement = encode_settings(config, taints, pool)
         key = (kind, applied.key, tweaks, placement)
         return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
 
 
-_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
-
-
-def _encode_settings(config: JSONObject | None, taints: JSON, pool: str) -> bytes:
-    """Return the settings of a pool as JSON, equal for pools whose `_mark_settings` are equal.
-
-    It usually replaces the name in the JSON, which is faster than marking the settings of each pool.
-    """
-    if config is None:
-        return msgspec.json.encode((None, taints))
-    placing = msgspec.json.encode({one: config[one] for one in _PLACEMENT if one in config})
-    name = b'"%b"' % pool.encode()
-    # Only whole texts are replaced: no names of members, and no text that ends in a quote and the name.
-    if b"%b:" % name in placing or b"\\" + name in placing:
-        placing = msgspec.json.encode({one: mark_name(config[one], pool) for one in _PLACEMENT if one in config})
-    else:
-        placing = placing.replace(name, _ENCODED_MARK)
-    others: JSONObject = {one: value for one, value in config.items() if one not in _MARKED}
-    if others.get("replicas") is not None:
-        others["replicas"] = REPLICAS_MARK
-    return msgspec.json.encode((others, taints)) + placing
-
-
-def _mark_settings(config: JSONObject | None) -> JSONObject | None:
-    """Return the settings of a pool with marks in place of its own values."""
-    if config is None:
-        return None
-    placing = {one: mark_name(config[one], config["name"]) for one in _PLACEMENT if one in config}
-    marked = {**config, **placing, "name": POOL_MARK}
-    return marked if config.get("replicas") is None else {**marked, "replicas": REPLICAS_MARK}
-
-
-_MARKED: Final = frozenset({"name", *_PLACEMENT})
-_ENCODED_MARK: Final = msgspec.json.encode(POOL_MARK)
 _Found = tuple[_Configuration, _Shared]
 NAMED_AFTER_POOL: Final = object()
 """A member or an element is named after the pool. In some pool, the template may have another one of that name."""
