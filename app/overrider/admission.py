@@ -13,7 +13,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding
-from app.overrider.findings import check_in_slices
+from app.overrider.validation import check_overrider_in_slices
 from app.store import StoreView
 
 # kubectl prints every cause, and events keep them; more than these hide each other.
@@ -60,7 +60,9 @@ def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView)
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _is_unchanged(request, overrider):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
-    found = yield from check_in_slices(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
+    found = yield from check_overrider_in_slices(
+        overrider, cluster=cluster_of(overrider), namespace=namespace, store=store
+    )
     causes = [
         finding.cause()
         for finding in (*_check_immutable_fields(request, overrider), *found)

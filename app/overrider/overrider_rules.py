@@ -15,12 +15,12 @@ from app.model.size import count_values
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.item_rules import check_item
-from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, meant_members, unknown_members
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.patch_rules import check_patch
 from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, type_name
+from app.overrider.unknown_fields import ENTRY, METADATA, OVERRIDER, SUBJECT, find_meant_fields, find_unknown_fields
 
 # Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
 _NAMES_PER_UNIT: Final = 60
@@ -51,12 +51,12 @@ def check_parts(overrider: JSONObject) -> Iterator[Part]:
 
 
 def _check_members(overrider: JSONObject) -> Iterator[Finding]:
-    yield from unknown_members(overrider, OVERRIDER, field="", owner="a YurtAppOverrider")
-    yield from unknown_members(overrider["metadata"], METADATA, field="metadata", owner="metadata")
+    yield from find_unknown_fields(overrider, OVERRIDER, field="", owner="a YurtAppOverrider")
+    yield from find_unknown_fields(overrider["metadata"], METADATA, field="metadata", owner="metadata")
     yield from _check_subject(overrider.get("subject"))
     entries = overrider.get("entries")
     if entries is None:
-        if "entries" not in meant_members(overrider, OVERRIDER):
+        if "entries" not in find_meant_fields(overrider, OVERRIDER):
             yield Finding("required", "entries", "is required; write [] to override nothing")
     elif not isinstance(entries, list):
         yield mistyped("entries", "a list", entries)
@@ -84,7 +84,7 @@ def _check_subject(subject: JSON) -> Iterator[Finding]:
 
 
 def _check_subject_members(subject: Mapping[str, JSON]) -> Iterator[Finding]:
-    for finding in unknown_members(subject, SUBJECT, field="subject", owner="a subject"):
+    for finding in find_unknown_fields(subject, SUBJECT, field="subject", owner="a subject"):
         if finding.field.casefold() == "subject.namespace":
             message = "is not a field: a subject is always in the namespace of its overrider; remove it"
             yield finding._replace(message=message)
@@ -97,8 +97,8 @@ def _split_entry(field: str, entry: JSON) -> Iterator[Part]:
         yield Part(1, iter([mistyped(field, "an object", entry)]))
         return
     pools = entry.get("pools")
-    found = [*_check_pools(f"{field}.pools", pools)] if "pools" not in meant_members(entry, ENTRY) else []
-    found += unknown_members(entry, ENTRY, field=field, owner="an entry")
+    found = [*_check_pools(f"{field}.pools", pools)] if "pools" not in find_meant_fields(entry, ENTRY) else []
+    found += find_unknown_fields(entry, ENTRY, field=field, owner="an entry")
     yield Part(1 + len(pools if isinstance(pools, list) else ()) // _NAMES_PER_UNIT, iter(found))
     samples = sample_names(selected_names(pools))
     for member, check in (("items", check_item), ("patches", check_patch)):

@@ -7,10 +7,10 @@ from app.model.json import JSON
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.item_rules import check_image
-from app.overrider.members import PATCH, unknown_members
 from app.overrider.pool_token import misspelled_tokens
 from app.overrider.protected_fields import protected_pointer
 from app.overrider.shapes import mistyped
+from app.overrider.unknown_fields import PATCH, find_unknown_fields
 from app.patch import parse_pointer
 
 OPERATIONS: Final = ("add", "remove", "replace")
@@ -40,7 +40,7 @@ def check_patch(patch: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Fi
     if not isinstance(patch, dict):
         yield mistyped(field, "an object", patch)
         return
-    yield from unknown_members(patch, PATCH, field=field, owner="a patch")
+    yield from find_unknown_fields(patch, PATCH, field=field, owner="a patch")
     yield from _check_operation(f"{field}.operation", patch)
     yield from _check_value(f"{field}.value", patch)
     yield from _check_path(f"{field}.path", patch)
@@ -53,7 +53,7 @@ def _check_operation(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]
     operation = patch.get("operation")
     known = ", ".join(OPERATIONS)
     if operation in OPERATIONS or (operation is None and "op" in patch):
-        return  # `op` has a finding of its own: unknown_members suggests `operation`.
+        return  # `op` has a finding of its own: `find_unknown_fields` suggests `operation`.
     if operation is None:
         yield Finding("required", field, f"is required: one of {known}")
     elif not isinstance(operation, str):

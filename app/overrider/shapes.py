@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.model.json import JSON
 from app.model.quantity import Quantity
 from app.overrider.finding import Finding
-from app.overrider.members import meant_members, unknown_members
+from app.overrider.unknown_fields import find_meant_fields, find_unknown_fields
 
 Check = Callable[[JSON, str], Iterator[Finding]]
 """Yields the mistakes in a value, given its path."""
@@ -25,14 +25,14 @@ class Shape(NamedTuple):
         if not isinstance(value, dict):
             yield mistyped(field, "an object", value)
             return
-        meant = meant_members(value, self.members)
+        meant = find_meant_fields(value, self.members)
         for member in self.required:
             if _is_empty(value.get(member)) and member not in meant:
                 yield Finding("required", f"{field}.{member}", "is required")
         for member, check in self.members.items():
             if not _is_empty(value.get(member)):
                 yield from check(value[member], f"{field}.{member}")
-        yield from unknown_members(value, tuple(self.members), field=field, owner=self.owner)
+        yield from find_unknown_fields(value, tuple(self.members), field=field, owner=self.owner)
 
 
 def _is_empty(value: JSON) -> bool:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from app.control.conditions import Condition, Status, build_conditions
 from app.control.slices import Sliced, run_at_once
 from app.model.json import JSONObject, as_object
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.gaps import NO_GAPS, Gaps, describe_orphans, list_names
 
 BOUND: Final = "Bound"

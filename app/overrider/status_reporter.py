@@ -15,7 +15,7 @@ from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.gaps import Gaps, describe_orphans
 from app.overrider.status import BOUND, CONFLICT, RENDERED, Result, status_in_slices
 from app.store.sources.kubernetes.resources import YURT_APP_OVERRIDERS

@@ -13,10 +13,10 @@ from app.model.openyurt import API_VERSION, SUBJECT_VERSIONS
 from app.overrider.binding import overriders_of
 from app.overrider.dry_run import Subject
 from app.overrider.finding import Finding
-from app.overrider.findings import check_fit, check_rules, pools_to_check
 from app.overrider.node_pools import NodePools
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pool_rules import SubjectPools
+from app.overrider.validation import check_fit, check_rules, pools_to_check
 from app.store import ObjectKey, StoreView
 
 Policy = Literal["warn", "refuse"]

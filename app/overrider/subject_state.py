@@ -7,8 +7,8 @@ from app.control.slices import Pauses, Sliced
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_DAEMON
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
-from app.overrider.assess import Binding, hash_of, pool_of
-from app.overrider.binding import overriders_of
+from app.overrider.binding import Binding, overriders_of
+from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.gaps import Gaps
 from app.overrider.orphans import Orphan, is_former

@@ -17,9 +17,9 @@ from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.assess import Binding
-from app.overrider.freshness import trigger
+from app.overrider.binding import Binding
 from app.overrider.owner_waits import OWNER_SECONDS
+from app.overrider.read_your_writes import trigger
 from app.store import ObjectKey
 from app.store.sources.kubernetes.paging import PageSize
 from app.store.sources.kubernetes.resources import WORKLOADS, WatchedResource

@@ -9,18 +9,16 @@ from app.control.slices import Slices
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.assess import (
-    AS_WANTED,
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
-    Assessment,
-    Binding,
-    assess,
     binding_of,
     hash_of,
     pool_of,
 )
+from app.overrider.drift import NO_DRIFT, Drift, detect_drift
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plan_cache import PlanCache
 from app.overrider.unstored_values import UnstoredValues
@@ -48,7 +46,7 @@ class Change(NamedTuple):
     gone: bool
 
 
-class _Drift(NamedTuple):
+class _KnownDrift(NamedTuple):
     identity: str
     pointers: tuple[str, ...]
 
@@ -107,9 +105,9 @@ class Workloads:
             connection, self.source, slices=slices, limits=limits, now=now, scheduler=scheduler
         )
         # The last comparison. A subscriber usually compares a workload again right after the notification.
-        self._compared: tuple[JSONObject, Assessment] | None = None
+        self._compared: tuple[JSONObject, Drift] | None = None
         # The drift that the last comparison of each workload found.
-        self._drifts: Final[dict[ObjectKey, _Drift]] = {}
+        self._drifts: Final[dict[ObjectKey, _KnownDrift]] = {}
         self._subscribers: Final[list[Callable[[Change], None]]] = []
         self._store.subscribe(self._handle_change)
 
@@ -136,7 +134,7 @@ class Workloads:
             self.unstored.forget(key)
         else:
             known = self._drifts.get(key)
-            found = assess(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+            found = detect_drift(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
             self._compared = (after, found)
             identity = self.note(key, found)
             is_news = identity != (known.identity if known else "") or respecified
@@ -152,7 +150,7 @@ class Workloads:
         for notify in self._subscribers:
             notify(change)
 
-    def note(self, key: ObjectKey, found: Assessment) -> str:
+    def note(self, key: ObjectKey, found: Drift) -> str:
         """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
         identity = found.identity
         if not identity:
@@ -160,7 +158,7 @@ class Workloads:
         if not identity or self.unstored.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = _Drift(identity, found.pointers[:3])
+        self._drifts[key] = _KnownDrift(identity, found.pointers[:3])
         return identity
 
     def _is_own_write(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
@@ -225,22 +223,22 @@ class Workloads:
                 assert isinstance(binding, ObjectKey)
                 yield binding
 
-    def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
+    def detect_drift(self, key: ObjectKey, workload: JSONObject) -> Drift:
         """Compare a complete workload with its plan."""
         compared, self._compared = self._compared, None
         if compared is not None and compared[0] is workload:
             return compared[1]
-        return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+        return detect_drift(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-    def assess_written(self, key: ObjectKey, written: WriteResult) -> tuple[JSONObject, Assessment]:
+    def detect_drift_after_write(self, key: ObjectKey, written: WriteResult) -> tuple[JSONObject, Drift]:
         """Return a written workload, and its comparison with the plan.
 
         If its event has been handled without a drift, the workload is neither decoded nor compared.
         """
         if written.document is None and key not in self._drifts and self.unstored.get(key) is None:
-            return {}, AS_WANTED
+            return {}, NO_DRIFT
         document = self.client.decode(key, written)
-        return document, self.assess(key, document)
+        return document, self.detect_drift(key, document)
 
     def release(self) -> None:
         """Forget all workloads after the watch has ended: they take most of a leader's memory."""
@@ -263,7 +261,7 @@ class Workloads:
             if kept is not None and binding is not None:
                 # `_handle_change` has compared a newer version that the watch delivered during this page.
                 if kept.resource_version == document["metadata"].get("resourceVersion", ""):
-                    self.note(key, self.assess(key, document))
+                    self.note(key, self.detect_drift(key, document))
                 yield key, binding, document
 
 

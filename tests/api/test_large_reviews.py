@@ -20,7 +20,7 @@ from app.interpret.chain import Chain, NativeLayer, PythonLayer
 from app.interpret.lua import runner
 from app.interpret.python_interpreter import interpreter
 from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
-from app.overrider import dry_run, findings, subject_admission
+from app.overrider import dry_run, subject_admission, validation
 from app.overrider import render as overrider_render
 from app.registration import paths
 from app.settings import Settings
@@ -135,7 +135,7 @@ async def test_a_large_workload_is_rendered_in_a_thread(monkeypatch: pytest.Monk
 async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
     for name in ("find_subject", "check_parts", "dry_run_overrider"):
-        noted.note(findings, name)
+        noted.note(validation, name)
     body = review(RULE, SIZES[size])
     answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, body)
     assert answer.json()["response"]["allowed"]
@@ -160,7 +160,7 @@ async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: py
 def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(dry_run, limit, 0)
     subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
-    answer = findings.check(RULE, cluster="", namespace="default", store=served(subject).store)
+    answer = validation.check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
     assert [one.code for one in answer] == ["not-checked"]
     assert answer[0].message.startswith("not checked: the templates have more than")
 

@@ -133,7 +133,7 @@ async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_anno
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.registration.announcer._MAX_SECONDS", NET)
-    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
     await late.leader.write()
     late.watch.flowing.clear()
     asking = asyncio.create_task(late.ask())

@@ -16,13 +16,13 @@ from typing import Any, Final
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from app.overrider.findings import check
 from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_exclusion import applies_to
 from app.overrider.preview import Cell, Change, Preview, cells, preview
 from app.overrider.steps import RenderError, compile_steps
 from app.overrider.template import build_template
+from app.overrider.validation import check_overrider
 from app.patch import format_pointer, parse_pointer
 from tests.builders import overrider, store_of, yurt_app_set
 
@@ -357,7 +357,7 @@ def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
 @given(subjects(), RULES)
 def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: dict[str, Any]) -> None:
     store = store_of(subject, rule)
-    found = check(rule, cluster="", namespace="default", store=store)
+    found = check_overrider(rule, cluster="", namespace="default", store=store)
     refused = [one for one in found if one.level == "error"]
     plans = PlanCache()
     failed: list[tuple[Cell, RenderError]] = []

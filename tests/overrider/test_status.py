@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.gaps import Gaps
 from app.overrider.status import Result, bound, conflicts, rendered, status_of, unrendered
 from tests.builders import entry, overrider
@@ -69,7 +69,7 @@ def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
     assert rendered([result("c")], overdue)[1:] == (
         "False", "WorkloadsMissing",
         (
-            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo had time to create it; "
+            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo has not created it in time; "
             "see its status and the log of yurt-manager"
         ),
     )  # fmt: skip

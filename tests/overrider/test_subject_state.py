@@ -6,7 +6,7 @@ from typing import Any, cast
 from app.control.slices import Sliced, Slices
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.plan_cache import PlanCache
 from app.overrider.status import Result, status_in_slices, status_of
 from app.overrider.subject_state import collect_state

@@ -69,7 +69,9 @@ def sides(document: dict[str, Any]) -> bool:
         ),
     ],
 )
-async def test_a_subject_without_node_pools_is_false_at_once(subject: dict[str, Any], text: str) -> None:
+async def test_the_condition_of_a_subject_without_node_pools_is_false_at_once(
+    subject: dict[str, Any], text: str
+) -> None:
     fleet = fleet_of(app_sets=subject["apiVersion"].rpartition("/")[2])
     fleet.server.put(subject)
     async with fleet.leader():

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.model.gvk import GroupKind
 from app.overrider import workloads
-from app.overrider.assess import AS_WANTED, Assessment
+from app.overrider.drift import NO_DRIFT, Drift
 from app.overrider.workload_client import WriteResult
 from app.store import ObjectKey
 from tests.builders import entry, image
@@ -45,15 +45,15 @@ async def test_a_new_leader_reverts_changes_made_without_a_leader() -> None:
         await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=60)
 
 
-async def test_a_write_whose_event_came_first_is_compared_once(monkeypatch: Any) -> None:
+async def test_a_write_is_compared_once_if_its_event_arrives_first(monkeypatch: Any) -> None:
     compared: list[str] = []
-    real = workloads.assess
+    real = workloads.detect_drift
 
-    def assess(workload: Any, **rest: Any) -> Assessment:
+    def detect_drift(workload: Any, **rest: Any) -> Drift:
         compared.append(workload["metadata"]["resourceVersion"])
         return real(workload, **rest)
 
-    monkeypatch.setattr(workloads, "assess", assess)
+    monkeypatch.setattr(workloads, "detect_drift", detect_drift)
     for late in (True, False):
         compared.clear()
         fleet = Fleet()
@@ -72,13 +72,13 @@ async def test_the_answer_of_a_write_is_compared_if_its_event_had_a_drift() -> N
         fleet.override(entry("*", items=TO_2))
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
         known = controller.workloads
-        assert known.assess_written(KEY, WriteResult(b"not read", None)) == ({}, AS_WANTED)
+        assert known.detect_drift_after_write(KEY, WriteResult(b"not read", None)) == ({}, NO_DRIFT)
         fleet.server.webhook = False
         containers = [{"name": "nginx", "image": "theirs:1"}]
         fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
         await fleet.settle()
         text = await fleet.server.request("GET", fleet.path())
-        document, found = known.assess_written(KEY, WriteResult(text, None))
+        document, found = known.detect_drift_after_write(KEY, WriteResult(text, None))
         assert document["metadata"]["name"] == KEY.name
         assert found.pointers == ("/spec/template/spec/containers/0/image",)
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.findings import check
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.shared_plan import PoolPlan
+from app.overrider.validation import check_overrider
 from app.store import Store
 from tests.builders import (
     API_V1BETA1,
@@ -30,10 +30,14 @@ from tests.builders import (
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
+from tests.e2e.openyurt_v1beta1 import NODE_POOL_ANNOTATION, SUBJECT_LABEL, V1Beta1
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 EAST = {"matchLabels": {"region": "east"}}
 REVISION = "apps.openyurt.io/controller-revision-hash"
+MARKED = yurt_app_set_v1beta1()
+NODE_POOLS = {name: node_pool(name) for name in ("hangzhou", "beijing")}
+STORE = (MARKED, overrider(entry("*", items=[image("nginx", "nginx:2.0")])), *NODE_POOLS.values())
 
 
 def make_workload(pool: str = "hangzhou", **fields: Any) -> dict[str, Any]:
@@ -98,7 +102,7 @@ def test_deleting_an_overrider_restores_the_tweaks() -> None:
 
 
 def test_replicas_that_an_overrider_set_go_back_to_the_default() -> None:
-    """The template names no replicas, so kube-apiserver had set the default."""
+    """The template names none, so an apiserver had given the workload one."""
     subject, living = yurt_app_set_v1beta1(), make_workload(replicas=1)
     first = rendered(living, subject, overrider(entry("*", items=[{"replicas": 5}])), operation="UPDATE", old=living)
     assert first["spec"]["replicas"] == 5
@@ -161,18 +165,18 @@ def test_an_entry_is_checked_against_the_tweaked_template() -> None:
         ]
     )
     rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/volumes/0/name", "w")]))
-    found = check(rule, cluster="", namespace="default", store=store_of(tweaked))
+    found = check_overrider(rule, cluster="", namespace="default", store=store_of(tweaked))
     assert [(one.level, one.field) for one in found] == [("error", "entries[0].patches[0]")]
     assert found[0].message.startswith("node pool beijing: ")
     only = overrider(entry("hangzhou", patches=copy.deepcopy(rule["entries"][0]["patches"])))
-    assert check(only, cluster="", namespace="default", store=store_of(tweaked)) == ()
+    assert check_overrider(only, cluster="", namespace="default", store=store_of(tweaked)) == ()
 
 
 def test_replicas_that_differ_from_a_tweak_are_no_finding() -> None:
     """Only OpenYurt 1.4 compares replicas, and it has no v1beta1."""
     subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", replicas=2)])
     rule = overrider(entry("*", items=[{"replicas": 5}]))
-    assert check(rule, cluster="", namespace="default", store=store_of(subject)) == ()
+    assert check_overrider(rule, cluster="", namespace="default", store=store_of(subject)) == ()
 
 
 def test_a_tweaked_template_names_only_members_that_were_set() -> None:
@@ -185,3 +189,23 @@ def test_a_tweaked_template_names_only_members_that_were_set() -> None:
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
     assert first["spec"]["strategy"] == {"type": "Recreate"}
     assert rendered(first, subject, operation="UPDATE", old=first) == living
+
+
+@pytest.mark.parametrize(("group", "name"), [("labels", SUBJECT_LABEL), ("annotations", NODE_POOL_ANNOTATION)])
+def test_an_owner_mark_that_a_user_removes_stays_removed(group: str, name: str) -> None:
+    workload = V1Beta1().apply(MARKED, "hangzhou", node_pools=NODE_POOLS)
+    workload["metadata"]["name"] = "demo-hangzhou-1"
+    stored = rendered(workload, *STORE)
+    assert stored["metadata"][group][name]
+    released = copy.deepcopy(stored)
+    del released["metadata"][group][name]
+    assert rendered(released, *STORE, operation="UPDATE", old=stored) == released
+
+
+def test_the_owner_label_of_another_subject_stays() -> None:
+    workload = V1Beta1().apply(MARKED, "hangzhou", node_pools=NODE_POOLS)
+    workload["metadata"]["name"] = "demo-hangzhou-1"
+    stored = rendered(workload, *STORE)
+    given = copy.deepcopy(stored)
+    given["metadata"]["labels"][SUBJECT_LABEL] = "other"
+    assert rendered(given, *STORE, operation="UPDATE", old=stored) == given

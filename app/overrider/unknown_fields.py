@@ -1,4 +1,4 @@
-"""Unknown members of an overrider, reported with the member that is probably meant."""
+"""Reports unknown fields of an overrider or subject, with a suggestion for the field that the user probably meant."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
@@ -30,10 +30,10 @@ METADATA: Final = (
     "managedFields",
 )
 
-# Members that another tool or API spells differently.
+# Names of other tools and APIs for a field.
 _OTHER_NAMES: Final = {"op": "operation", "nodepools": "pools", "nodePools": "pools"}
-# Where a member belongs that is well spelled and badly indented.
-_HOMES: Final = {
+# The object of each field, for fields with a wrong indentation.
+_PARENTS: Final = {
     **dict.fromkeys(ENTRY, "an entry"),
     **dict.fromkeys(PATCH, "a patch"),
     **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
@@ -46,28 +46,30 @@ _HOMES: Final = {
 }
 
 
-def unknown_members(value: Mapping[str, JSON], known: Collection[str], *, field: str, owner: str) -> Iterator[Finding]:
-    """Yield a finding for each member of ``value`` that is not known.
+def find_unknown_fields(
+    value: Mapping[str, JSON], known: Collection[str], *, field: str, owner: str
+) -> Iterator[Finding]:
+    """Yield a finding for each unknown field of ``value``.
 
     Args:
         value: The object as written.
-        known: The members that it may have.
-        field: The path of the object, ``""`` for the whole document.
+        known: The names of its fields.
+        field: The path of the object, ``""`` for the document itself.
         owner: The object in words, such as "an entry".
     """
     for member in value:
         if member not in known:
             path = f"{field}.{member}" if field else member
-            yield Finding("unknown-field", path, f"is not a field of {owner}{_remedy(member, known)}")
+            yield Finding("unknown-field", path, f"is not a field of {owner}{_describe_remedy(member, known)}")
 
 
-def meant_members(value: Mapping[str, JSON], known: Collection[str]) -> frozenset[str]:
-    """Return the known members that the unknown ones of ``value`` probably mean, so that they are not missed, too."""
+def find_meant_fields(value: Mapping[str, JSON], known: Collection[str]) -> frozenset[str]:
+    """Return the known fields that misspelled ones probably mean, so that they are not reported as missing, too."""
     unknown = [member for member in value if member not in known]
     return frozenset(_OTHER_NAMES.get(member) or nearest(member, known) or member for member in unknown)
 
 
-def _remedy(member: str, known: Collection[str]) -> str:
+def _describe_remedy(member: str, known: Collection[str]) -> str:
     if (other := _OTHER_NAMES.get(member)) in known:
         return f": use {other}"
     near = nearest(member, known)
@@ -75,6 +77,6 @@ def _remedy(member: str, known: Collection[str]) -> str:
         return f": write {near}"
     if member == "spec":
         return ": there is no spec, so move its members to the top level"
-    if home := _HOMES.get(member):
+    if home := _PARENTS.get(member):
         return f": it belongs in {home}, check the indentation"
     return f"; did you mean {near}?" if near else f"; the fields are {', '.join(known)}"

@@ -1,12 +1,12 @@
-"""Which changes have a subject looked at, and how often."""
+"""Tests of the changes that queue a subject."""
 
 from typing import Any
 
 from app.control.queue import WorkQueue
 from app.control.slices import Slices
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.assess import Binding
-from app.overrider.inputs import Inputs
+from app.overrider.binding import Binding
+from app.overrider.event_handlers import EventHandlers
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plan_cache import PlanCache
 from app.overrider.workload_client import Limits
@@ -39,7 +39,7 @@ class World:
             now=lambda: START,
         )
         self.waits = OwnerWaits(seconds=10.0, interval=600.0, time=self.clock.time)
-        inputs = Inputs(self.queue, self.store, workloads, self.waits, scheduler=self.clock)
+        inputs = EventHandlers(self.queue, self.store, workloads, self.waits, scheduler=self.clock)
         self.store.subscribe(inputs.object_changed)
 
     def put(self, document: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class World:
         return found
 
 
-def test_an_overrider_is_looked_at_when_its_entries_change_and_not_for_its_status() -> None:
+def test_a_change_of_entries_queues_the_subject_and_a_status_does_not() -> None:
     world = World()
     world.put({**overrider(entry("*")), "status": {"summary": "1/1"}})
     assert world.queued() == []
@@ -61,7 +61,7 @@ def test_an_overrider_is_looked_at_when_its_entries_change_and_not_for_its_statu
     assert world.queued() == [SET]
 
 
-def test_a_subject_is_looked_at_some_seconds_after_a_change_of_its_spec_and_not_for_an_annotation() -> None:
+def test_a_change_of_a_spec_queues_the_subject_after_some_seconds() -> None:
     world = World()
     nudged = yurt_app_set()
     nudged["metadata"]["annotations"] = {"fleethook.io/nudged-at": "now"}
@@ -76,7 +76,7 @@ def test_a_subject_is_looked_at_some_seconds_after_a_change_of_its_spec_and_not_
     assert world.queued() == [SET]
 
 
-def test_node_pools_that_change_in_numbers_have_each_daemon_looked_at_once() -> None:
+def test_changes_of_many_node_pools_queue_each_daemon_once() -> None:
     world = World()
     for number in range(100):
         world.put(node_pool(f"pool-{number}", taints=[]))
@@ -89,7 +89,7 @@ def test_node_pools_that_change_in_numbers_have_each_daemon_looked_at_once() -> 
     assert world.queued() == []
 
 
-def test_a_subject_that_is_read_in_another_version_is_looked_at_although_its_spec_is_the_same() -> None:
+def test_another_api_version_queues_the_subject() -> None:
     world = World()
     now = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1"}
     world.put(now)

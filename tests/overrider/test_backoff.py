@@ -1,23 +1,23 @@
-"""How often one workload is written, whatever the reason."""
+"""Tests of the pauses between writes of one workload."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.gvk import GroupKind
-from app.overrider.attempts import Attempts
+from app.overrider.backoff import Backoff
 from app.store import ObjectKey
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 ONE = ObjectKey("", DEPLOYMENT, "default", "one")
 
 
-def attempts(jitter: float = 1.0, *, retries: float = 5.0) -> Attempts:
-    return Attempts(retries_per_second=retries, longest=600.0, jitter=lambda: jitter)
+def backoff(jitter: float = 1.0, *, retries: float = 5.0) -> Backoff:
+    return Backoff(retries_per_second=retries, longest=600.0, jitter=lambda: jitter)
 
 
-def written(made: Attempts, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
-    """Write as soon as it is allowed, again and again, and return when that was."""
+def write_repeatedly(made: Backoff, until: float, *, digest: str = "d", start: float = 0.0) -> list[float]:
+    """Write repeatedly as soon as the backoff allows it; return the times of the writes."""
     times, now = [], start
     while now <= until:
         now = made.due(ONE, digest, now)
@@ -28,19 +28,19 @@ def written(made: Attempts, until: float, *, digest: str = "d", start: float = 0
     return times
 
 
-def test_a_conflict_that_never_ends_is_written_with_growing_pauses() -> None:
-    assert written(attempts(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
+def test_a_permanent_conflict_has_growing_pauses() -> None:
+    assert write_repeatedly(backoff(), 3000) == [0, 2, 8, 26, 80, 242, 728, 1328, 1928, 2528]
 
 
 @pytest.mark.parametrize("jitter", [0.8, 1.2])
-def test_the_first_minute_has_four_writes_however_they_are_spread(jitter: float) -> None:
-    assert len(written(attempts(jitter), 60)) == 4
+def test_the_first_minute_has_four_writes_with_any_jitter(jitter: float) -> None:
+    assert len(write_repeatedly(backoff(jitter), 60)) == 4
 
 
 @given(st.lists(st.floats(0.0, 5.0), min_size=60, max_size=60))
-def test_no_order_of_events_causes_more(events: list[float]) -> None:
-    """Each event asks whether the workload may be written, whoever caused the event."""
-    made, now, writes = attempts(0.8), 0.0, 0
+def test_no_order_of_events_causes_more_writes(events: list[float]) -> None:
+    """Each event of any client asks whether the workload may be written."""
+    made, now, writes = backoff(0.8), 0.0, 0
     for pause in events:
         now += pause
         if now > 60:
@@ -52,24 +52,24 @@ def test_no_order_of_events_causes_more(events: list[float]) -> None:
     assert writes <= 5
 
 
-def test_another_request_is_written_at_once_and_starts_anew() -> None:
-    made = attempts()
-    written(made, 60)
+def test_another_hash_is_written_at_once_and_resets_the_backoff() -> None:
+    made = backoff()
+    write_repeatedly(made, 60)
     assert made.due(ONE, "other", 60) == 60
     made.wrote(ONE, "other", 60)
     assert made.due(ONE, "other", 60) == 62
 
 
-def test_a_workload_that_was_left_alone_for_long_starts_anew() -> None:
-    made = attempts()
+def test_a_long_time_without_a_write_resets_the_backoff() -> None:
+    made = backoff()
     made.wrote(ONE, "d", 0)
     assert made.due(ONE, "d", 121) == 121
     made.wrote(ONE, "d", 121)
     assert made.due(ONE, "d", 121) == 123
 
 
-def test_an_outage_does_not_make_the_pause_longer_than_a_minute() -> None:
-    made, now = attempts(), 0.0
+def test_the_pause_of_an_outage_is_at_most_a_minute() -> None:
+    made, now = backoff(), 0.0
     for _ in range(10):
         now = made.due(ONE, "d", now)
         made.wrote(ONE, "d", now)
@@ -77,8 +77,8 @@ def test_an_outage_does_not_make_the_pause_longer_than_a_minute() -> None:
     assert made.due_of(ONE) == now + 60
 
 
-def test_all_retries_together_keep_their_share() -> None:
-    made = attempts(retries=5.0)
+def test_retries_of_all_workloads_share_one_limit() -> None:
+    made = backoff(retries=5.0)
     keys = [ObjectKey("", DEPLOYMENT, "default", str(number)) for number in range(100)]
     for key in keys:
         assert made.due(key, "d", 0) == 0
@@ -86,12 +86,12 @@ def test_all_retries_together_keep_their_share() -> None:
     turns = sorted(made.due(key, "d", 2) for key in keys)
     assert turns[:5] == [2] * 5
     assert turns[-1] == pytest.approx(2 + 95 / 5)
-    # A turn is kept until it comes.
+    # A reserved turn stays reserved until its time.
     assert sorted(made.due(key, "d", 3) for key in keys) == [max(turn, 3) for turn in turns]
 
 
-def test_what_was_wrong_is_remembered_until_the_workload_is_left_alone() -> None:
-    made = attempts()
+def test_a_problem_is_remembered_until_a_long_time_without_a_write() -> None:
+    made = backoff()
     made.wrote(ONE, "d", 0)
     made.ended(ONE, "changed back", conflict="image")
     made.wrote(ONE, "d", 2)
@@ -102,8 +102,8 @@ def test_what_was_wrong_is_remembered_until_the_workload_is_left_alone() -> None
     assert (len(made), made.problem(ONE), made.conflict(ONE), made.unproven(ONE)) == (0, "", "", "")
 
 
-def test_a_workload_that_is_gone_is_forgotten() -> None:
-    made = attempts()
+def test_a_deleted_workload_has_no_backoff() -> None:
+    made = backoff()
     made.wrote(ONE, "d", 0)
     made.forget(ONE)
     assert len(made) == 0

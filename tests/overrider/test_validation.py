@@ -1,4 +1,4 @@
-"""Findings about any manifest: whatever is written in it, the answer is a list of findings and never a crash."""
+"""Tests that validation answers any manifest with findings and never fails."""
 
 import copy
 from typing import Any
@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.overrider.admission import validate_overrider
-from app.overrider.defaulted_fields import explain_missing
-from app.overrider.findings import check
 from app.overrider.manifest_findings import check_documents
 from app.overrider.pool_token import misspelled_token
 from app.overrider.subject_admission import validate_subject
+from app.overrider.validation import check_overrider
 from app.store.yaml_reader import Document
 from tests.builders import (
     container,
@@ -78,7 +77,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
-    """The document with up to three values replaced, renamed or removed; a file's objects have a kind and a name."""
+    """The document with up to three values replaced, renamed or removed, except kind and metadata."""
     made = copy.deepcopy(document)
     for _ in range(draw(st.integers(1, 3))):
         found = [path for path in places(made) if path[0] not in ("apiVersion", "kind", "metadata")]
@@ -100,7 +99,7 @@ def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(mutated(RULE), mutated(SUBJECT) | mutated(DAEMON) | st.just(SUBJECT))
-def test_no_manifest_crashes_a_check(rule: dict[str, Any], subject: dict[str, Any]) -> None:
+def test_no_manifest_crashes_the_validation(rule: dict[str, Any], subject: dict[str, Any]) -> None:
     objects = (rule, subject, NODE_POOL)
     store = store_of(*objects)
     found = check_documents([Document(one, "f.yaml", 1) for one in objects], store)
@@ -119,37 +118,8 @@ def test_no_manifest_crashes_a_check(rule: dict[str, Any], subject: dict[str, An
 
 def test_the_unchanged_overrider_is_admitted() -> None:
     subject = yurt_app_set(pools=[pool("hangzhou"), pool("beijing")])
-    found = check(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
+    found = check_overrider(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
     assert [one.text for one in found if one.level == "error"] == []
-
-
-@pytest.mark.parametrize(
-    ("path", "member"),
-    [
-        ("/spec/strategy", "strategy"),
-        ("/spec/template/spec/restartPolicy", "restartPolicy"),
-        ("/spec/template/spec/dnsPolicy", "dnsPolicy"),
-        ("/spec/template/spec/schedulerName", "schedulerName"),
-        ("/spec/template/spec/terminationGracePeriodSeconds", "terminationGracePeriodSeconds"),
-        ("/spec/template/spec/containers/0/imagePullPolicy", "imagePullPolicy"),
-        ("/spec/template/spec/initContainers/[name=app]/imagePullPolicy", "imagePullPolicy"),
-        ("/spec/template/spec/containers/[name=app]/ports/0/protocol", "protocol"),
-        ("/spec/template/spec/containers/0/livenessProbe/periodSeconds", "periodSeconds"),
-        ("/spec/template/spec/volumes/3/configMap/defaultMode", "defaultMode"),
-        ("/spec/updateStrategy/rollingUpdate/partition", "partition"),
-    ],
-)
-def test_a_field_that_kubernetes_fills_in_is_explained(path: str, member: str) -> None:
-    assert explain_missing(path) == (
-        f"Kubernetes fills in {member} later and the template does not set it: to set it, use operation add"
-    )
-
-
-@pytest.mark.parametrize(
-    "path", ["", "/", "/spec", "/spec/paused", "/spec/template/spec/containers/0/args", "/strategy", "/spec/strategy/x"]
-)
-def test_other_missing_fields_have_no_explanation(path: str) -> None:
-    assert explain_missing(path) == ""
 
 
 @pytest.mark.parametrize(
@@ -175,5 +145,5 @@ def test_other_missing_fields_have_no_explanation(path: str) -> None:
         ("{" * 1000, None),
     ],
 )  # fmt: skip
-def test_what_looks_like_the_token_is_found(text: str, token: str | None) -> None:
+def test_misspelled_tokens_are_found(text: str, token: str | None) -> None:
     assert misspelled_token(text) == token

@@ -1,4 +1,4 @@
-"""Which subjects have to be looked at when an object changes."""
+"""Event handlers: they queue the subjects that a changed object affects."""
 
 from typing import Final
 
@@ -7,8 +7,7 @@ from app.control.scheduler import Scheduler
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.assess import Binding
-from app.overrider.binding import subject_of
+from app.overrider.binding import Binding, subject_of
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plan_cache import same_input
@@ -17,19 +16,19 @@ from app.overrider.subject_state import find_overriders
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store, Stored
 
-# A changed template is written to every workload by its own controller, and so rendered at admission. The first look is
-# taken when that is usually over.
+# OpenYurt's controller writes a changed template to every workload, and admission renders these writes. After this time
+# they are usually complete.
 _SETTLE_SECONDS: Final = 5.0
-# Workloads come and go in numbers; the status is written once for many.
+# Many workloads change at a time. The pause lets one status update cover them.
 _COALESCE_SECONDS: Final = 0.5
 _INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
 
 
-class Inputs:
-    """Queues a subject when its overrider, itself, its node pools, or somebody's change of its workloads ask for it.
+class EventHandlers:
+    """Queues a subject when its overrider, the subject, its node pools, or its workloads change.
 
     Attributes:
-        gone: Overriders that went, so that events can name them.
+        gone: Deleted overriders by subject, so that events can refer to them.
     """
 
     def __init__(
@@ -44,10 +43,10 @@ class Inputs:
         """Prepare.
 
         Args:
-            queue: Where subjects are queued.
+            queue: The queue of subjects.
             objects: Overriders, subjects and node pools.
             workloads: The workloads.
-            waits: Told of subjects whose controller has to write now.
+            waits: Restarts the wait for a subject's controller after a change of its spec.
             scheduler: The clock.
         """
         self.gone: Final[dict[Binding, JSONObject]] = {}
@@ -61,11 +60,11 @@ class Inputs:
     def bindings(self) -> set[Binding]:
         """Return every subject that has or had an overrider."""
         overriders = ((key.cluster, self._objects.get(*key)) for key in self._objects.keys(YURT_APP_OVERRIDER))
-        named = {_bound_to(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
+        named = {_find_binding(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
         return {*self._workloads.rendered_bindings(), *(binding for binding in named if binding is not None)}
 
     def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
-        """Take note of a change of an overrider, subject or node pool."""
+        """Handle a change of an overrider, subject or node pool."""
         if key.group_kind not in _INPUTS or same_input(before, after):
             return
         if key.group_kind == YURT_APP_OVERRIDER:
@@ -73,12 +72,12 @@ class Inputs:
         elif key.group_kind in SUBJECT_KINDS:
             self._subject_changed(key, before, after)
         elif not self._node_pools_due:
-            # Node pools change in numbers, and their subjects are gone through once for all of them.
+            # Many node pools change at a time, and each may affect every subject, so one pass covers all changes.
             self._node_pools_due = True
             self._scheduler.call_at(self._scheduler.time() + _SETTLE_SECONDS, self._add_pool_subjects)
 
     def workload_changed(self, change: Change) -> None:
-        """Take note of a change of a workload."""
+        """Handle a change of a workload."""
         if change.drifted:
             self._queue.add(change.binding)
         elif change.other_hash and (change.rendered or find_overriders(self._objects, change.binding)):
@@ -86,7 +85,7 @@ class Inputs:
 
     def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
         for overrider in (before, after):
-            binding = None if overrider is None else _bound_to(cluster, overrider)
+            binding = None if overrider is None else _find_binding(cluster, overrider)
             if overrider is not None and binding is not None:
                 if after is None:
                     self.gone[binding] = overrider
@@ -95,8 +94,8 @@ class Inputs:
     def _subject_changed(self, binding: Binding, before: JSONObject | None, after: JSONObject | None) -> None:
         if before is None or after is None:
             self._queue.add(binding)
-        elif _tells_same(before, after):
-            return  # An annotation, such as the one that nudges its controller.
+        elif _has_same_spec(before, after):
+            return  # Only metadata changed, for example by a nudge.
         else:
             self._queue.add_after(binding, _SETTLE_SECONDS)
         self._waits.restart(binding)
@@ -109,7 +108,7 @@ class Inputs:
                 self._queue.add(binding)
 
 
-def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
+def _find_binding(cluster: str, overrider: JSONObject) -> Binding | None:
     subject = subject_of(overrider)
     if subject is None:
         return None
@@ -117,8 +116,8 @@ def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
     return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
 
 
-def _tells_same(before: JSONObject, after: JSONObject) -> bool:
-    """Return whether a subject has the same spec as before, and in the same API version."""
+def _has_same_spec(before: JSONObject, after: JSONObject) -> bool:
+    """Return whether a subject has the same uid, API version and spec as before."""
     same = all(before.get(name) == after.get(name) for name in ("apiVersion", "spec"))
     return same and _uid(before) == _uid(after)
 

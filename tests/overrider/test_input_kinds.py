@@ -1,4 +1,4 @@
-"""While a kind cannot be listed, the controller reconciles subjects of other kinds, and reverts nothing."""
+"""Tests of the controller while a kind cannot be listed: it reconciles other subjects, and reverts nothing."""
 
 import copy
 from typing import Any
@@ -50,7 +50,7 @@ def count_writes(fleet: Fleet) -> dict[str, int]:
     return {path: count for path, count in fleet.server.writes.items() if is_workload(path)}
 
 
-def test_node_pools_are_inputs_where_they_decide_which_pools_a_subject_has() -> None:
+def test_node_pools_are_inputs_of_subjects_that_select_them() -> None:
     beta = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1"}
     assert input_kinds(YURT_APP_SET, yurt_app_set()) == {YURT_APP_OVERRIDER, YURT_APP_SET}
     assert input_kinds(YURT_APP_SET, beta) == {YURT_APP_OVERRIDER, YURT_APP_SET, NODE_POOL}
@@ -60,7 +60,7 @@ def test_node_pools_are_inputs_where_they_decide_which_pools_a_subject_has() -> 
 
 
 @pytest.mark.parametrize("plural", ["yurtappdaemons", "nodepools"])
-async def test_subjects_of_a_kind_that_cannot_be_read_wait_and_the_others_do_not(plural: str) -> None:
+async def test_only_subjects_of_an_unreadable_kind_wait(plural: str) -> None:
     fleet = Fleet()
     unreadable = Unreadable(fleet, plural)
     daemon = with_daemon(fleet)
@@ -95,7 +95,7 @@ async def test_without_the_overriders_nothing_is_reverted() -> None:
         assert count_writes(fleet) == before
 
 
-async def test_a_drift_that_came_while_a_kind_was_unreadable_is_found_when_it_was_read() -> None:
+async def test_a_drift_is_found_when_an_unreadable_kind_is_read() -> None:
     former = Fleet()
     daemon = with_daemon(former)
     async with former.leader():

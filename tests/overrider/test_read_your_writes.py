@@ -1,4 +1,4 @@
-"""Which reads a review asks for; tests/e2e/test_read_your_writes.py has a real apiserver answer them."""
+"""Tests of the reads before a review; tests/e2e/test_read_your_writes.py uses a real apiserver."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ import pytest
 from app.kube.errors import UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
-from app.overrider.freshness import freshen_overrider, freshen_workload, trigger
+from app.overrider.read_your_writes import ensure_fresh_overrider, ensure_fresh_workload, trigger
 from app.store import Store
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.stale import StaleError
@@ -33,7 +33,7 @@ BOTH = ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
 
 
 class Live:
-    """Remembers what it was asked; ``progress`` is how far the watch is, ``coming`` how far it gets in time."""
+    """Records its calls. The watch is at version ``progress``, and reaches ``coming`` in time."""
 
     def __init__(self, progress: int = 100, coming: int = 100, *, readable: bool = True, unread: str = "") -> None:
         self.progress, self.coming, self.readable, self.unread = progress, coming, readable, unread
@@ -73,215 +73,220 @@ def request(operation: str, document: Any, old: Any = None, **fields: Any) -> Ad
     return msgspec.json.decode(json.dumps(body), type=AdmissionRequest)
 
 
-async def asked(
+async def collect_reads(
     operation: str, document: Any, live: Live | None = None, *, store: Store | None = None, **fields: Any
 ) -> list[str]:
     live = live or Live()
     asked = request(operation, document, **fields)
-    if (reading := freshen_workload(asked, store=store or store_of(yurt_app_set()), live=live)) is not None:
+    if (reading := ensure_fresh_workload(asked, store=store or store_of(yurt_app_set()), live=live)) is not None:
         await reading
     return live.asked
 
 
-def annotated(**annotations: str) -> dict[str, Any]:
+def annotate(**annotations: str) -> dict[str, Any]:
     made = workload()
     made["metadata"]["annotations"] = annotations
     return made
 
 
-def triggered(version: str, subject: str = "") -> dict[str, Any]:
+def make_triggered(version: str, subject: str = "") -> dict[str, Any]:
     text = trigger("2026-06-01T00:00:00Z", overrider=version, subject=subject)
-    return annotated(LastOverrideTime=text)
+    return annotate(LastOverrideTime=text)
 
 
-def rendered(**spec: Any) -> dict[str, Any]:
+def make_rendered(**spec: Any) -> dict[str, Any]:
     made = workload(**spec)
     made["metadata"]["annotations"] = {"fleethook.io/rendered": "h"}
     return made
 
 
 async def test_a_create_reads_its_subject_and_the_overriders() -> None:
-    assert await asked("CREATE", workload()) == BOTH
+    assert await collect_reads("CREATE", workload()) == BOTH
 
 
 async def test_a_yurt_app_daemons_create_reads_the_node_pool_too() -> None:
     made = workload(owners=[owner("YurtAppDaemon", "agent")])
     reads = ["/default/YurtAppOverrider", "/default/YurtAppDaemon/agent", "//NodePool/hangzhou"]
-    assert await asked("CREATE", made) == reads
+    assert await collect_reads("CREATE", made) == reads
     del made["metadata"]["labels"]["apps.openyurt.io/pool-name"]
-    assert await asked("CREATE", made) == reads[:2]
+    assert await collect_reads("CREATE", made) == reads[:2]
 
 
-async def test_in_kcp_they_are_read_in_the_workloads_cluster() -> None:
-    made = annotated(**{"kcp.io/cluster": "ws1"})
-    assert await asked("CREATE", made) == ["ws1/default/YurtAppOverrider", "ws1/default/YurtAppSet/demo"]
+async def test_in_kcp_the_reads_are_in_the_workloads_cluster() -> None:
+    made = annotate(**{"kcp.io/cluster": "ws1"})
+    assert await collect_reads("CREATE", made) == ["ws1/default/YurtAppOverrider", "ws1/default/YurtAppSet/demo"]
 
 
 @pytest.mark.parametrize("bound", ["by an overrider", "by an earlier render", "by a render that the writer dropped"])
-async def test_an_update_of_the_spec_reads_what_it_is_rendered_from(bound: str) -> None:
+async def test_an_update_of_the_spec_reads_its_inputs(bound: str) -> None:
     store = store_of(yurt_app_set(), RULE) if bound == "by an overrider" else store_of(yurt_app_set())
-    old = workload() if bound == "by an overrider" else rendered()
-    new = rendered(minReadySeconds=7) if bound == "by an earlier render" else workload(minReadySeconds=7)
-    assert await asked("UPDATE", new, old=old, store=store) == BOTH
+    old = workload() if bound == "by an overrider" else make_rendered()
+    new = make_rendered(minReadySeconds=7) if bound == "by an earlier render" else workload(minReadySeconds=7)
+    assert await collect_reads("UPDATE", new, old=old, store=store) == BOTH
 
 
 @pytest.mark.parametrize("place", ["the workload", "the pod template"])
-async def test_an_update_of_the_revision_reads_what_it_is_rendered_from(place: str) -> None:
-    old = rendered()
+async def test_an_update_of_the_revision_reads_its_inputs(place: str) -> None:
+    old = make_rendered()
     new = copy.deepcopy(old)
     where = new if place == "the workload" else new["spec"]["template"]
     where["metadata"]["labels"][REVISION] = "2"
-    assert await asked("UPDATE", new, old=old) == BOTH
+    assert await collect_reads("UPDATE", new, old=old) == BOTH
 
 
 async def test_an_update_of_metadata_reads_nothing() -> None:
     store = store_of(yurt_app_set(), RULE)
-    new = rendered()
+    new = make_rendered()
     new["metadata"]["labels"]["team"] = "edge"
     new["metadata"]["finalizers"] = []
     new["status"] = {"replicas": 2}
-    assert await asked("UPDATE", new, old=rendered(), store=store) == []
+    assert await collect_reads("UPDATE", new, old=make_rendered(), store=store) == []
 
 
 async def test_an_update_of_a_workload_without_overrider_reads_nothing() -> None:
-    assert await asked("UPDATE", workload(minReadySeconds=7), old=workload()) == []
+    assert await collect_reads("UPDATE", workload(minReadySeconds=7), old=workload()) == []
     other = overrider(entry("*"), subject={"kind": "YurtAppSet", "name": "other"})
     store = store_of(yurt_app_set(), other)
-    assert await asked("UPDATE", workload(minReadySeconds=7), old=workload(), store=store) == []
+    assert await collect_reads("UPDATE", workload(minReadySeconds=7), old=workload(), store=store) == []
 
 
 @pytest.mark.parametrize("member", ["scale", "status"])
 async def test_subresources_read_nothing(member: str) -> None:
-    new, old = rendered(minReadySeconds=7), rendered()
-    assert await asked("UPDATE", new, old=old, store=store_of(yurt_app_set(), RULE), subResource=member) == []
+    new, old = make_rendered(minReadySeconds=7), make_rendered()
+    assert await collect_reads("UPDATE", new, old=old, store=store_of(yurt_app_set(), RULE), subResource=member) == []
 
 
 async def test_the_update_of_a_workload_that_is_being_deleted_reads_nothing() -> None:
-    new = rendered(minReadySeconds=7)
+    new = make_rendered(minReadySeconds=7)
     new["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
-    assert await asked("UPDATE", new, old=rendered()) == []
+    assert await collect_reads("UPDATE", new, old=make_rendered()) == []
 
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
 async def test_other_operations_read_nothing(operation: str) -> None:
-    assert await asked(operation, workload()) == []
+    assert await collect_reads(operation, workload()) == []
 
 
-async def test_what_no_pool_owns_reads_nothing() -> None:
-    assert await asked("CREATE", workload(owners=[])) == []
-    assert await asked("CREATE", workload(), subResource="scale") == []
+async def test_a_workload_without_a_subject_reads_nothing() -> None:
+    assert await collect_reads("CREATE", workload(owners=[])) == []
+    assert await collect_reads("CREATE", workload(), subResource="scale") == []
 
 
-async def test_a_trigger_that_was_seen_is_not_waited_for() -> None:
-    assert await asked("UPDATE", triggered("100")) == []
-    assert await asked("UPDATE", annotated(LastOverrideTime="2026-06-01T00:00:00Z")) == []
+async def test_a_trigger_with_known_versions_needs_no_wait() -> None:
+    assert await collect_reads("UPDATE", make_triggered("100")) == []
+    assert await collect_reads("UPDATE", annotate(LastOverrideTime="2026-06-01T00:00:00Z")) == []
 
 
-async def test_a_trigger_that_was_not_seen_is_waited_for_and_then_read() -> None:
-    assert await asked("UPDATE", triggered("101"), Live(coming=101)) == ["wait YurtAppOverrider 101"]
-    assert await asked("UPDATE", triggered("101")) == ["wait YurtAppOverrider 101", *BOTH]
+async def test_a_trigger_with_unknown_versions_waits_and_then_reads() -> None:
+    assert await collect_reads("UPDATE", make_triggered("101"), Live(coming=101)) == ["wait YurtAppOverrider 101"]
+    assert await collect_reads("UPDATE", make_triggered("101")) == ["wait YurtAppOverrider 101", *BOTH]
 
 
 async def test_a_trigger_may_name_the_subject_too() -> None:
-    assert await asked("UPDATE", triggered("90", subject="100")) == []
-    assert await asked("UPDATE", triggered("90", subject="101"), Live(coming=101)) == ["wait YurtAppSet 101"]
-    assert await asked("UPDATE", triggered("90", subject="101")) == ["wait YurtAppSet 101", *BOTH]
+    assert await collect_reads("UPDATE", make_triggered("90", subject="100")) == []
+    assert await collect_reads("UPDATE", make_triggered("90", subject="101"), Live(coming=101)) == [
+        "wait YurtAppSet 101"
+    ]
+    assert await collect_reads("UPDATE", make_triggered("90", subject="101")) == ["wait YurtAppSet 101", *BOTH]
 
 
-async def test_behind_and_unreadable_is_stale() -> None:
+async def test_a_failed_read_is_stale_if_the_store_is_behind() -> None:
     with pytest.raises(StaleError, match="refused"):
-        await asked("UPDATE", triggered("101"), Live(readable=False))
+        await collect_reads("UPDATE", make_triggered("101"), Live(readable=False))
 
 
-async def test_unreadable_but_not_known_to_be_behind_is_the_stores_answer(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(await asked("CREATE", workload(), Live(readable=False))) == 2
-    assert "live read failed, the store is used: refused" in caplog.text
-    assert await asked("UPDATE", rendered(minReadySeconds=7), Live(readable=False), old=rendered()) == BOTH
+async def test_a_failed_read_uses_the_store_if_it_may_be_current(caplog: pytest.LogCaptureFixture) -> None:
+    assert len(await collect_reads("CREATE", workload(), Live(readable=False))) == 2
+    assert "live read failed, using the store: refused" in caplog.text
+    assert (
+        await collect_reads("UPDATE", make_rendered(minReadySeconds=7), Live(readable=False), old=make_rendered())
+        == BOTH
+    )
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-async def test_without_the_overriders_no_workload_of_a_subject_is_answered(operation: str) -> None:
+async def test_without_the_overriders_the_review_of_a_workload_is_stale(operation: str) -> None:
     live = Live(unread="YurtAppOverrider")
     with pytest.raises(StaleError, match="YurtAppOverrider cannot be read"):
-        await asked(operation, workload(), live, old=workload())
+        await collect_reads(operation, workload(), live, old=workload())
     assert live.asked == []
-    assert await asked(operation, workload(owners=[]), live, old=workload()) == []
+    assert await collect_reads(operation, workload(owners=[]), live, old=workload()) == []
 
 
-async def test_without_the_subjects_a_workload_is_answered_unless_an_overrider_is_bound() -> None:
+async def test_without_the_subjects_only_reviews_with_an_overrider_are_stale() -> None:
     live = Live(unread="YurtAppSet")
-    assert await asked("CREATE", workload(), live) == ["/default/YurtAppOverrider"]
+    assert await collect_reads("CREATE", workload(), live) == ["/default/YurtAppOverrider"]
     store = store_of(RULE)
     with pytest.raises(StaleError, match="YurtAppSet cannot be read"):
-        await asked("CREATE", workload(), live, store=store)
+        await collect_reads("CREATE", workload(), live, store=store)
     with pytest.raises(StaleError, match="YurtAppSet cannot be read"):
-        await asked("UPDATE", rendered(minReadySeconds=7), live, old=rendered())
+        await collect_reads("UPDATE", make_rendered(minReadySeconds=7), live, old=make_rendered())
 
 
-async def test_without_the_subjects_metadata_can_be_written() -> None:
+async def test_without_the_subjects_an_update_of_metadata_is_answered() -> None:
     live = Live(unread="YurtAppSet")
-    assert await asked("UPDATE", rendered(), live, old=rendered(), store=store_of(RULE)) == []
+    assert await collect_reads("UPDATE", make_rendered(), live, old=make_rendered(), store=store_of(RULE)) == []
 
 
 async def test_a_kind_that_the_answer_does_not_depend_on_may_be_missing() -> None:
-    assert await asked("CREATE", workload(), Live(unread="NodePool"), store=store_of(RULE)) == BOTH
-    assert await asked("CREATE", workload(), Live(unread="YurtAppDaemon"), store=store_of(RULE)) == BOTH
+    assert await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store_of(RULE)) == BOTH
+    assert await collect_reads("CREATE", workload(), Live(unread="YurtAppDaemon"), store=store_of(RULE)) == BOTH
     daemon = workload(owners=[owner("YurtAppDaemon", "agent")])
     rule = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
     store = store_of(yurt_app_daemon(), rule)
     with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await asked("CREATE", daemon, Live(unread="NodePool"), store=store)
+        await collect_reads("CREATE", daemon, Live(unread="NodePool"), store=store)
 
 
 @pytest.mark.parametrize("text", ["overrider@", "overrider@x", "overrider@" + "9" * 30, ""])
-async def test_a_trigger_that_says_nothing_is_no_reason_to_wait(text: str) -> None:
-    assert await asked("UPDATE", annotated(LastOverrideTime=text)) == []
+async def test_a_trigger_without_versions_needs_no_wait(text: str) -> None:
+    assert await collect_reads("UPDATE", annotate(LastOverrideTime=text)) == []
 
 
-async def freshened(document: Any, live: Live | None = None, *, old: Any = None, store: Any = None) -> list[str]:
+async def ensure_fresh(document: Any, live: Live | None = None, *, old: Any = None, store: Any = None) -> list[str]:
     live = live or Live()
     asked_for = request("UPDATE" if old else "CREATE", document, old)
-    await freshen_overrider(asked_for, store=store_of() if store is None else store, live=live)
+    await ensure_fresh_overrider(asked_for, store=store_of() if store is None else store, live=live)
     return live.asked
 
 
 async def test_an_overriders_review_reads_its_rivals_and_its_subject() -> None:
-    assert await freshened(RULE) == BOTH
+    assert await ensure_fresh(RULE) == BOTH
     changed = overrider(entry("hangzhou"))
-    assert await freshened(changed, old=RULE) == BOTH
-    # It is refused whatever else there is.
-    assert await freshened(overrider(subject={"kind": "Pod", "name": "x"})) == []
+    assert await ensure_fresh(changed, old=RULE) == BOTH
+    # Its subject is no kind of OpenYurt, so the validation refuses it without reading.
+    assert await ensure_fresh(overrider(subject={"kind": "Pod", "name": "x"})) == []
 
 
 async def test_an_overriders_update_that_changes_metadata_reads_nothing() -> None:
     labelled = overrider(*RULE["entries"], labels={"team": "edge"})
-    assert await freshened(labelled, Live(unread="YurtAppOverrider"), old=RULE) == []
+    assert await ensure_fresh(labelled, Live(unread="YurtAppOverrider"), old=RULE) == []
 
 
 async def test_an_overrider_is_validated_without_the_kinds_that_it_does_not_name() -> None:
     for_daemon = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
-    assert await freshened(RULE, Live(unread="NodePool")) == BOTH
-    assert await freshened(RULE, Live(unread="YurtAppDaemon")) == BOTH
-    assert await freshened(for_daemon, Live(unread="YurtAppSet"))
+    assert await ensure_fresh(RULE, Live(unread="NodePool")) == BOTH
+    assert await ensure_fresh(RULE, Live(unread="YurtAppDaemon")) == BOTH
+    assert await ensure_fresh(for_daemon, Live(unread="YurtAppSet"))
     for rule, kind in ((RULE, "YurtAppSet"), (for_daemon, "NodePool"), (RULE, "YurtAppOverrider")):
         live = Live(unread=kind)
         with pytest.raises(StaleError, match=f"{kind} cannot be read"):
-            await freshened(rule, live)
+            await ensure_fresh(rule, live)
         assert live.asked == []
 
 
 async def test_an_overrider_of_a_v1beta1_set_is_validated_with_the_node_pools() -> None:
     store = store_of(yurt_app_set_v1beta1())
-    assert await freshened(RULE, store=store) == BOTH
+    assert await ensure_fresh(RULE, store=store) == BOTH
     with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await freshened(RULE, Live(unread="NodePool"), store=store)
+        await ensure_fresh(RULE, Live(unread="NodePool"), store=store)
 
 
 async def test_only_the_overriders_of_the_subject_are_read() -> None:
     live = Live()
-    await asked("CREATE", workload(), live)
-    await freshened(RULE, live)
+    await collect_reads("CREATE", workload(), live)
+    await ensure_fresh(RULE, live)
     odd = overrider(subject={"kind": "YurtAppSet", "name": "a,b=c\\d"})
-    await freshened(odd, live)
+    await ensure_fresh(odd, live)
     of_demo = "subject.kind=YurtAppSet,subject.name=demo"
     assert live.selectors == [of_demo, of_demo, "subject.kind=YurtAppSet,subject.name=a\\,b\\=c\\\\d"]

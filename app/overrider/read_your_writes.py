@@ -1,15 +1,15 @@
-"""Reading before rendering, so that no workload is rendered from a subject or an overrider that is already replaced.
+"""Reads inputs before rendering, so that no workload is rendered from an outdated subject or overrider.
 
-A watch is some milliseconds behind the server. Three kinds of writes arrive within these milliseconds:
+A watch is some milliseconds behind the apiserver. Three kinds of writes arrive within this time:
 
-- the owner's controller creates a workload right after its subject was created;
-- it writes the workload right after its subject was changed: the new spec, or the new revision, is in the review;
-- fleethook's controller touches a workload right after an overrider or a subject was changed. The trigger annotation
-  carries the versions that the controller had seen.
+- OpenYurt's controller creates a workload right after the creation of its subject.
+- OpenYurt's controller writes a workload right after a change of its subject. The review has the new spec or revision.
+- fleethook's controller touches a workload right after a change of an overrider or a subject. The trigger annotation
+  has the versions that the controller has seen.
 
-For the first two, the subject and its overriders are read from the apiserver before the review is answered. For the
-third, the review waits until the watch has passed those versions, and reads only if that takes too long. Every other
-write (metadata, a workload without an overrider) uses the store.
+In the first two cases, the review reads the subject and its overriders from the apiserver. In the third case, the
+review waits until the watch has passed those versions, and reads only if that takes too long. Every other write
+(metadata, a workload without an overrider) uses the store.
 """
 
 import asyncio
@@ -41,36 +41,36 @@ _OVERRIDERS: Final = (YURT_APP_OVERRIDER,)
 _SEEN_OVERRIDER: Final = re.compile(r"\boverrider@(\d{1,20})\b")
 _SEEN_SUBJECT: Final = re.compile(r"\bsubject@(\d{1,20})\b")
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
-# A watch that works is behind by milliseconds. After this long, reading is quicker than waiting.
+# A working watch is behind by milliseconds only. After this time, reading is faster than waiting.
 CATCH_UP_SECONDS: Final = 1.0
-# With the wait before, four of the five seconds that an apiserver gives a webhook.
+# Together with the wait before, four seconds of the webhook's timeout of five.
 _READ_SECONDS: Final = 3.0
 
 
 class LiveSource(Protocol):
-    """A source that can be waited for and read past."""
+    """A source whose watch can be awaited, and which can be read directly."""
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
-        """Return why the store does not hold these kinds yet, ``""`` if it does."""
+        """Return the reason why the store does not have these kinds yet, ``""`` if it has them."""
 
     def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
         """Return whether the store may lack a change of that kind up to ``resource_version``."""
 
     async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
-        """Wait until everything up to ``resource_version`` is in the store; return whether it is."""
+        """Wait until the store has all changes up to ``resource_version``; return whether it has them."""
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Bring one object up to date; raises APIError, UnreachableError."""
+        """Read one object into the store; raises APIError, UnreachableError."""
 
     async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
-        """Bring the objects of a selection up to date; raises APIError, UnreachableError."""
+        """Read the objects of a selection into the store; raises APIError, UnreachableError."""
 
 
 def trigger(time: str, *, overrider: str, subject: str = "") -> str:
     """Return the text of the trigger annotation.
 
     Args:
-        time: The time of the write, RFC 3339: only a changed text makes an apiserver call the webhook.
+        time: The time of the write, RFC 3339. An apiserver calls the webhook only if the text changes.
         overrider: The resourceVersion of the overrider that the writer has seen, or of its deletion.
         subject: The resourceVersion of the subject that the writer has seen, ``""`` if the subject did not change.
     """
@@ -79,7 +79,7 @@ def trigger(time: str, *, overrider: str, subject: str = "") -> str:
 
 
 class _Workload(NamedTuple):
-    """A workload under review, as far as reading goes."""
+    """The properties of a workload under review that decide which inputs to read."""
 
     cluster: str
     namespace: str
@@ -87,36 +87,36 @@ class _Workload(NamedTuple):
     pool: str
     trigger: str
     rendered: bool
-    """Whether the workload carries the hash of a render, or did before this write."""
+    """Whether the workload has the annotation of a render, or had it before this write."""
 
 
-def freshen_workload(
+def ensure_fresh_workload(
     request: AdmissionRequest, *, store: StoreView, live: LiveSource
 ) -> Coroutine[Any, Any, None] | None:
-    """Return the work that brings the store up to what the review of a workload depends on, None if it is.
+    """Return a coroutine that updates the inputs of a workload's review in the store, None if none is needed.
 
-    An update of a workload's spec is caused by a subject that is newer than the store, as far as anybody can tell. A
-    read that fails leaves the store as it is: nothing says that it is behind.
+    An update of a workload's spec may result from a subject that is newer than the store. If the read fails, the review
+    uses the store, because there is no evidence that it is behind.
 
     Raises:
-        StaleError: The store is behind or does not hold a kind that the answer depends on; the work raises it, too.
+        StaleError: The store is behind, or lacks a kind that the answer depends on. The coroutine raises it, too.
     """
-    workload = _workload_of(request)
+    workload = _read_workload(request)
     if workload is None:
         return None
     if problem := live.missing(_OVERRIDERS):
         raise StaleError(problem)
-    inputs = _inputs(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
+    inputs = _list_input_kinds(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
     unread = live.missing(inputs)
     depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
-    late = _late(workload, live) if workload.trigger and not unread else []
+    late = _find_late(workload, live) if workload.trigger and not unread else []
     if not depends and not late:
         return None
-    return _Freshening(workload, inputs, unread, late, depends).run(store, live)
+    return _FreshRead(workload, inputs, unread, late, depends).run(store, live)
 
 
-class _Freshening(NamedTuple):
-    """The work for one review: the kinds that its answer depends on, and the changes that the store lacks."""
+class _FreshRead(NamedTuple):
+    """The reads for one review: the kinds that its answer depends on, and the changes that the store lacks."""
 
     workload: _Workload
     inputs: tuple[GroupKind, ...]
@@ -139,11 +139,11 @@ class _Freshening(NamedTuple):
             raise StaleError(self.unread)
 
 
-async def freshen_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
-    """Bring the store up to what the validation of an overrider depends on: its subject, and rivals for the subject.
+async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
+    """Update the inputs of an overrider's validation in the store: its subject, and other overriders of the subject.
 
     Raises:
-        StaleError: The store does not hold a kind that the answer depends on.
+        StaleError: The store lacks a kind that the answer depends on.
     """
     try:
         document = request.object
@@ -152,34 +152,34 @@ async def freshen_overrider(request: AdmissionRequest, *, store: StoreView, live
     if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
         return
     cluster, namespace = cluster_of(document), request.namespace
-    subject = _subject_of(document, cluster=cluster, namespace=namespace)
-    if problem := live.missing((YURT_APP_OVERRIDER, *_subject_kinds(subject, store))):
+    subject = _find_subject(document, cluster=cluster, namespace=namespace)
+    if problem := live.missing((YURT_APP_OVERRIDER, *_list_subject_kinds(subject, store))):
         raise StaleError(problem)
     if subject is not None:
         rivals = select_overriders(namespace, subject.group_kind.kind, subject.name)
         read_subject = live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name)
         await _read([live.read_selected(rivals, cluster=cluster), read_subject])
-    # The subject may be new in the store.
-    if problem := live.missing(_subject_kinds(subject, store)):
+    # The read may have added the subject, which decides the kinds.
+    if problem := live.missing(_list_subject_kinds(subject, store)):
         raise StaleError(problem)
 
 
-def _subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
-    """Return the kinds that an overrider of this subject is checked with, as far as the store knows the subject."""
+def _list_subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
+    """Return the kinds that the validation of an overrider of this subject depends on."""
     if subject is None:
         return ()
     known = store.get(*subject)
-    return _inputs(subject.group_kind, "" if known is None else known["apiVersion"], pool="*")
+    return _list_input_kinds(subject.group_kind, "" if known is None else known["apiVersion"], pool="*")
 
 
-def _workload_of(request: AdmissionRequest) -> _Workload | None:
+def _read_workload(request: AdmissionRequest) -> _Workload | None:
     """Return the workload under review, None if the answer depends on no object of the store."""
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return None
     try:
         document = request.desired_object
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # The handler says what is wrong with it.
+        return None  # The handler reports the error.
     if not isinstance(document, dict):
         return None
     metadata = as_object(document.get("metadata"))
@@ -189,36 +189,36 @@ def _workload_of(request: AdmissionRequest) -> _Workload | None:
     annotations = as_object(metadata.get("annotations"))
     return _Workload(
         cluster_of(document),
-        request.namespace or _text(metadata.get("namespace")),
+        request.namespace or _read_text(metadata.get("namespace")),
         owner,
-        _text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
-        _text(annotations.get(TRIGGER_ANNOTATION)),
-        # A client that replaces the whole object may have dropped the annotation.
+        _read_text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
+        _read_text(annotations.get(TRIGGER_ANNOTATION)),
+        # A client that replaces the object may have dropped the annotation.
         RENDERED_ANNOTATION in annotations or _RENDERED_BYTES in bytes(request.old_object_raw),
     )
 
 
-def _text(value: JSON) -> str:
+def _read_text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
 def _is_overridden(workload: _Workload, store: StoreView) -> bool:
-    """Return whether an overrider is bound to the workload's owner, or was when the workload was rendered."""
+    """Return whether an overrider is bound to the workload's owner, or was bound at its last render."""
     cluster, namespace, owner = workload[:3]
     return workload.rendered or bool(
         overriders_of(store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name)
     )
 
 
-def _inputs(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind, ...]:
-    """Return the kinds that the template of a pool's workload is built from."""
+def _list_input_kinds(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind, ...]:
+    """Return the kinds that the template of a node pool's workload depends on."""
     # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`), and labels
     # choose the tweaks of a YurtAppSet v1beta1.
     depends = depends_on_node_pools(kind, {"apiVersion": api_version})
     return (kind, NODE_POOL) if depends and pool else (kind,)
 
 
-def _subject_of(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
+def _find_subject(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
     subject = subject_of(overrider)
     if subject is None:
         return None
@@ -226,7 +226,7 @@ def _subject_of(overrider: JSONObject, *, cluster: str, namespace: str) -> Objec
     return ObjectKey(cluster, group_kind, namespace, subject[1]) if group_kind in SUBJECT_KINDS else None
 
 
-def _late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
+def _find_late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
     """Return the kinds and resourceVersions that the trigger names and the store may lack."""
     seen = {
         YURT_APP_OVERRIDER: _SEEN_OVERRIDER.search(workload.trigger),
@@ -236,7 +236,7 @@ def _late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
 
 
 async def _is_behind(late: Iterable[tuple[GroupKind, int]], live: LiveSource) -> bool:
-    """Wait until the store has these resourceVersions; return whether it still has not."""
+    """Wait until the store has these resourceVersions; return whether it still lacks one."""
     waits = (live.catch_up(kind, version, seconds=CATCH_UP_SECONDS) for kind, version in late)
     return not all(await asyncio.gather(*waits))
 
@@ -248,7 +248,7 @@ def _read_input(kind: GroupKind, workload: _Workload, live: LiveSource) -> Corou
 
 
 async def _read(reads: Iterable[Coroutine[Any, Any, None]]) -> str:
-    """Run live reads side by side; return why one failed, ``""`` if none did."""
+    """Run live reads concurrently; return the reason why one failed, ``""`` if none did."""
     try:
         async with asyncio.timeout(_READ_SECONDS):
             await asyncio.gather(*reads)
@@ -258,5 +258,5 @@ async def _read(reads: Iterable[Coroutine[Any, Any, None]]) -> str:
         problem = f"no answer within {_READ_SECONDS:.0f} s"
     else:
         return ""
-    _log.warning("live read failed, the store is used: %s", problem)
+    _log.warning("live read failed, using the store: %s", problem)
     return problem

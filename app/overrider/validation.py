@@ -1,4 +1,4 @@
-"""The findings about an overrider: one function for admission, ``render``, ``lint`` and ``serve --manifests``."""
+"""Validates an overrider, with the same findings for admission, ``render``, ``lint`` and ``serve --manifests``."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,36 +19,38 @@ from app.overrider.pool_rules import SubjectPools, check_pools, known_pools
 from app.overrider.unknown_subject import unknown_subject
 from app.store import StoreView
 
-# A suggestion takes some 50 µs, so the rules take 50 ms at most, whatever the overrider contains.
+# A suggestion takes some 50 µs, so the rules take at most 50 ms for any overrider.
 _MAX_FINDINGS: Final = 1000
 # An item or a patch takes some 30 µs to check.
 _SLICE: Final = 50
 _FIELD: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
 
 
-def check(
+def check_overrider(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> tuple[Finding, ...]:
-    """Return everything that is wrong with an overrider, errors and warnings, as `check_in_slices` does."""
+    """Return all errors and warnings about an overrider, as `check_overrider_in_slices` does."""
     return run_at_once(
-        check_in_slices(overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace)
+        check_overrider_in_slices(
+            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+        )
     )
 
 
-def check_in_slices(
+def check_overrider_in_slices(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> Sliced[tuple[Finding, ...]]:
-    """Return everything that is wrong with an overrider, errors and warnings.
+    """Return all errors and warnings about an overrider.
 
-    The subject and the entries are checked first; only if they are right, the overrider is rendered for each node pool
-    of its subject. The store is read in one slice only, so the result does not depend on what changes later.
+    The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
+    pool of its subject. Only one slice reads the store, so later changes do not affect the result.
 
     Args:
         overrider: An object with metadata.
         cluster: Its logical cluster, ``""`` for a plain one.
         namespace: Its namespace.
         store: The other overriders, the subject and the node pools.
-        every_namespace: Whether a message may name a subject of another namespace.
+        every_namespace: Whether messages may name subjects of other namespaces.
     """
     yield Slice.READS_STORE
     rivals = [*_check_binding(overrider, cluster=cluster, namespace=namespace, store=store)]
@@ -76,12 +78,12 @@ def check_in_slices(
 
 
 def pools_to_check(subject: Subject, store: NodePoolView) -> SubjectPools:
-    """Return the node pools of a subject, with the findings about them that no overrider causes."""
+    """Return the node pools of a subject, with the findings that do not depend on an overrider."""
     return known_pools(subject, store)._replace(effects=tuple(check_node_pools(subject, store=store)))
 
 
 def check_rules(overrider: JSONObject) -> Sliced[list[Finding]]:
-    """Return the mistakes that show without the subject, at most `_MAX_FINDINGS`."""
+    """Return the findings of the rules that need no subject, at most `_MAX_FINDINGS`."""
     found: list[Finding] = []
     pauses = Pauses(_SLICE)
     for part in check_parts(overrider):
@@ -112,13 +114,13 @@ def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store
 def check_fit(
     overrider: JSONObject, subject: Subject, pools: SubjectPools, *, known: Sequence[Finding]
 ) -> Sliced[list[Finding]]:
-    """Return what shows when the overrider is rendered for each node pool of its subject.
+    """Return the findings of rendering the overrider for each node pool of its subject.
 
     Args:
-        overrider: An overrider with the right shape.
+        overrider: An overrider of a valid shape.
         subject: Its subject.
         pools: The node pools of the subject.
-        known: What was found without the subject, so that nothing is reported twice.
+        known: The findings without the subject, which are not reported again.
     """
     dry_run = yield from dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
@@ -127,12 +129,12 @@ def check_fit(
         *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),
         *pools.effects,
         *of_pools,
-        *map(_remark, dry_run.warnings),
+        *map(_to_finding, dry_run.warnings),
     ]
 
 
-def _remark(text: str) -> Finding:
-    """Return a warning of the dry run; its text begins with the path of the part of an entry that it is about."""
+def _to_finding(text: str) -> Finding:
+    """Return a warning of the dry run as a finding. Its text begins with the path in the overrider."""
     if text.startswith("not checked: "):
         return Finding("not-checked", "", text)
     found = _FIELD.match(text)

@@ -1,8 +1,8 @@
-"""When a workload may be written: each write of one workload waits longer than the one before.
+"""Exponential backoff for the writes of each workload.
 
-This bound holds for the workload itself, whoever causes the writes: another controller that changes it back, a webhook
-that undoes each render, an apiserver that refuses it. It starts again when the request is another one (the hash that
-the workload is to carry) and when the workload was left alone for long.
+The backoff belongs to the workload, so it also bounds conflicts: another controller reverts the render, a webhook
+undoes it, or the apiserver refuses it. The controller resets the backoff when it requests another render (another
+hash), and when it has not written the workload for a long time.
 """
 
 from collections.abc import Callable
@@ -12,43 +12,43 @@ from app.control.queue import draw_jitter
 from app.control.rate_limit import TokenBucket
 from app.store import ObjectKey
 
-# 2, 6, 18, 54 s …: written at 0, 2, 8 and 26 s, which is four times in the first minute and leaves room for spreading
-# them by a fifth; a webhook that is restarted is asked again within seconds.
+# Pauses of 2, 6, 18, 54 s … make four writes in the first minute, at 0, 2, 8 and 26 s, with room for 20 % of jitter.
+# The first retries come within seconds, because a webhook that restarts is unavailable only that long.
 _FIRST_SECONDS: Final = 2.0
 _FACTOR: Final = 3.0
-# An apiserver or webhook that does not answer is an outage, which ends for all workloads at once.
+# An outage of the apiserver or a webhook ends for all workloads at once.
 _MAX_OUTAGE_SECONDS: Final = 60.0
-# A workload that was left alone for twice its last pause, and this long, is not in conflict any more.
+# After this long without a write, and twice the last pause, the conflict is over.
 _QUIET_SECONDS: Final = 120.0
 
 
 class _Attempt(NamedTuple):
     digest: str
-    """What the workload was to carry."""
+    """The hash that the write requested."""
     writes: int
-    """How many in a row."""
+    """The number of writes in a row."""
     last: float
     due: float
     reserved: bool = False
-    """Whether ``due`` is a turn among all retries."""
+    """Whether ``due`` is a reserved turn among the retries of all workloads."""
     conflict: str = ""
-    """What was wrong afterwards although the apiserver would store it: an identity of an assessment."""
+    """The identity of a drift that remained after the write, although the apiserver would store the request."""
     unproven: str = ""
-    """The same where the apiserver could not be asked whether it would."""
+    """The identity of a drift that remained, if no dry run could tell whether the apiserver would store the request."""
     problem: str = ""
-    """The same as text, ``""`` if nothing was."""
+    """The problem after the write as a message, ``""`` for none."""
 
 
-class Attempts:
-    """The last writes of each workload that was written lately."""
+class Backoff:
+    """The recent writes of each workload."""
 
     def __init__(self, *, retries_per_second: float, longest: float, jitter: Callable[[], float] = draw_jitter) -> None:
         """Prepare.
 
         Args:
-            retries_per_second: Second and later writes, of all workloads together.
+            retries_per_second: The limit for second and later writes, for all workloads together.
             longest: The longest pause, in seconds.
-            jitter: Returns the factor that a pause is multiplied by.
+            jitter: Returns a factor for each pause.
         """
         self._retries: Final = TokenBucket(retries_per_second, burst=max(1, int(retries_per_second)))
         self._longest: Final = longest
@@ -56,18 +56,18 @@ class Attempts:
         self._attempts: Final[dict[ObjectKey, _Attempt]] = {}
 
     def __len__(self) -> int:
-        """Return how many workloads are remembered."""
+        """Return the number of workloads with recent writes."""
         return len(self._attempts)
 
     def due(self, key: ObjectKey, digest: str, now: float) -> float:
-        """Return when a workload may be written: ``now``, or the time of its turn among the retries.
+        """Return the time when a workload may be written: ``now``, or its turn among the retries.
 
         Args:
             key: The workload.
-            digest: The hash that it is to carry.
+            digest: The hash that the write requests.
             now: The time in seconds.
         """
-        attempt = self._of(key, digest, now)
+        attempt = self._find_attempt(key, digest, now)
         if attempt is None:
             return now
         if attempt.due > now or attempt.reserved:
@@ -77,15 +77,15 @@ class Attempts:
         return turn
 
     def wrote(self, key: ObjectKey, digest: str, now: float, *, conflict: str = "") -> None:
-        """Remember a write that is about to be made.
+        """Record a write before it is sent.
 
         Args:
             key: The workload.
-            digest: The hash that it is to carry.
+            digest: The hash that the write requests.
             now: The time in seconds.
-            conflict: The identity of what is wrong although the apiserver would store it; ``""`` keeps the known one.
+            conflict: The identity of a drift although the apiserver would store the request; ``""`` keeps the last one.
         """
-        before = self._of(key, digest, now) or _Attempt(
+        before = self._find_attempt(key, digest, now) or _Attempt(
             digest, 0, now, now, reserved=False, conflict="", unproven="", problem=""
         )
         self._attempts[key] = before._replace(
@@ -99,14 +99,14 @@ class Attempts:
     def ended(
         self, key: ObjectKey, problem: str, *, conflict: str = "", unproven: str = "", outage: bool = False
     ) -> None:
-        """Remember how the last write ended.
+        """Record the result of the last write.
 
         Args:
             key: The workload.
-            problem: What is wrong, ``""`` if nothing is.
-            conflict: The identity of what is wrong although the apiserver would store it.
-            unproven: The same where the apiserver could not be asked whether it would.
-            outage: Whether there was no answer.
+            problem: The problem as a message, ``""`` for none.
+            conflict: The identity of a drift although the apiserver would store the request.
+            unproven: The identity of a drift if no dry run could tell whether the apiserver would store the request.
+            outage: Whether the apiserver or a webhook did not answer.
         """
         attempt = self._attempts.get(key)
         if attempt is not None:
@@ -114,36 +114,36 @@ class Attempts:
             self._attempts[key] = attempt._replace(problem=problem, conflict=conflict, unproven=unproven, due=due)
 
     def due_of(self, key: ObjectKey) -> float:
-        """Return when a workload may be written again, or the distant past if it was not written lately."""
+        """Return the time when a workload may be written again, minus infinity without a recent write."""
         attempt = self._attempts.get(key)
         return attempt.due if attempt else float("-inf")
 
     def problem(self, key: ObjectKey) -> str:
-        """Return how the last write ended."""
+        """Return the problem after the last write, ``""`` for none."""
         attempt = self._attempts.get(key)
         return attempt.problem if attempt else ""
 
     def conflict(self, key: ObjectKey) -> str:
-        """Return what was wrong after the last write although the apiserver would store it."""
+        """Return the drift after the last write that the apiserver would store, ``""`` for none."""
         attempt = self._attempts.get(key)
         return attempt.conflict if attempt else ""
 
     def unproven(self, key: ObjectKey) -> str:
-        """Return what was wrong after the last write and could not be asked about."""
+        """Return the drift after the last write that no dry run could test, ``""`` for none."""
         attempt = self._attempts.get(key)
         return attempt.unproven if attempt else ""
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a workload that is gone."""
+        """Forget a deleted workload."""
         self._attempts.pop(key, None)
 
     def prune(self, now: float) -> None:
-        """Forget the workloads that were left alone for long."""
+        """Forget the workloads without a write for a long time."""
         for key, attempt in list(self._attempts.items()):
             if self._is_quiet(attempt, now):
                 del self._attempts[key]
 
-    def _of(self, key: ObjectKey, digest: str, now: float) -> _Attempt | None:
+    def _find_attempt(self, key: ObjectKey, digest: str, now: float) -> _Attempt | None:
         attempt = self._attempts.get(key)
         if attempt is None or attempt.digest != digest or self._is_quiet(attempt, now):
             return None

@@ -1,4 +1,4 @@
-"""The controller waits until OpenYurt's controller writes a changed template, and nudges it if it does not."""
+"""Tests of the wait for OpenYurt's controller to write a changed template, and of nudges if it does not."""
 
 from typing import Any
 
@@ -9,23 +9,23 @@ from tests.builders import entry, image, patch
 from tests.builders import rendered as render_elsewhere
 from tests.overrider.running import Fleet
 
-# A sidecar, so that the template's image counts outside the override.
+# A sidecar: the override does not cover the template's image.
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
 POOLS = ("hangzhou", "beijing")
 MINUTE = 60.0
 
 
-async def rendered(fleet: Fleet) -> None:
+async def render_and_wait(fleet: Fleet) -> None:
     fleet.override(entry("hangzhou", patches=SIDE))
     await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
     await fleet.wait(MINUTE)
 
 
-async def test_a_template_that_its_owner_writes_costs_no_write() -> None:
+async def test_a_template_that_its_owner_writes_needs_no_write() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         await fleet.wait(8)
         fleet.owner_writes(*POOLS, tag="9")
@@ -35,22 +35,22 @@ async def test_a_template_that_its_owner_writes_costs_no_write() -> None:
         assert fleet.server[fleet.path()]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:9"
 
 
-async def test_an_owner_that_wrote_without_the_webhook_is_not_waited_for() -> None:
+async def test_the_controller_does_not_wait_after_an_owners_write_without_review() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         fleet.owner_writes(*POOLS, tag="9", review=False)
         await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
 
 
-async def test_the_controller_waits_for_an_owner_that_has_not_observed_the_change() -> None:
+async def test_the_controller_waits_without_a_read_until_the_owner_has_observed_the_change() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.observed(subject)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         reads = []
         fleet.server.refuse = lambda method, path, _dry: reads.append((method, path))
         fleet.edit_template(subject, tag="9")
@@ -60,11 +60,11 @@ async def test_the_controller_waits_for_an_owner_that_has_not_observed_the_chang
         assert fleet.server.writes[fleet.path()] == 1
 
 
-async def test_an_owner_that_writes_nothing_is_nudged_and_then_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+async def test_after_a_nudge_without_effect_the_controller_writes_itself(caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         await fleet.wait(9)
         assert fleet.condition() == (
@@ -85,12 +85,12 @@ async def test_an_owner_that_writes_nothing_is_nudged_and_then_not_waited_for(ca
         assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_a_nudge_makes_an_owner_write_that_does_not_retry() -> None:
-    """OpenYurt 1.4 does not repeat a write that was refused while fleethook was down."""
+async def test_a_nudge_makes_an_owner_without_retries_write() -> None:
+    """OpenYurt 1.4 does not retry a write that was refused while fleethook was unavailable."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
     fleet.edit_template(subject, tag="9")
     async with fleet.leader():
         await fleet.wait_for(lambda: fleet.nudges(subject))
@@ -100,11 +100,11 @@ async def test_a_nudge_makes_an_owner_write_that_does_not_retry() -> None:
         assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
+async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
     fleet.edit_template(subject, tag="9")
     await fleet.wait(MINUTE)
     async with fleet.leader():
@@ -115,12 +115,12 @@ async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
 
 
 @pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
-async def test_a_workload_that_is_ahead_of_the_watch_of_its_inputs_is_not_rendered_from_older_ones(late: str) -> None:
-    """Another replica has rendered the workload from versions that this replica has not seen yet."""
+async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render(late: str) -> None:
+    """Another replica has rendered it from a template and an overrider that this replica has not received yet."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.server.silent.add(late)
         if late == "yurtappsets":
             fleet.edit_template(subject, tag="9")
@@ -136,26 +136,26 @@ async def test_a_workload_that_is_ahead_of_the_watch_of_its_inputs_is_not_render
         assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
+async def test_an_edited_overrider_does_not_wait_for_the_owner() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
-async def test_an_overrider_edited_without_a_leader_is_rendered_at_once() -> None:
+async def test_a_new_leader_renders_an_edited_overrider_at_once() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
     fleet.override(entry("*", patches=SIDE))
     async with fleet.leader():
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
-async def test_a_pool_without_workload_is_named_and_its_owner_nudged_less_and_less() -> None:
+async def test_a_missing_workload_is_reported_and_its_owner_nudged_with_growing_pauses() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.server.delete(fleet.path(pool_name="beijing"))
@@ -174,7 +174,7 @@ async def test_a_pool_without_workload_is_named_and_its_owner_nudged_less_and_le
             await fleet.wait(MINUTE)
             if (last := fleet.nudges(subject)) not in nudges:
                 nudges.append(last)
-        # At resyncs, which are every ten minutes from the start: after ten minutes at least, then twenty, then forty.
+        # Resyncs are every ten minutes from the start, so nudges come after at least ten minutes, then twenty, then forty.
         assert nudges == ["2026-06-01T00:00:10Z", "2026-06-01T00:20:00Z", "2026-06-01T00:40:00Z"]
         fleet.server.put(fleet.workload("demo", "beijing"), review=True)
         await fleet.wait(2)
@@ -193,8 +193,8 @@ async def test_a_new_leader_does_not_repeat_a_nudge() -> None:
         assert fleet.server.writes[subject] == 1
 
 
-async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> None:
-    """The apiserver refused this write, too, because it calls the webhook for all workloads of a pool."""
+async def test_an_outdated_workload_without_override_has_its_owner_nudged() -> None:
+    """Its write was refused, too, because the webhook reviews all workloads of a node pool."""
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -208,7 +208,7 @@ async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> N
 
 
 def mirror(document: dict[str, Any]) -> dict[str, Any]:
-    """Act as another webhook, which changes images to those of a mirror."""
+    """Another webhook, which replaces images by those of a mirror."""
     for container in document["spec"]["template"]["spec"]["containers"]:
         container["image"] = "mirror.local/" + container["image"].removeprefix("mirror.local/")
     return document
@@ -224,12 +224,12 @@ async def test_an_owner_whose_writes_are_changed_by_another_webhook_is_not_nudge
         await fleet.wait(60 * MINUTE)
         assert not fleet.server.writes
         assert sum(fleet.server.dry_runs.values()) == 2
-        # The controller derives the owner's expected write from it.
+        # The dry run shows whether the owner could write the template.
         fleet.edit_template(subject, tag="9")
         await fleet.wait_for(lambda: fleet.nudges(subject), seconds=11 * MINUTE)
 
 
-async def test_an_owner_that_has_written_is_not_nudged_after_later_edits() -> None:
+async def test_a_later_edit_of_another_client_causes_no_nudge() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     fleet.override(entry("elsewhere", patches=SIDE))
@@ -253,7 +253,7 @@ async def test_a_subject_without_overrider_is_not_nudged() -> None:
         assert not fleet.server.writes
 
 
-async def test_a_nudge_that_is_refused_is_logged_and_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_nudge_is_logged_and_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
 
@@ -262,11 +262,11 @@ async def test_a_nudge_that_is_refused_is_logged_and_holds_nothing_up(caplog: py
 
     fleet.server.refuse = refuse
     async with fleet.leader():
-        await rendered(fleet)
+        await render_and_wait(fleet)
         fleet.edit_template(subject, tag="9")
         await fleet.wait(12)
         assert fleet.server.writes[fleet.path()] == 2
-        assert "annotation fleethook.io/nudged-at could not be set: 403 Forbidden: no" in caplog.text
+        assert "cannot set annotation fleethook.io/nudged-at: 403 Forbidden: no" in caplog.text
 
 
 def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def test_workloads_of_a_later_version_are_reported_as_not_rendered() -> None:
+async def test_the_status_reports_workloads_of_a_later_version() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=())
     fleet.server.edit(subject, {"spec": {"topology": {"pools": [{"name": "hangzhou"}]}}})
@@ -289,11 +289,11 @@ async def test_workloads_of_a_later_version_are_reported_as_not_rendered() -> No
         assert fleet.nudges(subject) is None
 
 
-async def test_no_status_is_written_twice_and_no_event_repeated() -> None:
+async def test_statuses_and_events_are_not_repeated() -> None:
     fleet = Fleet()
     fleet.subject(pools=POOLS)
     async with fleet.leader() as controller:
-        await rendered(fleet)
+        await render_and_wait(fleet)
         said, written = list(fleet.server.events), dict(fleet.server.statuses)
         looked = controller.reconciled
         await fleet.wait(60 * MINUTE)
