@@ -61,7 +61,7 @@ def _is_same_content(before: JSON, after: JSON, *, is_nested: bool) -> bool:
     for name in TEMPLATES.values():
         old, new = (as_object(as_object(part).get(name)) for part in (before, after))
         # Defaults of kube-apiserver are differences here: nothing fills them into a template of a subject.
-        if any(not _is_empty_pair(one.stored, one.requested) for one in find_differences(old, new)):
+        if any(not _is_empty_pair(one.stored, one.requested) for one in find_differences(dict(old), dict(new))):
             return False
     return True
 
@@ -104,7 +104,7 @@ def _tolerates(pod_spec: JSON, taints: JSON) -> bool:
             and as_object(one).get("effect") in (None, "", taint.get("effect"))
             for one in known
         )
-        for taint in map(tolerate, map(as_object, listed))
+        for taint in (tolerate(dict(as_object(one))) for one in listed)
     )
 
 
