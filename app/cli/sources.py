@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.cli.cluster_reader import read_cluster
+from app.cli.cluster_reader import find_namespace, read_cluster
 from app.cli.exit_codes import fail
 from app.cli.manifests import read_objects
 from app.cli.what_if import Overlay, overlay
@@ -87,15 +87,15 @@ def read_source(options: SourceOptions, resources: "Sequence[WatchedResource]") 
         resources: The resources that the command needs of a cluster. Files are read as a whole.
     """
     check_options(options)
+    change = read_objects(options.change)
     if options.reads_cluster:
-        found = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
-        namespace: str | None = found.namespace
-        before = found.documents
+        before = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
     else:
-        namespace, before = None, read_objects(options.files)
+        before = read_objects(options.files)
     if not options.changes:
         return Source(before, before, frozenset())
-    changed = overlay(before, Overlay(read_objects(options.change), options.without, namespace, kcp=options.kcp))
+    namespace = find_namespace(options.kubeconfig, options.context) if options.reads_cluster else None
+    changed = overlay(before, Overlay(change, options.without, namespace, kcp=options.kcp))
     return Source(changed.documents, before, changed.keys)
 
 
