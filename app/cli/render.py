@@ -23,7 +23,7 @@ from app.cli.sources import Source, SourceOptions, fill_store, read_source
 from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import Cell, Preview, cells, preview
 from app.overrider.preview_changes import PoolKey, compare_previews, pool_key
