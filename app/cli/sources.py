@@ -78,12 +78,13 @@ def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store
     return store
 
 
-def read_source(options: SourceOptions, resources: Sequence[WatchedResource]) -> Source:
+def read_source(options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False) -> Source:
     """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
 
     Args:
         options: The options of the command.
         resources: The resources that the command needs of a cluster. Files are read as a whole.
+        every_kind: Whether changes of other kinds have an effect, too.
     """
     check_options(options)
     change = read_objects(options.change)
@@ -93,7 +94,8 @@ def read_source(options: SourceOptions, resources: Sequence[WatchedResource]) ->
         before = read_objects(options.files)
     if not options.changes:
         return Source(before, before, frozenset())
-    _note_unread(change, resources)
+    if not every_kind:
+        _note_unread(change, resources)
     namespace = find_namespace(options.kubeconfig, options.context) if options.reads_cluster else None
     changed = overlay(before, Overlay(change, options.without, namespace, kcp=options.kcp))
     return Source(changed.documents, before, changed.keys)
