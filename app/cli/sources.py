@@ -78,6 +78,12 @@ def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store
     return store
 
 
+def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -> list[Document]:
+    """Return objects with others added, each in place of the object with the same key."""
+    keys = {key_of(one.object) for one in others}
+    return [*(one for one in documents if key_of(one.object) not in keys), *others]
+
+
 def read_source(options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False) -> Source:
     """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
 
