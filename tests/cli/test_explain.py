@@ -40,7 +40,7 @@ def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
     assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
     assert "logical cluster elsewhere is unknown" in out
-    assert "note: the manifests have no objects of elsewhere\n" in err
+    assert "note: there are no objects of elsewhere\n" in err
 
 
 @pytest.mark.parametrize(
