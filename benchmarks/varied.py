@@ -1,4 +1,4 @@
-"""A thousand different reviews: what a server is asked that has more than one workload, the same thousand for everybody.
+"""A thousand different reviews, as a server with many workloads receives them. All servers get the same thousand.
 
 Workloads of one subject differ in names, replicas and annotations, so also in length; images are those of the subject's template,
 of which there are a hundred. Edited workloads have other images than their template, which costs our server more. Every

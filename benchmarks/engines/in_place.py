@@ -1,7 +1,7 @@
 """Why deciding costs more in the server than alone: `python -m benchmarks.engines.in_place --load .bench/bin/load`.
 
 Measures the CPU of `AdmissionEndpoint._begin` (decode, decide, encode, count, log) for different UPDATE reviews, in turns. Alone: in a
-loop, with parts of what a server does between two reviews. In place: in servers under load, each without one thing that might
+loop, with parts of a server's other work between two reviews. In place: in servers under load, each without one thing that might
 be to blame. Also counts how often the threads of the server were switched to, which is how often the GIL can have changed hands.
 """
 
@@ -107,7 +107,7 @@ def serve(variant: str, directory: Path) -> None:
 
 
 def records(directory: Path, size: int) -> Between:
-    """Return what OpenSSL does for a review: records of a request in, records of an answer out, through memory."""
+    """Return OpenSSL's work for a review: records of a request in, records of an answer out, through memory."""
     client = ssl.create_default_context(cafile=str(directory / "ca.crt"))
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -131,7 +131,7 @@ def records(directory: Path, size: int) -> Between:
 
 
 def sockets(size: int) -> Between:
-    """Return what the kernel does for a review, on both sides of a connection over loopback."""
+    """Return the kernel's work for a review, on both sides of a connection over loopback."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()
