@@ -19,6 +19,7 @@ from tests.builders import (
     image,
     overrider,
     patch,
+    pod_spec,
     pod_template,
     rendered,
     review,
@@ -155,3 +156,18 @@ def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
     assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+
+
+def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:
+    """The overrider replaces all variables by one that the template has, with another source, further back."""
+    source = {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    subject = yurt_app_set(template=pod_template(containers=[container(env=[{"name": "A", "value": "1"}, source])]))
+    whole = [{"name": "B", "value": "whole"}]
+    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", whole)]))
+    document = workload()
+    document["spec"]["template"]["spec"] = copy.deepcopy(
+        subject["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"]
+    )
+    stored = rendered(document, subject, rule)
+    assert pod_spec(stored)["containers"][0]["env"] == whole
+    assert rendered(stored, subject, rule, operation="UPDATE", old=stored) == stored
