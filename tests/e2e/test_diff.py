@@ -13,7 +13,7 @@ from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.predictions import Prediction, find_mismatches, predict, read_states
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
-from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, apply_node_pools, placed, scenario
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, apply_node_pools, build_pool, scenario
 from tests.waiting import wait_for
 
 JSONObject = dict[str, Any]
@@ -181,7 +181,7 @@ def test_node_pools_come_and_go(edits: Edits, demo: Scenario, version: Version) 
         if isinstance(version.form, V1Beta1):
             subject["spec"]["pools"] = names
         else:
-            subject["spec"]["topology"]["pools"] = [placed(name) for name in names]
+            subject["spec"]["topology"]["pools"] = [build_pool(name) for name in names]
 
     found = edits.edit(demo.subject_path(), edit)
     assert found.summary == "creates 1 workload, 1 pod; deletes 2 workloads, 2 pods"
@@ -193,7 +193,7 @@ def test_settings_of_one_node_pool(edits: Edits, demo: Scenario, version: Versio
             subject["spec"]["workload"]["workloadTweaks"] = [tweak(HANGZHOU, replicas=3)]
         else:
             pools = subject["spec"]["topology"]["pools"]
-            pools[POOLS.index(HANGZHOU)] = placed(HANGZHOU, 3)
+            pools[POOLS.index(HANGZHOU)] = build_pool(HANGZHOU, 3)
 
     expected = (
         "rolls 3 of 3 workloads, 5 pods" if isinstance(version.form, V1Beta1) else "scales 1 of 3 workloads, 2 pods"
