@@ -9,6 +9,7 @@ import msgspec
 
 from app.cli.exit_codes import fail
 from app.cli.list_progress import show_lists
+from app.cli.manifests import read_mappings
 from app.cli.missing_rights import describe_missing
 from app.cli.terminal import write_error
 from app.model.json import JSONObject, as_object
@@ -206,8 +207,9 @@ def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
     """
     if kubeconfig is None:
         return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
-    from kubernetes_asyncio.config import list_kube_config_contexts  # noqa: PLC0415 - see app.kube
-
-    contexts, current = list_kube_config_contexts(str(kubeconfig))
-    used = current if context is None else next((one for one in contexts if one["name"] == context), None)
-    return str(as_object(as_object(used).get("context")).get("namespace") or "default")
+    # kubernetes-asyncio refuses a file without current context, even if a context is given.
+    config = as_object(read_mappings(kubeconfig)[0].object)
+    contexts = config.get("contexts")
+    listed = {one.get("name"): one for one in map(as_object, contexts if isinstance(contexts, list) else ())}
+    used = as_object(listed.get(context or config.get("current-context"))).get("context")
+    return str(as_object(used).get("namespace") or "default")

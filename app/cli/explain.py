@@ -140,7 +140,9 @@ def explain(
     else:
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    options = RequestOptions(operation, subresource, user_info, None if old is None else read_old(old), dry_run)
+    stored = None if old is None else read_old(old)
+    plain = "" if source_options.reads_cluster and not kcp else None
+    options = RequestOptions(operation, subresource, user_info, stored, dry_run, default_cluster=plain)
     task = _Task(inputs, options, phase, as_kcp=as_kcp)
     explained = _explain(store, task)
     before = _explain(source.store_before(INDEXES), task) if source_options.changes else None

@@ -103,7 +103,8 @@ def _print_changes(source: Source, rendered: _Rendered, pool: str | None, output
     changes = compare_previews(before.previews, rendered.previews, failed=rendered.failed)
     print_changes(changes, output)
     size = len({*before.previews, *before.failed, *rendered.previews, *rendered.failed})
-    write_error(f"{len(changes)} of {size} workloads differ")
+    failed = f", {len(rendered.failed)} cannot be rendered" if rendered.failed else ""
+    write_error(f"{len(changes)} of {size} workloads differ{failed}")
     return select_new(rendered.rows, before.rows), size
 
 
