@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from tests.e2e.callers import Caller
 
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import run_command
-from tests.e2e.callers import Caller
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import manifest
 from tests.e2e.fleet import OPENYURT, RBAC
@@ -147,9 +147,7 @@ def test_lint_reports_the_findings_of_an_edit(user: User, subject: dict[str, Any
 
 @pytest.mark.parametrize("user", ["explain"], indirect=True)
 def test_explain_shows_the_webhooks_of_an_edit(user: User, subject: dict[str, Any]) -> None:
-    printed = user.run(
-        "explain", "--change", "-", "-f", str(_write(user, subject)), stdin=manifest(_HOOK)
-    )
+    printed = user.run("explain", "--change", "-", "-f", str(_write(user, subject)), stdin=manifest(_HOOK))
     assert "+ validating:\n+   call   what-if/sets.example.org/0  all filters match\n" in printed
     user.assert_lists_only()
 
