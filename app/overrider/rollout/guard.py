@@ -25,7 +25,7 @@ from app.store import StoreView
 
 ALLOW_ANNOTATION: Final = "fleethook.io/allow-rollout"
 _ALLOWANCE: Final = re.compile(r"([0-9]{1,9})-([0-9a-f]{16})", re.ASCII)
-# They delete what belongs to a deleted namespace or owner. A refusal would only delay that.
+# They delete the dependents of a deleted namespace or owner. A refusal would only delay that.
 _COLLECTORS: Final = frozenset(
     f"system:serviceaccount:kube-system:{name}" for name in ("namespace-controller", "generic-garbage-collector")
 )

@@ -1,4 +1,4 @@
-"""The class of a change: which changes replace pods, and how many."""
+"""The effect of a change on one workload, and the number of pods that it replaces."""
 
 import copy
 from typing import Any
