@@ -64,7 +64,7 @@ def demo(cluster: ControlPlane, instance: RestartableServer, version: Version) -
         made.start_sentinel()
         made.override(TO_2)
         made.create(args=["--first"])
-        wait_for(lambda: made.controller.is_settled("demo"), what="the subject is complete")
+        wait_for(lambda: made.controller.has_settled("demo"), what="the subject is complete")
         made.settle("demo")
         yield made
 
@@ -116,9 +116,9 @@ class Edits:
         demo = self._demo
         before = read_states(demo.api, demo.namespace, "demo")
         act()
-        wait_for(lambda: demo.controller.is_settled("demo"), what="OpenYurt's controller is done")
+        wait_for(lambda: demo.controller.has_settled("demo"), what="OpenYurt's controller is done")
         demo.settle(*([overrider] if overrider else []))
-        wait_for(lambda: demo.controller.is_settled("demo"), what="OpenYurt's controller is done")
+        wait_for(lambda: demo.controller.has_settled("demo"), what="OpenYurt's controller is done")
         after = read_states(demo.api, demo.namespace, "demo")
         print(f"\n{prediction.summary}")  # noqa: T201 - quoted in reports
         assert find_mismatches(prediction, before, after) == []
