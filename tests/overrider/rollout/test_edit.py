@@ -66,3 +66,20 @@ def test_an_entry_that_did_not_fit_before_rolls_the_workloads_that_it_now_change
     assert run_at_once(predict_edit(edit)).rolling == ("hangzhou",)
     edit = make_edit(yurt_app_set(), broken, None, ["hangzhou", "beijing"])
     assert run_at_once(predict_edit(edit)).rolling == ()
+
+
+def test_a_text_that_equals_the_name_of_a_pool_is_no_change_in_that_pool() -> None:
+    names = ["hangzhou", "beijing"]
+    note = entry("*", patches=[patch("add", "/metadata/annotations/note", "a")])
+    old = overrider(entry("*", items=[image("nginx", "{{nodepool}}:1")]))
+    new = overrider(entry("*", items=[image("nginx", "beijing:1")]), note)
+    effects = run_at_once(predict_edit(make_edit(yurt_app_set(), old, new, names)))
+    assert effects.rolling == ("hangzhou",)
+    assert effects.totals.effects == {"rolls": 1, "metadata": 1}
+
+
+def test_a_field_that_only_a_creation_sets_is_no_change_of_the_spec() -> None:
+    subject = yurt_app_set(kind="StatefulSet")
+    new = overrider(entry("*", patches=[patch("add", "/spec/podManagementPolicy", "Parallel")]))
+    effects = run_at_once(predict_edit(make_edit(subject, None, new, ["hangzhou", "beijing"])))
+    assert effects.totals.effects == {"metadata": 2}
