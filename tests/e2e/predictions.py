@@ -152,7 +152,8 @@ def find_mismatches(
         # A pod template that differs makes a new ReplicaSet at once, unless the Deployment is paused.
         if (outcome == "rolls" and not now.spec.get("paused")) != (state.rollouts != now.rollouts):
             found.append(f"{key}: {outcome}, ReplicaSet {state.rollouts} → {now.rollouts}")
-        if (outcome in ("unchanged", "metadata")) != (state.generation == now.generation):
+        # Annotations of a Deployment, not of a StatefulSet, change its generation (pkg/registry/apps/deployment).
+        if outcome != "metadata" and (outcome == "unchanged") != (state.generation == now.generation):
             found.append(f"{key}: {outcome}, generation {state.generation} → {now.generation}")
     created = {state.pool for key, state in after.items() if key not in before}
     if created != prediction.created:
