@@ -14,7 +14,7 @@ from app.overrider.binding import overriders_of, subject_of
 from app.overrider.differences import Difference
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
 from app.overrider.owner_controller import has_no_daemon_controller
-from app.overrider.plan_cache import PlanCache
+from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.render import RenderTarget, render, render_with
@@ -200,17 +200,25 @@ def _predict_workload(
         return _make_outcome(subject, workload, _delete(workload, f"its subject has no node pool {pool} any more"))
     if counts and kind not in workload_kinds(edit.after) and not is_v1beta1(edit.after):
         return _make_outcome(subject, workload, _delete(workload, f"its subject has no template of a {kind} any more"))
+    # Without an edit, the controller writes the same in both worlds, if it writes at all.
+    owner_edit = edit if counts and _concerns_owner(before, after, subject, edit, pool) else None
     try:
-        written = _become(after, subject, workload, owner, edit=edit if counts else None)
+        written = _become(after, subject, workload, owner, edit=owner_edit)
     except (RenderError, SubjectError) as error:
         return _make_outcome(subject, workload, Effect("error"), error=str(error))
     changes: Sequence[Difference] = find_changes(workload, written.document)
-    pending = _find_pending(before, subject, workload, owner, edit=edit if counts else None) if changes else ()
+    pending = _find_pending(before, subject, workload, owner, edit=owner_edit) if changes else ()
     effect = classify(kind, workload, written.document, due := subtract(changes, pending))
     if len(due) < len(changes):
         text = "other differences from its overrider or its template are due without this edit"
         effect = effect._replace(notes=(*effect.notes, text))
     return _make_outcome(subject, workload, effect)._replace(operations=written.operations)
+
+
+def _concerns_owner(before: World, after: World, subject: ObjectKey, edit: OwnerEdit, pool: str) -> bool:
+    """Return whether an edit changes the subject, or the NodePool of a workload."""
+    node_pools = (world.store.get(subject.cluster, NODE_POOL, "", pool) for world in (before, after))
+    return not (same_input(edit.before, edit.after) and same_input(*node_pools))
 
 
 def _find_pending(
