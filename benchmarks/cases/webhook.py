@@ -51,12 +51,12 @@ FAIRNESS = {
 
 ONE, MANY, EDITED = "one review", "a thousand", "a thousand edited"
 COMPARED = (OURS, FLOOR, CONTROLLER_RUNTIME, LEAN, JSONV2)
-SAME = """### One review again and again
+SAME = """### One repeated review
 
-What one UPDATE review, sent again and again as benchmarks do, hides: each server in turns with that review, with the thousand, and with
-the thousand edited: with other images than the template of their subject, as after `kubectl set image`. Names, replicas and annotations
-change nothing for ours, but such images do: a precompiled patch answers for workloads that match their template, and others are compared
-with it member by member."""
+Benchmarks often repeat one review, which hides costs. So each server gets, in turns, one UPDATE review repeatedly, the thousand, and the
+thousand *edited*: with other images than the template of their subject, as after `kubectl set image`. For our server, other names, replicas
+and annotations cost nothing, but such images do: a precompiled patch answers for workloads that match their template, and others are
+compared with it member by member."""
 
 
 def rows(context: Context) -> dict[str, Server]:
@@ -103,7 +103,7 @@ def run(context: Context) -> Section:
             body = context.reviews(operation)
             found[operation] = servers.turns(Load(body), rounds=context.rounds, seconds=context.seconds)
             text += [f"### {operation}, {size_of(body):,.0f} bytes", servers_table(found[operation], OURS)]
-        # In each round the same server is asked both, one directly after the other.
+        # Each round sends a server all loads, one directly after the other.
         compared = _compare(context, servers)
     text += [SAME, same_table(compared)]
     figures = {"rounds": found, "one review": compared, "checked": checked, "goals": goals(found["UPDATE"])}
@@ -111,7 +111,7 @@ def run(context: Context) -> Section:
 
 
 def _compare(context: Context, servers: ServerGroup) -> list[Round]:
-    """Ask servers for one UPDATE review again and again, and for a thousand different ones, in turns."""
+    """Measure servers with one repeated UPDATE review, and with a thousand different ones, in turns."""
     loads = {
         ONE: Load(context.inputs / "UPDATE.json"), MANY: Load(context.reviews("UPDATE")),
         EDITED: Load(context.reviews("UPDATE", edited=True)),

@@ -94,7 +94,7 @@ def records(sizes: Iterator[int]) -> Cut:
 
 PATTERNS: dict[str, Callable[[], Cut]] = {
     "one read": lambda: lambda text: [text],
-    "records of a connection that stays": lambda: records(itertools.repeat(_RECORD)),
+    "records of a keep-alive connection": lambda: records(itertools.repeat(_RECORD)),
     # Records grow over its first 128 KiB, again and again.
     "records of a new connection": lambda: records(itertools.cycle(_FIRST_RECORD * number for number in range(1, 14))),
 }
