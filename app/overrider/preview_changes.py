@@ -1,4 +1,4 @@
-"""What a change of the inputs does to the workloads of node pools: previews before and after."""
+"""Compare the workloads of node pools before and after a change of overriders, subjects or node pools."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

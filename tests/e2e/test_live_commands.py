@@ -147,9 +147,7 @@ def test_lint_reports_the_findings_of_an_edit(user: User, subject: dict[str, Any
 
 @pytest.mark.parametrize("user", ["explain"], indirect=True)
 def test_explain_shows_the_webhooks_of_an_edit(user: User, subject: dict[str, Any]) -> None:
-    printed = user.run(
-        "explain", "--change", "-", "-f", str(_write(user, subject)), stdin=manifest(_HOOK)
-    )
+    printed = user.run("explain", "--change", "-", "-f", str(_write(user, subject)), stdin=manifest(_HOOK))
     assert "+ validating:\n+   call   what-if/sets.example.org/0  all filters match\n" in printed
     user.assert_lists_only()
 
