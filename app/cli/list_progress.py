@@ -33,7 +33,7 @@ class ListProgress:
 
     def _update(self) -> None:
         text = f"Reading {escape(self._name)}: {self._objects:,} objects"
-        self._display.update(self._task, description=text, completed=self._read)
+        self._display.update(self._task, description=text, completed=self._read, refresh=True)
 
 
 @contextlib.contextmanager
