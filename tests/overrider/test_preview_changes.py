@@ -3,9 +3,10 @@
 from typing import Any
 
 from app.overrider.plan_cache import PlanCache
-from app.overrider.preview import Preview, cells, preview
-from app.overrider.preview_changes import PoolKey, compare_previews, pool_key
-from tests.builders import entry, image, overrider, patch, pool, store_of, yurt_app_set
+from app.overrider.preview import Cell, Preview, cells, preview
+from app.overrider.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
+from app.store import key_of
+from tests.builders import entry, image, node_pool, overrider, patch, pool, store_of, yurt_app_set
 
 LABELS = "/metadata/labels"
 
@@ -52,3 +53,21 @@ def test_a_workload_that_cannot_be_rendered_is_not_gone() -> None:
     gone, failed = before
     (change,) = compare_previews(before, {}, failed=[failed])
     assert (change.after, change.preview) == (None, before[gone])
+
+
+def list_cells(*objects: dict[str, Any]) -> dict[PoolKey, Cell]:
+    return {pool_key(cell): cell for cell in cells(store_of(*objects), [""])}
+
+
+def test_workloads_of_other_subjects_are_unaffected() -> None:
+    demo, other, rule = yurt_app_set(), yurt_app_set("other"), overrider(entry("beijing"))
+    edited = overrider(entry("hangzhou"))
+    same = find_unaffected(list_cells(demo, other, rule), list_cells(demo, other, edited), [key_of(edited)])
+    assert {key.subject.name for key in same} == {"other"}
+    moved = yurt_app_set("other", pools=[pool("hangzhou"), pool("new")])
+    assert find_unaffected(list_cells(other), list_cells(moved), [key_of(moved)]) == set()
+
+
+def test_a_changed_node_pool_may_affect_each_workload() -> None:
+    cells_of = list_cells(yurt_app_set())
+    assert find_unaffected(cells_of, cells_of, [key_of(node_pool("hangzhou"))]) == set()
