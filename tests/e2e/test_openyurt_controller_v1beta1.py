@@ -1,4 +1,4 @@
-"""OpenYurt's controller for v1beta1 and kube-controller-manager by themselves: what they do without fleethook."""
+"""OpenYurt's controller for v1beta1 and kube-controller-manager by themselves, without fleethook."""
 
 from collections.abc import Iterator
 
@@ -25,10 +25,13 @@ def demo(openyurt_plane: ControlPlane) -> Iterator[Scenario]:
 
 
 def settle(one: Scenario) -> None:
-    wait_for(lambda: one.owner.settled("demo") and one.rollouts.followed(), what="the owner has nothing to do")
+    wait_for(
+        lambda: one.controller.has_settled("demo") and one.rollouts.has_followed(),
+        what="OpenYurt's controller has nothing to do",
+    )
 
 
-def test_the_workloads_are_as_the_form_says(demo: Scenario) -> None:
+def test_the_workloads_equal_those_of_the_form(demo: Scenario) -> None:
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
     assert demo.counts() == dict.fromkeys(POOLS, (1, 1))
     demo.edit_container(args=["--second"])
@@ -45,12 +48,12 @@ def test_an_edited_tweak_of_one_pool_rolls_out_every_pool(demo: Scenario) -> Non
 
 
 def test_drift_is_left_alone_until_the_next_revision(demo: Scenario) -> None:
-    writes = len(demo.owner.writes)
+    writes = len(demo.controller.writes)
     spec = {"replicas": 3, "template": {"spec": {"containers": [container(image="edited:9")]}}}
     demo.api.merge(demo.workload_path(BEIJING), {"spec": spec})
     settle(demo)
     assert demo.workloads()[BEIJING]["spec"]["replicas"] == 3
-    assert len(demo.owner.writes) == writes
+    assert len(demo.controller.writes) == writes
     demo.edit_container(image="nginx:1.1")
     settle(demo)
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
@@ -62,7 +65,7 @@ def test_a_workload_that_lost_its_label_is_released_and_made_anew(demo: Scenario
     wait_for(lambda: not demo.api[path]["metadata"].get("ownerReferences"), what="the workload is released")
     settle(demo)
     assert demo.workload_path(BEIJING) != path
-    assert [write.verb for write in demo.owner.writes[len(POOLS) :]] == ["release", "create"]
+    assert [write.verb for write in demo.controller.writes[len(POOLS) :]] == ["release", "create"]
 
 
 def test_pools_come_and_go_with_the_labels_of_node_pools(openyurt_plane: ControlPlane) -> None:
@@ -74,7 +77,7 @@ def test_pools_come_and_go_with_the_labels_of_node_pools(openyurt_plane: Control
         settle(demo)
         assert not demo.workloads()
         api.merge(f"{FORM.node_pools_path}/{name}", {"metadata": {"labels": {"in": demo.namespace}}})
-        wait_for(lambda: set(demo.workloads()) == {name}, what="the pool has come")
+        wait_for(lambda: set(demo.workloads()) == {name}, what="the pool has a workload")
         assert demo.workloads()[name]["metadata"]["labels"][POOL_LABEL] == name
         api.merge(f"{FORM.node_pools_path}/{name}", {"metadata": {"labels": {"in": None}}})
         wait_for(lambda: not demo.workloads(), what="the pool is gone")
@@ -84,8 +87,8 @@ def test_a_refused_tweak_is_tried_again_every_second(demo: Scenario) -> None:
     demo.tweak(tweak(HANGZHOU, patches=[patch("remove", "/spec/template/spec/volumes/9")]))
 
     def errors() -> int:
-        return sum(write.code == 0 and write.pool == HANGZHOU for write in demo.owner.writes)
+        return sum(write.code == 0 and write.pool == HANGZHOU for write in demo.controller.writes)
 
-    wait_for(lambda: errors() >= 2, what="the owner has tried twice")
+    wait_for(lambda: errors() >= 2, what="OpenYurt's controller has tried twice")
     demo.tweak()
     settle(demo)

@@ -1,7 +1,7 @@
-"""OpenYurt's YurtAppSet controller, as far as a webhook meets it: creates, compares a revision, puts whole objects.
+"""OpenYurt's YurtAppSet controller, with the writes that a webhook receives: creates, and updates of outdated revisions.
 
-Facts: OpenYurt 1.4.4, controller/yurtappset (managePools, UpdatePool, calculateStatus), and 1.5 to 1.7 where `Release`
-or the `Form` says so. It does not look for drift: a workload that carries the revision and the replicas is left alone.
+Upstream: OpenYurt 1.4.4, controller/yurtappset (managePools, UpdatePool, calculateStatus), and 1.5 to 1.7 where `Release`
+or the `Form` says so. It does not detect drift: it leaves a workload with the current revision and replicas alone.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
-from tests.e2e.kept import kept
+from tests.e2e.keep_alive import keep_alive
 from tests.e2e.openyurt import (
     KINDS,
     POOL_LABEL,
@@ -25,16 +25,16 @@ from tests.e2e.openyurt import (
     is_owned_by,
     labels_of,
 )
-from tests.e2e.watching import Watch
+from tests.e2e.watch import Watch
 from tests.e2e.workloads import APPS, path_of
 
 _TRIES = 5
-"""How often a write is tried at once, each time from a fresh read (upstream: updateRetries)."""
+"""Number of immediate tries of a write, each after a new read (upstream: updateRetries)."""
 _RETRY_SECONDS = 1.0
 _WORKERS = 3
 
 
-class OwnerWrite(NamedTuple):
+class ControllerWrite(NamedTuple):
     """A write of the controller."""
 
     verb: str
@@ -44,16 +44,16 @@ class OwnerWrite(NamedTuple):
     message: str
 
 
-class OwnerController:
-    """Looks after the YurtAppSets of one namespace.
+class YurtAppSetController:
+    """Reconciles the YurtAppSets of one namespace.
 
     Attributes:
-        writes: What it has written, or tried to.
+        writes: All its writes, including refused ones.
     """
 
     def __init__(self, api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None) -> None:
-        """Prepare; ``form`` is what depends on the version of the API."""
-        self.writes: list[OwnerWrite] = []
+        """Prepare; ``form`` has the parts that depend on the version of the API."""
+        self.writes: list[ControllerWrite] = []
         self._api = api
         self._namespace = namespace
         self._release = release
@@ -61,7 +61,7 @@ class OwnerController:
         self._node_pools: dict[str, JSONObject] = {}
         self._subjects: dict[str, JSONObject] = {}
         self._workloads: dict[str, JSONObject] = {}
-        # Everything below is guarded by this.
+        # This lock guards all attributes below.
         self._state = threading.Condition()
         self._due: dict[str, float] = {}
         self._working: set[str] = set()
@@ -74,7 +74,7 @@ class OwnerController:
         watched = [(self._form.node_pools_path, self._node_pool_changed)] if self._form.node_pools_path else []
         watched.append((self._form.path(self._namespace), self._subject_changed))
         watched += [(f"{APPS}/namespaces/{self._namespace}/{kind.lower()}s", self._workload_changed) for kind in KINDS]
-        self._watches = [Watch(self._api, path, told) for path, told in watched]
+        self._watches = [Watch(self._api, path, on_event) for path, on_event in watched]
         self._threads = [threading.Thread(target=self._work, name=f"owner {n}", daemon=True) for n in range(_WORKERS)]
         for thread in self._threads:
             thread.start()
@@ -91,8 +91,8 @@ class OwnerController:
         assert not problems, problems
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Meanwhile it does nothing, as a controller that is behind; what has changed is looked at afterwards."""
+    def paused(self) -> Iterator[None]:
+        """Pause the controller, as if it were behind; it handles the changes afterwards."""
         with self._state:
             self._held = True
             self._state.wait_for(lambda: not self._working, timeout=30)
@@ -104,12 +104,12 @@ class OwnerController:
                 self._state.notify_all()
 
     def idle(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Return whether no subject is queued or in progress."""
         with self._state:
             return not self._working and not self._due
 
-    def settled(self, name: str) -> bool:
-        """Whether every workload of a subject has the revision of the subject as the apiserver holds it now."""
+    def has_settled(self, name: str) -> bool:
+        """Return whether every workload has the revision of the subject that the apiserver stores now."""
         subject = self._api[f"{self._form.path(self._namespace)}/{name}"]
         observed = subject.get("status", {}).get("observedGeneration")
         workloads = self._owned(subject)
@@ -180,7 +180,7 @@ class OwnerController:
             try:
                 done = self._reconcile(name)
             except (OSError, AssertionError):
-                done = False  # Requests that read failed: the apiserver is away, or says that it just started.
+                done = False  # A read failed: the apiserver is down or has just started.
             with self._state:
                 self._working.discard(name)
                 self._state.notify_all()
@@ -188,7 +188,7 @@ class OwnerController:
                 self._add(name, after=_RETRY_SECONDS)
 
     def _reconcile(self, name: str) -> bool:
-        """Write what has to be written; return whether nothing was refused."""
+        """Do all pending writes; return whether the apiserver refused none."""
         subject = self._subjects.get(name)
         if subject is None or subject["metadata"].get("deletionTimestamp"):
             return True
@@ -199,7 +199,7 @@ class OwnerController:
         return done
 
     def _owned(self, subject: JSONObject) -> dict[str, JSONObject]:
-        """Return the workloads of a subject by pool; one without the label of its pool is overlooked, as upstream."""
+        """Return the workloads of a subject by pool; as upstream, a workload without the label of its pool is ignored."""
         uid = subject["metadata"]["uid"]
         with self._state:
             workloads = list(self._workloads.values())
@@ -225,7 +225,7 @@ class OwnerController:
         return done
 
     def _each(self, results: Iterator[bool]) -> bool:
-        """Whether all writes are done: the first refusal ends them, or from 1.5 on, in a random order, none in the end."""
+        """Return whether all writes succeeded; before 1.5, the first refusal ends the others."""
         return all(list(results) if self._release.retries else results)
 
     def _create(self, subject: JSONObject) -> bool:
@@ -242,7 +242,7 @@ class OwnerController:
         present = self._owned(subject)
         for pool in sorted(present.keys() - set(self._pools(subject))):
             code, _, _ = self._api.call("DELETE", path_of(present[pool]))
-            self.writes.append(OwnerWrite("delete", subject["metadata"]["name"], pool, code, ""))
+            self.writes.append(ControllerWrite("delete", subject["metadata"]["name"], pool, code, ""))
         return True
 
     def _update(self, subject: JSONObject) -> bool:
@@ -267,17 +267,17 @@ class OwnerController:
         return False
 
     def _apply(self, verb: str, subject: JSONObject, pool: str, present: JSONObject | None = None) -> JSONObject | None:
-        """Return what is to be written; None if the controller reports an error, which is a write with code 0."""
+        """Return the object to write, or None if the controller reports an error, recorded as a write with code 0."""
         try:
             return self._form.apply(subject, pool, present, node_pools=dict(self._node_pools))
         except NotAppliedError as error:
-            self.writes.append(OwnerWrite(verb, subject["metadata"]["name"], pool, 0, str(error)))
+            self.writes.append(ControllerWrite(verb, subject["metadata"]["name"], pool, 0, str(error)))
             return None
 
     def _write(self, verb: str, subject: JSONObject, pool: str, code: int, answer: Any) -> bool:
         done = code < 300
         message = "" if done or not isinstance(answer, dict) else str(answer.get("message"))
-        self.writes.append(OwnerWrite(verb, subject["metadata"]["name"], pool, code, message))
+        self.writes.append(ControllerWrite(verb, subject["metadata"]["name"], pool, code, message))
         if done:
             self._learn(answer)
         return done
@@ -295,13 +295,15 @@ class OwnerController:
 
 
 @contextlib.contextmanager
-def owning(api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None) -> Iterator[OwnerController]:
+def run_yurt_app_set_controller(
+    api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None
+) -> Iterator[YurtAppSetController]:
     """Run the controller for one namespace."""
-    # Upstream writes within milliseconds of an edit, before a watch that is late has brought it to fleethook.
-    with kept(api) as client:
-        owner = OwnerController(client, namespace, release=release, form=form)
-        owner.start()
+    # Upstream writes within milliseconds of an edit, before a late watch delivers it to fleethook.
+    with keep_alive(api) as client:
+        controller = YurtAppSetController(client, namespace, release=release, form=form)
+        controller.start()
         try:
-            yield owner
+            yield controller
         finally:
-            owner.stop()
+            controller.stop()

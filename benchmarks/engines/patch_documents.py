@@ -1,4 +1,4 @@
-"""A patch and the Deployment that it is for."""
+"""A patch, and the Deployment that it changes."""
 
 import json
 from typing import Any
@@ -14,9 +14,9 @@ OPERATIONS: list[dict[str, Any]] = [
 STRATEGIC = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "x:2"}]}}}}
 
 
-def received() -> dict[str, Any]:
-    """Return the Deployment as an apiserver sends it, managed fields and all, as large as they usually are."""
-    # Through text: nothing is shared inside a decoded document.
+def build_document() -> dict[str, Any]:
+    """Return the Deployment as an apiserver sends it, with managed fields of the usual size."""
+    # Decoded from text, so that no value is shared.
     document: dict[str, Any] = json.loads(json.dumps(deployment()))
     fields = document["metadata"].setdefault("managedFields", [])
     while len(json.dumps(document)) < SIZE:

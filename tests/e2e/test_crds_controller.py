@@ -1,4 +1,4 @@
-"""The controller for CRD tarballs with a real apiserver: what comes of each policy, failure and ending."""
+"""The controller for CRD tarballs with a real apiserver: results of each policy, failure and deletion."""
 
 import base64
 import hashlib
@@ -10,19 +10,21 @@ import pytest
 from tests.crds.origin import Origin, hangs_up, says, silent, tarball
 from tests.crds.tarballs import build, release
 from tests.e2e.cluster import Api
-from tests.e2e.karmadas import BODY, Make, Process, controlling, http
+from tests.e2e.crds_controller import BODY, ControllerProcess, KarmadaFactory, http, run_crds_controller
 from tests.waiting import wait_for
 
 SHA = hashlib.sha256(BODY).hexdigest()
 
 
 @pytest.fixture(scope="module")
-def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with controlling(account, tmp_path_factory.mktemp("karmadas")) as running:
+def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerProcess]:
+    with run_crds_controller(account, tmp_path_factory.mktemp("karmadas")) as running:
         yield running
 
 
-def test_an_instance_gets_its_tarball_and_is_said_to_have_it(process: Process, make: Make, origin: Origin) -> None:
+def test_an_instance_gets_its_tarball_and_the_condition_says_so(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     bytes_before = process.count("fleethook_crds_downloaded_bytes_total")
     instance = make(http(origin))
     wait_for(instance.ready, what="it is ready")
@@ -43,11 +45,13 @@ def test_an_instance_gets_its_tarball_and_is_said_to_have_it(process: Process, m
     assert process.get("/readyz")[0] == 200
 
 
-def test_what_passes_is_tried_again_and_counted_in_one_event(process: Process, make: Make, origin: Origin) -> None:
+def test_a_transient_failure_is_retried_and_counted_in_one_event(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     down = {"timeoutSeconds": 1}
     origin.answer = hangs_up
     instance = make(http(origin, **down))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "DownloadFailed"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "DownloadFailed"))
     assert instance.condition("Ready")[1] == "Failed"
     assert instance.condition("Ready")[2].startswith("failed to download CRD tar, err: ")
     wait_for(lambda: any(reason == "CRDsDownloadFailed" and count > 1 for _, reason, count in instance.events()))
@@ -57,47 +61,53 @@ def test_what_passes_is_tried_again_and_counted_in_one_event(process: Process, m
     wait_for(instance.ready, what="it is ready after the origin is back")
 
 
-def test_what_does_not_pass_waits_for_another_spec(process: Process, make: Make, admin: Api, origin: Origin) -> None:
+def test_a_permanent_failure_waits_for_another_spec(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
+) -> None:
     origin.answer = says(b"gone", status="404 Not Found")
     instance = make(http(origin))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "DownloadFailed"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "DownloadFailed"))
     assert "404" in instance.condition("Ready")[2]
     asked = len(origin.asked)
     instance.admin.merge(instance.path, {"metadata": {"labels": {"touched": "yes"}}})
     other = make(http(origin, sha256="0" * 64), name="other")
-    wait_for(lambda: other.is_("CRDsPrepared", "False", "DownloadFailed"))
-    # Of the first one nothing more was asked meanwhile: neither time nor a label is a reason.
+    wait_for(lambda: other.has_condition("CRDsPrepared", "False", "DownloadFailed"))
+    # The controller did not retry the first one meanwhile: neither time nor a label is a reason.
     assert len(origin.asked) == asked + 1
     origin.answer = tarball(BODY)
     other.change(crdTarball=http(origin, sha256="1" * 64))
-    wait_for(lambda: other.is_("CRDsPrepared", "False", "IntegrityFailed"))
+    wait_for(lambda: other.has_condition("CRDsPrepared", "False", "IntegrityFailed"))
     other.change(crdTarball=http(origin, sha256=SHA))
     wait_for(other.ready)
     instance.change(crdTarball=http(origin, timeoutSeconds=100))
-    wait_for(lambda: instance.is_("CRDsPrepared", "True", "Cached"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "True", "Cached"))
 
 
-def test_archives_that_are_none_are_told_apart(process: Process, make: Make, origin: Origin) -> None:
+def test_invalid_archives_have_distinct_reasons(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     origin.answer = tarball(BODY[:-1])
     instance = make(http(origin))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "IntegrityFailed"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "IntegrityFailed"))
     assert instance.condition("Ready")[2].startswith("[unpack] inValid crd tar, err: ")
     origin.answer = tarball(build({"crds/": None, "crds/bases/": None, "crds/patches/": None}))
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "InvalidArchive"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "InvalidArchive"))
     origin.answer = tarball(release())
     instance.change(crdTarball=http(origin, maxBytes=1000))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "LimitExceeded"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "LimitExceeded"))
     instance.change(crdTarball={**http(origin, maxBytes=None), "crdDownloadPolicy": "Never"})
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "Offline"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "Offline"))
     assert {event[1] for event in instance.events()} >= {
         "CRDsIntegrityFailed", "CRDsInvalidArchive", "CRDsLimitExceeded", "CRDsOffline",
     }  # fmt: skip
 
 
-def test_a_spec_that_cannot_be_is_said_once_and_not_tried(process: Process, make: Make, origin: Origin) -> None:
+def test_an_invalid_spec_is_reported_once_and_not_tried(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     instance = make({"httpSource": {"url": "crds.tar.gz"}})
-    wait_for(lambda: instance.is_("Ready", "False", "ValidationError"))
+    wait_for(lambda: instance.has_condition("Ready", "False", "ValidationError"))
     text = 'validation errors: [spec.crdTarball.httpSource.url: Invalid value: "crds.tar.gz": invalid CRDs remote URL]'
     assert instance.condition("Ready")[2] == text
     wait_for(lambda: instance.events() == [("Warning", "ValidationError", 1)])
@@ -106,7 +116,9 @@ def test_a_spec_that_cannot_be_is_said_once_and_not_tried(process: Process, make
     assert ("Warning", "ValidationError", 1) in instance.events()
 
 
-def test_what_is_suspended_is_left_alone_to_its_end(process: Process, make: Make, admin: Api, origin: Origin) -> None:
+def test_a_suspended_instance_is_left_alone_until_its_deletion(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
+) -> None:
     instance = make(http(origin), suspend=True)
     other = make(http(origin), name="other")
     wait_for(other.ready)
@@ -123,8 +135,8 @@ def test_what_is_suspended_is_left_alone_to_its_end(process: Process, make: Make
     wait_for(instance.gone)
 
 
-def test_an_instance_that_goes_takes_neither_cache_nor_anything_of_others_with_it(
-    process: Process, make: Make, admin: Api, origin: Origin, tmp_path: Path
+def test_a_deleted_instance_leaves_the_cache_and_other_instances_alone(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin, tmp_path: Path
 ) -> None:
     instance = make(http(origin))
     wait_for(instance.ready)
@@ -138,7 +150,9 @@ def test_an_instance_that_goes_takes_neither_cache_nor_anything_of_others_with_i
     assert process.entry(origin).is_dir()
 
 
-def test_without_cascade_there_is_no_deinit(process: Process, make: Make, admin: Api, origin: Origin) -> None:
+def test_without_cascade_there_is_no_deinit(
+    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
+) -> None:
     instance = make(http(origin))
     wait_for(instance.ready)
     metadata = instance.stored["metadata"]
@@ -151,22 +165,24 @@ def test_without_cascade_there_is_no_deinit(process: Process, make: Make, admin:
     admin.merge(instance.path, {"metadata": {"finalizers": None}})
 
 
-def test_many_instances_of_one_tarball_ask_once(process: Process, make: Make, origin: Origin) -> None:
+def test_many_instances_of_one_tarball_ask_once(
+    process: ControllerProcess, make: KarmadaFactory, origin: Origin
+) -> None:
     origin.answer = silent
     instances = [make(http(origin), name=f"i-{number}") for number in range(12)]
-    # All wait for the one answer, and say what for.
-    wait_for(lambda: sum(one.is_("CRDsPrepared", "False", "Downloading") for one in instances) == 12)
+    # All wait for the same answer, and their conditions say so.
+    wait_for(lambda: sum(one.has_condition("CRDsPrepared", "False", "Downloading") for one in instances) == 12)
     assert instances[0].condition("Ready") == ("False", "Progressing", "karmada init job is in progressing")
     assert len(origin.asked) == 1
     origin.answer = tarball(BODY)
     origin.cut()
     wait_for(lambda: all(one.ready() for one in instances))
-    # The one that was cut, and its second attempt.
+    # The request that was cut, and its retry.
     assert len(origin.asked) == 2
 
 
 def test_secrets_are_used_and_never_shown(
-    process: Process, make: Make, namespace: str, admin: Api, origin: Origin, tmp_path: Path
+    process: ControllerProcess, make: KarmadaFactory, namespace: str, admin: Api, origin: Origin, tmp_path: Path
 ) -> None:
     good = tarball(BODY)
 
@@ -177,7 +193,7 @@ def test_secrets_are_used_and_never_shown(
 
     origin.answer = guarded
     instance = make(http(origin, secretRef={"name": "mirror"}))
-    wait_for(lambda: instance.is_("CRDsPrepared", "False", "SourceInvalid"))
+    wait_for(lambda: instance.has_condition("CRDsPrepared", "False", "SourceInvalid"))
     assert "there is no Secret mirror" in instance.condition("CRDsPrepared")[2]
     data = {
         name: base64.b64encode(value).decode()
@@ -190,7 +206,7 @@ def test_secrets_are_used_and_never_shown(
         "data": data,
     }
     admin.create(f"/api/v1/namespaces/{namespace}/secrets", secret)
-    # That somebody creates it is waited for.
+    # The controller waits until a user creates it.
     wait_for(instance.ready)
     kept = (process.entry(origin) / ".meta.json").read_text()
     shown = [process.log.read_text(), process.get("/metrics")[1], str(instance.stored), str(instance.events()), kept]

@@ -1,4 +1,4 @@
-"""Where a tarball may come from: redirects, certificates, proxies, and nobody there."""
+"""Origins of a tarball: redirects, certificates, proxies, and unreachable hosts."""
 
 import contextlib
 import socket
@@ -69,9 +69,7 @@ def test_a_redirect_in_another_alphabet_is_encoded(into: Path) -> None:
         ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
     ],
 )
-def test_a_certificate_that_is_not_right_is_final(
-    into: Path, tmp_path: Path, certificate: Certificate, reason: str
-) -> None:
+def test_a_wrong_certificate_is_final(into: Path, tmp_path: Path, certificate: Certificate, reason: str) -> None:
     with serving(tarball(BODY), directory=tmp_path, certificate=certificate) as origin:
         failure = refused(origin, into, Exit.TLS)
     assert str(failure) == f"{origin.url}: x509: {reason}"
@@ -92,7 +90,7 @@ def test_an_origin_that_does_not_speak_tls_is_final(into: Path) -> None:
         refused(origin, into, Exit.TLS, url=origin.url.replace("http:", "https:"))
 
 
-def test_a_client_certificate_is_shown_to_its_origin_and_nowhere_left(
+def test_a_client_certificate_is_sent_to_its_origin_only_and_leaves_no_file(
     into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -134,18 +132,18 @@ def _client_pair(authority: KeyPair) -> tuple[bytes, bytes]:
     return certificate.public_bytes(pem), key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
 
 
-def test_a_client_certificate_that_is_none_is_a_usage_error(into: Path, tmp_path: Path) -> None:
+def test_an_invalid_client_certificate_is_a_usage_error(into: Path, tmp_path: Path) -> None:
     credentials = Credentials(client_certificate_pem=b"S3CR3T", client_key_pem=b"S3CR3T")
     with serving(tarball(BODY), directory=tmp_path) as origin:
         assert "S3CR3T" not in str(refused(origin, into, Exit.USAGE, credentials=credentials))
 
 
-# ---- Proxies, and nobody there.
+# ---- Proxies and unreachable hosts.
 
 
 @pytest.mark.parametrize("url", ["http://e.com/x", "https://e.com/x"])
 @pytest.mark.parametrize("userinfo", ["", "u:S3CR3T@"])
-def test_a_proxy_that_wants_other_credentials_is_final(into: Path, url: str, userinfo: str) -> None:
+def test_wrong_proxy_credentials_are_final(into: Path, url: str, userinfo: str) -> None:
     with serving(tarball(BODY)) as origin, proxying(origin, credentials="u:other") as proxy:
         address = f"http://{userinfo}127.0.0.1:{proxy.port}"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=address)
@@ -162,24 +160,24 @@ def test_a_proxy_that_refuses_a_tunnel(into: Path, status: str, attempts: int) -
     assert len(proxy.asked) == attempts
 
 
-def _nobody() -> int:
+def _closed_port() -> int:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
         return free.getsockname()[1]
 
 
-def test_nobody_listening_is_tried_again(into: Path) -> None:
+def test_a_refused_connection_is_retried(into: Path) -> None:
     waits = Waits()
     with pytest.raises(CRDsError) as raised:
-        download(Source(f"http://127.0.0.1:{_nobody()}/x"), into, timing=waits.timing())
+        download(Source(f"http://127.0.0.1:{_closed_port()}/x"), into, timing=waits.timing())
     assert "connection refused (after 4 attempts)" in str(raised.value)
     assert (raised.value.exit, raised.value.transient, len(waits.seconds)) == (Exit.NETWORK, True, 3)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_so_is_no_proxy_listening(into: Path, scheme: str) -> None:
+def test_a_refused_connection_to_the_proxy_is_retried(into: Path, scheme: str) -> None:
     with pytest.raises(CRDsError) as raised:
         download(
-            Source(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_nobody()}"),
+            Source(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_closed_port()}"),
             into,
             timing=Waits().timing(),
         )
@@ -188,7 +186,7 @@ def test_so_is_no_proxy_listening(into: Path, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("allow_private", [True, False])
-def test_a_host_that_is_no_name_is_not_tried_again(into: Path, allow_private: bool) -> None:
+def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) -> None:
     waits = Waits()
     with pytest.raises(CRDsError) as raised:
         download(
@@ -201,7 +199,7 @@ def test_a_host_that_is_no_name_is_not_tried_again(into: Path, allow_private: bo
     assert (raised.value.exit, waits.seconds) == (Exit.NETWORK, [])
 
 
-def test_a_name_that_does_not_exist_is_not_tried_again(into: Path) -> None:
+def test_a_missing_name_is_a_transient_network_error(into: Path) -> None:
     with pytest.raises(CRDsError) as raised:
         download(Source("http://crds.invalid/x"), into, timing=Waits().timing(), env_proxies=False)
     assert raised.value.exit == Exit.NETWORK

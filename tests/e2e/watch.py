@@ -1,4 +1,4 @@
-"""A watch on a thread: every change of a collection, in order, from the start or the test fails."""
+"""A watch on a thread, which delivers every change of a collection in order."""
 
 import contextlib
 import http.client
@@ -10,30 +10,30 @@ from typing import Any
 
 from tests.e2e.cluster import Api
 
-Told = Callable[[str, dict[str, Any]], None]
+OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 class Watch:
     """Lists a collection and then follows it.
 
     Attributes:
-        problem: Why it ended before it was asked to; what comes afterwards is missing.
+        problem: The reason for an unexpected end, after which events are missing.
     """
 
-    def __init__(self, api: Api, path: str, told: Told) -> None:
-        """Start; ``told`` is called with the event's type and object, first with ADDED for everything there is."""
+    def __init__(self, api: Api, path: str, on_event: OnEvent) -> None:
+        """Start; calls ``on_event`` with the type and object of each event, first with ADDED for every existing object."""
         self.problem = ""
-        self._told = told
+        self._on_event = on_event
         self._ending = False
         listed = api[path]
         members = {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
         for item in listed["items"]:
-            told("ADDED", {**members, **item})
+            on_event("ADDED", {**members, **item})
         self._connection = api.connect(timeout=None)
         version = listed["metadata"]["resourceVersion"]
         self._response = api.send(self._connection, "GET", path, watch="true", resourceVersion=version)
         assert self._response.status == 200, self._response.read()
-        # The connection forgets its socket where the response ends it; to stop, the socket is needed.
+        # The connection drops its socket when the response ends it, but `stop` needs the socket.
         self._socket = self._connection.sock
         self._thread = threading.Thread(target=self._follow, name=f"watch {path}", daemon=True)
         self._thread.start()
@@ -45,7 +45,7 @@ class Watch:
                 if event["type"] == "ERROR":
                     self.problem = str(event["object"])
                     return
-                self._told(event["type"], event["object"])
+                self._on_event(event["type"], event["object"])
             self.problem = "" if self._ending else "the apiserver ended the watch"
         except (OSError, ValueError, http.client.HTTPException) as error:
             self.problem = "" if self._ending else str(error)

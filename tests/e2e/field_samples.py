@@ -1,8 +1,8 @@
-"""Every field of a workload, in pieces that an apiserver takes: made of the API's own sample objects.
+"""Every field of a workload, in pieces that an apiserver accepts, made from the API's own sample objects.
 
 The samples (tests/conformance/kubernetes_api) set every field, with all members of each union at once and with strings
-named after their fields. Here unions are taken apart, and values that are checked get valid ones. What an apiserver does
-not take nevertheless is passed over by its users, who say how much is left.
+named after their fields. This module splits unions and replaces validated values by valid ones. Its users skip units that
+an apiserver still refuses, and report the number of the others.
 """
 
 import copy
@@ -97,7 +97,7 @@ _VALUES: dict[str, Any] = {
     "mismatchLabelKeys": ["key-b"],
     "volumeMounts/name": "data",
     "volumeDevices/name": "block",
-    # One of two, or of what has to be there with it.
+    # Excluded by another member, or in need of another one.
     "dataSource": None,
     "dataSourceRef": None,
     "flocker/datasetUUID": None,
@@ -120,9 +120,9 @@ _UNIONS = {
 }
 _POD_MEMBERS_LEFT_OUT = frozenset(
     {
-        # Taken apart below, or not allowed in templates.
+        # Split below, or not allowed in templates.
         "volumes", "containers", "initContainers", "ephemeralContainers",
-        # Not allowed in workloads, say a second time what another member says, or need objects or settings of a cluster.
+        # Not allowed in workloads, aliases of other members, or dependent on objects or settings of a cluster.
         "activeDeadlineSeconds", "serviceAccount", "priority", "resources", "resourceClaims", "schedulingGroup", "overhead", "hostnameOverride",
     }
 )  # fmt: skip
@@ -134,7 +134,7 @@ _SPEC_MEMBERS = {
     ),
 }  # fmt: skip
 _CONTAINER_BASICS = ("name", "image")
-# Of init containers, only sidecars may have probes.
+# Among init containers, only sidecars may have probes.
 _BASICS = {
     "containers": {"name": "name-value", "image": "image-value"},
     "initContainers": {"name": "name-value", "image": "image-value", "restartPolicy": "Always"},
@@ -143,13 +143,13 @@ _NEEDED = {"restartPolicyRules": {"restartPolicy": "Never"}}
 
 
 class Unit(NamedTuple):
-    """A value of the sample, and where in a workload it goes.
+    """A value of the sample, and its location in a workload.
 
     Attributes:
-        name: What it is, for people.
+        name: Description for messages.
         pointer: A member, or, with ``/-`` at its end, a list to append to.
         value: An object with ``name`` where it is an element.
-        varied: The member of an element that it is about; ``""`` where the value is not an element.
+        varied: The member of an element that varies; ``""`` where the value is not an element.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Unit(NamedTuple):
 
     @property
     def member(self) -> str:
-        """The list or member that it changes: two units with the same, that are no elements, exclude each other."""
+        """The list or member that it changes; two units for one member, not for elements, exclude each other."""
         return self.pointer.removesuffix("/-")
 
 
@@ -202,7 +202,7 @@ def _split_projected(source: str, value: JSONObject) -> list[JSONObject]:
 
 
 def _containers(member: str, container: JSONObject) -> Iterator[Unit]:
-    """Yield a container for each of its members, and one more for each further way to probe."""
+    """Yield a container for each of its members, and one for each alternative of a probe."""
     for name, raw in container.items():
         if name in _CONTAINER_BASICS:
             continue
@@ -214,7 +214,7 @@ def _containers(member: str, container: JSONObject) -> Iterator[Unit]:
 
 
 def _valid(value: Any, path: tuple[str, ...], *, chosen: int = 0) -> Any:
-    """Return a value of the sample as an apiserver takes it; ``chosen`` is the member of a single union."""
+    """Return a value of the sample that an apiserver accepts; ``chosen`` is the member of a single union."""
     if (replaced := _replacement(path)) is not _ABSENT:
         return _ABSENT if replaced is None else copy.deepcopy(replaced)
     if isinstance(value, dict):

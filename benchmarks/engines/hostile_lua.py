@@ -1,4 +1,4 @@
-"""What slow scripts do to other requests: latencies on the event loop, alone and while every hostile script runs."""
+"""The effect of slow scripts on other requests: latencies on the event loop, alone and while hostile scripts run."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import Limits, LuaError, Program
-from benchmarks.engines.scripts import deployment
+from benchmarks.engines.lua_scripts import deployment
 
 FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8
@@ -20,7 +20,7 @@ ALONE_SECONDS = 3
 
 
 class Found(NamedTuple):
-    """Seconds that a request took, sorted, and how the hostile scripts ended."""
+    """Sorted latencies of requests in seconds, and the outcomes of the hostile scripts."""
 
     scripts: int
     alone: list[float]
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 def programs() -> list[Program]:
-    """Return the hostile scripts that can be read: the others are refused before they run."""
+    """Return the hostile scripts that the parser accepts; it refuses the others before they run."""
     found = []
     for path in sorted(FOLDER.glob("*.lua")):
         try:
@@ -80,24 +80,24 @@ class Turns(NamedTuple):
     calls: int
     latencies: list[float]
     memory: tuple[float, float, float]
-    """Before, at most meanwhile, and afterwards."""
+    """Before, the maximum meanwhile, and afterwards."""
 
 
 async def turns(calls: int, seconds: float = 6) -> Turns:
-    """Measure a script of some milliseconds while calls of one that never ends run into their deadlines."""
+    """Measure a script of some milliseconds while calls of an endless script exceed their deadlines."""
     runner, document = Runner(), {"x": 1}
     quick = _program("quick", "function F(a) for i = 1, 60000 do end return a.x end")
     slow = _program(
         "slow", "function F(a) local t = {} while true do t[#t + 1] = {} if #t > 200000 then t = {} end end end"
     )
-    await _answered(runner, quick, document)
+    await _run_script(runner, quick, document)
     before, most = _memory(), 0.0
-    tasks = [asyncio.create_task(_answered(runner, slow, document)) for _ in range(calls)]
+    tasks = [asyncio.create_task(_run_script(runner, slow, document)) for _ in range(calls)]
     latencies: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         started = time.perf_counter()
-        await _answered(runner, quick, document)
+        await _run_script(runner, quick, document)
         latencies.append((time.perf_counter() - started) * 1e3)
         most = max(most, _memory())
         await asyncio.sleep(0.02)
@@ -110,7 +110,7 @@ def _program(name: str, source: str) -> Program:
     return Program(name, name, parse_script(source).runnable)
 
 
-async def _answered(runner: Runner, program: Program, document: Any) -> None:
+async def _run_script(runner: Runner, program: Program, document: Any) -> None:
     with contextlib.suppress(LuaError):
         returned = runner.run(Call(program, "F", [document]))
         if not isinstance(returned, list):
@@ -124,7 +124,7 @@ def _memory() -> float:
 
 
 async def beside(seconds: float) -> Found:
-    """Measure with that deadline for a script."""
+    """Measure with a deadline of ``seconds`` for each script."""
     scripts, ended = programs(), dict[str, int]()
     runner = Runner(Limits(seconds=seconds))
     end = time.perf_counter() + ALONE_SECONDS

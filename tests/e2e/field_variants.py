@@ -1,4 +1,4 @@
-"""Objects with one field left out or set to its zero value, where an apiserver stores something else than it was sent."""
+"""Objects with one field left out or set to its zero value that an apiserver stores differently."""
 
 import copy
 from collections.abc import Iterator
@@ -6,21 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
-from tests.e2e.samples import JSONObject, Unit
+from tests.e2e.field_samples import JSONObject, Unit
 from tests.e2e.workloads import APPS
 
 _ABSENT = object()
 _THREADS = 8
 _ELEMENTS = 24
-"""Elements that are added to one workload: enough that there are few workloads, few enough that a failure is found."""
+"""Number of elements added to one workload: many, for few workloads, and few, to identify a failure."""
 
 
 class Variant(NamedTuple):
     """A unit with one field changed.
 
     Attributes:
-        label: The unit, the field, and what was done to it.
-        unit: The unit as it is sent; its value is None where the member itself was left out.
+        label: The unit, the field, and the change to it.
+        unit: The unit that is sent; its value is None if the member itself is left out.
         stored: The value that the apiserver stores for it.
     """
 
@@ -46,7 +46,7 @@ def variants(unit: Unit) -> Iterator[tuple[str, Unit]]:
             elif isinstance(parent, dict):
                 del parent[path[-1]]
             else:
-                continue  # A list without the element is the list's own variant.
+                continue  # The variant of the list itself lacks the element.
             yield f"{unit.name} {pointer}: {how}", unit._replace(value=changed)
 
 
@@ -86,7 +86,7 @@ def put(workload: JSONObject, unit: Unit) -> None:
 
 
 def get(workload: JSONObject, unit: Unit) -> Any:
-    """Return what a workload has for a unit, None if nothing."""
+    """Return the value of a unit in a workload, None if there is none."""
     target: Any = workload
     for name in unit.member.lstrip("/").split("/"):
         target = target.get(name)
@@ -98,7 +98,7 @@ def get(workload: JSONObject, unit: Unit) -> Any:
 
 
 class Server:
-    """Asks an apiserver what it makes of a workload, without storing it."""
+    """Sends workloads to an apiserver as dry runs."""
 
     def __init__(self, api: Api, base: JSONObject) -> None:
         self._api = api
@@ -116,17 +116,17 @@ class Server:
 
 
 def changed_when_stored(server: Server, given: list[Unit]) -> list[Variant]:
-    """Return the variants of units that the apiserver takes, and stores differently from what it was sent."""
+    """Return the variants of units that the apiserver accepts and stores differently."""
     with ThreadPoolExecutor(_THREADS) as executor:
         stored = list(executor.map(server.store, given))
-        # What the server makes of the complete unit is the one to vary: of that it changes nothing any more. A unit that
-        # it prunes, as a feature gate is off, is none.
-        whole = [
+        # Variants start from the unit that the server stores, because the server does not change that again. A unit
+        # that it prunes, because a feature gate is off, is skipped.
+        complete = [
             unit._replace(value=get(one, unit))
             for unit, one in zip(given, stored, strict=True)
             if one is not None and contains(get(one, unit), unit.value)
         ]
-        asked = [pair for unit in whole for pair in variants(unit)]
+        asked = [pair for unit in complete for pair in variants(unit)]
         answers = executor.map(lambda pair: server.store(pair[1]), asked)
         found = [
             Variant(label, unit, get(answer, unit))
@@ -137,7 +137,7 @@ def changed_when_stored(server: Server, given: list[Unit]) -> list[Variant]:
 
 
 def contains(stored: Any, sent: Any) -> bool:
-    """Return whether everything that was sent is stored."""
+    """Return whether the stored object contains everything that was sent."""
     if isinstance(sent, dict):
         return isinstance(stored, dict) and all(contains(stored.get(name), inner) for name, inner in sent.items())
     if isinstance(sent, list):
@@ -147,14 +147,14 @@ def contains(stored: Any, sent: Any) -> bool:
 
 
 def batches(server: Server, found: list[Variant]) -> list[list[Variant]]:
-    """Return the variants in groups that the apiserver takes together: elements under names of their own."""
+    """Return the variants in groups that the apiserver accepts together; elements get distinct names."""
     made: list[list[Variant]] = []
-    for group in _grouped(found):
-        made += _accepted(server, group)
+    for group in _group(found):
+        made += _split_until_accepted(server, group)
     return made
 
 
-def _grouped(found: list[Variant]) -> list[list[Variant]]:
+def _group(found: list[Variant]) -> list[list[Variant]]:
     """Group by member: many elements, one value."""
     lists: dict[str, list[Variant]] = {}
     singles: dict[str, list[Variant]] = {}
@@ -179,8 +179,8 @@ def _columns(rows: dict[str, list[Variant]], size: int) -> list[list[Variant]]:
     return [[one for row in rows.values() for one in row[n * size : (n + 1) * size]] for n in range(count)]
 
 
-def named(group: list[Variant]) -> list[Variant]:
-    """Give elements names by which they are told apart."""
+def give_distinct_names(group: list[Variant]) -> list[Variant]:
+    """Give elements distinct names."""
     made = []
     for number, variant in enumerate(group):
         if variant.unit.element:
@@ -192,19 +192,19 @@ def named(group: list[Variant]) -> list[Variant]:
     return made
 
 
-def _accepted(server: Server, group: list[Variant]) -> list[list[Variant]]:
-    """Split a group until each part is taken: variants that exclude each other go to different workloads."""
-    together = named(group)
+def _split_until_accepted(server: Server, group: list[Variant]) -> list[list[Variant]]:
+    """Split a group until the apiserver accepts each part; variants that exclude each other are separated."""
+    together = give_distinct_names(group)
     if not group or server.store(*(variant.unit for variant in together)) is not None:
         return [together] if group else []
     if len(group) == 1:
         return []
     half = len(group) // 2
-    return [*_accepted(server, group[:half]), *_accepted(server, group[half:])]
+    return [*_split_until_accepted(server, group[:half]), *_split_until_accepted(server, group[half:])]
 
 
 def base_workload(namespace: str, kind: str) -> JSONObject:
-    """A workload that units can be put into: with the volumes that mounts and devices name."""
+    """Return a workload for units, with the volumes that mounts and devices name."""
     volumes = [{"name": "data", "emptyDir": {}}, {"name": "block", "persistentVolumeClaim": {"claimName": "c"}}]
     labels = {"app": "demo"}
     # Each list has an element, so that a patch can append another one.

@@ -1,4 +1,4 @@
-"""OpenYurt's controller for tests and kube-controller-manager by themselves: what they do without fleethook."""
+"""OpenYurt's controller of these tests and kube-controller-manager by themselves, without fleethook."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -28,7 +28,10 @@ def make(managed_plane: ControlPlane) -> Iterator[Make]:
 
 
 def settle(one: Scenario) -> None:
-    wait_for(lambda: one.owner.settled("demo") and one.rollouts.followed(), what="the owner has nothing to do")
+    wait_for(
+        lambda: one.controller.has_settled("demo") and one.rollouts.has_followed(),
+        what="OpenYurt's controller has nothing to do",
+    )
 
 
 def test_each_pod_template_makes_one_replica_set_in_each_pool(make: Make) -> None:
@@ -38,7 +41,7 @@ def test_each_pod_template_makes_one_replica_set_in_each_pool(make: Make) -> Non
     settle(demo)
     demo.edit_container()
     settle(demo)
-    # The third template is the first one again, revision label included.
+    # The third template equals the first one, including the revision label.
     assert demo.counts() == dict.fromkeys(POOLS, (3, 2))
     arguments = [one["spec"]["containers"][0].get("args") for one in demo.rollouts.templates("demo", BEIJING)]
     assert arguments == [None, ["--verbose"], None]
@@ -46,23 +49,23 @@ def test_each_pod_template_makes_one_replica_set_in_each_pool(make: Make) -> Non
 
 def test_labels_and_drift_are_left_alone(make: Make) -> None:
     demo = make(V1_5)
-    writes = len(demo.owner.writes)
+    writes = len(demo.controller.writes)
     spec = {"replicas": 3, "template": {"spec": {"containers": [container(image="edited:9")]}}}
     for pool in POOLS:
         demo.api.merge(demo.workload_path(pool), {"metadata": {"labels": {"team": "a"}}, "spec": spec})
     settle(demo)
     assert [one["spec"]["replicas"] for one in demo.workloads().values()] == [3, 3, 3]
-    assert len(demo.owner.writes) == writes
+    assert len(demo.controller.writes) == writes
 
 
 def test_replicas_are_compared_in_1_4(make: Make) -> None:
     demo = make(V1_4)
     demo.api.merge(demo.workload_path(BEIJING), {"spec": {"replicas": 3}})
-    wait_for(lambda: demo.workloads()[BEIJING]["spec"]["replicas"] == 1, what="the owner scales back")
-    assert demo.owner.writes[-1][:3] == ("update", "demo", BEIJING)
+    wait_for(lambda: demo.workloads()[BEIJING]["spec"]["replicas"] == 1, what="OpenYurt's controller scales back")
+    assert demo.controller.writes[-1][:3] == ("update", "demo", BEIJING)
 
 
-def test_a_workload_that_is_drifted_and_written_again_is_as_new(make: Make) -> None:
+def test_a_drifted_workload_is_restored_at_the_next_write(make: Make) -> None:
     demo = make(V1_5)
     spec = {"template": {"spec": {"containers": [container(args=["--mine"])]}}}
     demo.api.merge(demo.workload_path(BEIJING), {"spec": spec})

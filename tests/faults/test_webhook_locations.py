@@ -1,4 +1,4 @@
-"""Where a webhook may be: not elsewhere by a redirect, not with another's certificate, not at a private address."""
+"""Locations of a webhook: no redirects, no foreign certificates, no private addresses."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 from app.outbound.breaker import MAX_FAILURES
 from app.outbound.client import HookClient, Parties
 from app.outbound.errors import NotCalledError
-from tests.faults.calling import LONG, Resolver, answered, endpoint, failure
-from tests.hook_server import RawHook, http, raw_hooking, says
+from tests.faults.webhook_calls import LONG, Resolver, catch_call_error, check_next_call, endpoint
+from tests.hook_server import RawHook, http, respond, run_raw_hook
 
 METADATA = "https://169.254.169.254/latest/meta-data?secret=1"
 
@@ -17,17 +17,17 @@ METADATA = "https://169.254.169.254/latest/meta-data?secret=1"
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_not_followed(client: HookClient, hook: RawHook, tmp_path: Path, status: int) -> None:
     (tmp_path / "other").mkdir()
-    async with raw_hooking(tmp_path / "other") as other:
+    async with run_raw_hook(tmp_path / "other") as other:
         for location, where in ((METADATA, "https://169.254.169.254"), (other.url, f"https://127.0.0.1:{other.port}")):
-            hook.answer = says(http(b"", status=f"{status} Elsewhere", location=location))
-            error = await failure(client, endpoint(hook))
+            hook.answer = respond(http(b"", status=f"{status} Elsewhere", location=location))
+            error = await catch_call_error(client, endpoint(hook))
             assert str(error) == (
                 f'failed to call webhook: Post "{hook.url}?timeout=30s": '
                 f"redirect to {where} refused: webhooks must answer themselves"
             )
             assert error.code == status
         assert other.connections == 0
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ async def test_a_redirect_is_not_followed(client: HookClient, hook: RawHook, tmp
         ("http://h/p?q", "http://h"),
     ],
 )
-async def test_of_where_a_redirect_leads_only_the_host_is_told(
+async def test_the_error_names_only_the_host_of_a_redirect(
     client: HookClient, hook: RawHook, location: str, where: str
 ) -> None:
-    hook.answer = says(http(b"", status="302 Elsewhere", location=location))
+    hook.answer = respond(http(b"", status="302 Elsewhere", location=location))
     expected = f": redirect to {where.format(port=hook.port)} refused: webhooks must answer themselves"
-    assert str(await failure(client, endpoint(hook))).endswith(expected)
+    assert str(await catch_call_error(client, endpoint(hook))).endswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,25 @@ async def test_of_where_a_redirect_leads_only_the_host_is_told(
         ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
     ],
 )
-async def test_a_certificate_that_is_wrong_is_told_by_how(
+async def test_the_error_names_the_fault_of_a_certificate(
     client: HookClient, tmp_path: Path, certificate: Any, text: str
 ) -> None:
-    async with raw_hooking(tmp_path, certificate) as hook:
-        error = await failure(client, endpoint(hook))
+    async with run_raw_hook(tmp_path, certificate) as hook:
+        error = await catch_call_error(client, endpoint(hook))
         assert f"tls: failed to verify certificate of 127.0.0.1: x509: {text}" in str(error)
         assert hook.asked == []
 
 
-async def test_another_authority_and_the_systems_are_not_trusted(
+async def test_another_authority_and_those_of_the_system_are_not_trusted(
     client: HookClient, hook: RawHook, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
-    async with raw_hooking(tmp_path / "other") as other:
+    async with run_raw_hook(tmp_path / "other") as other:
         for ca_bundle in (other.ca_bundle, ""):
-            error = await failure(client, endpoint(hook, ca_bundle=ca_bundle))
+            error = await catch_call_error(client, endpoint(hook, ca_bundle=ca_bundle))
             assert "x509: certificate signed by unknown authority" in str(error)
     assert hook.asked == []
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ async def test_another_authority_and_the_systems_are_not_trusted(
         ("①②⑦.⓪.⓪.①", "127.0.0.1"),
     ],
 )
-async def test_a_private_address_is_refused_however_it_is_written(hook: RawHook, host: str, address: str) -> None:
+async def test_a_private_address_is_refused_in_any_notation(hook: RawHook, host: str, address: str) -> None:
     async with HookClient(allow_private=False) as client:
-        error = await failure(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
+        error = await catch_call_error(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
         assert isinstance(error, NotCalledError)
     assert str(error).endswith(
         f" is a private address ({address}), and calling those is disabled: setting private_webhooks"
@@ -106,10 +106,10 @@ async def test_a_private_address_is_refused_however_it_is_written(hook: RawHook,
 async def test_a_name_of_a_private_address_is_refused_after_it_is_resolved(hook: RawHook, answers: list[str]) -> None:
     resolver = Resolver(*answers)
     async with HookClient(allow_private=False, resolver=resolver) as client:
-        error = await failure(client, endpoint(hook, url=f"https://hook.example.com:{hook.port}/hook"))
+        error = await catch_call_error(client, endpoint(hook, url=f"https://hook.example.com:{hook.port}/hook"))
     assert isinstance(error, NotCalledError)
     assert ": hook.example.com is a private address (" in str(error)
-    assert resolver.names == ["hook.example.com"], "asked once: what was judged is what is dialled"
+    assert resolver.names == ["hook.example.com"], "resolved once: the checked address is the dialled one"
     assert hook.connections == 0
 
 
@@ -117,9 +117,9 @@ async def test_a_name_that_becomes_private_between_two_calls_is_refused(hook: Ra
     resolver = Resolver("127.0.0.1")
     where = endpoint(hook, url=f"https://localhost:{hook.port}/hook", service=True)
     async with HookClient(allow_private=False, resolver=resolver) as client:
-        # The same name on behalf of others, whose answer must not be what is gone by here.
+        # The same name in a call for the cluster, whose resolved address must not be reused here.
         assert await client.post(where, b"{}", seconds=LONG) == b"{}"
-        error = await failure(client, where._replace(service=False))
+        error = await catch_call_error(client, where._replace(service=False))
         assert ": localhost is a private address (127.0.0.1)" in str(error)
     assert hook.connections == 1
 
@@ -128,7 +128,7 @@ async def test_a_service_of_the_cluster_itself_is_private_by_nature(hook: RawHoo
     async with HookClient(allow_private=False) as client:
         assert await client.post(endpoint(hook, service=True), b"{}", seconds=LONG) == b"{}"
         assert isinstance(
-            await failure(client, endpoint(hook, service=True), parties=Parties("root:a")), NotCalledError
+            await catch_call_error(client, endpoint(hook, service=True), parties=Parties("root:a")), NotCalledError
         )
     assert hook.connections == 1
 
@@ -136,4 +136,4 @@ async def test_a_service_of_the_cluster_itself_is_private_by_nature(hook: RawHoo
 async def test_refusals_do_not_open_a_breaker(hook: RawHook) -> None:
     async with HookClient(allow_private=False) as client:
         for _ in range(MAX_FAILURES + 1):
-            assert "is a private address" in str(await failure(client, endpoint(hook)))
+            assert "is a private address" in str(await catch_call_error(client, endpoint(hook)))

@@ -1,4 +1,4 @@
-"""A client of the apiserver that keeps its connections: for tests with thousands of requests."""
+"""A client of the apiserver with keep-alive connections, for tests with thousands of requests."""
 
 import contextlib
 import http.client
@@ -9,8 +9,8 @@ from typing import Any
 from tests.e2e.cluster import Api, decode
 
 
-class KeptApi(Api):
-    """As `Api`, with one connection a thread instead of one a call."""
+class KeepAliveApi(Api):
+    """Like `Api`, with one connection for each thread instead of each call."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api._address, api._context, api._token)
@@ -37,9 +37,9 @@ class KeptApi(Api):
 
 
 @contextlib.contextmanager
-def kept(api: Api) -> Iterator[KeptApi]:
-    """A client with an administrator's or whoever's access ``api`` has, closed afterwards."""
-    made = KeptApi(api)
+def keep_alive(api: Api) -> Iterator[KeepAliveApi]:
+    """Provide a client with the access of ``api``, and close its connections afterwards."""
+    made = KeepAliveApi(api)
     try:
         yield made
     finally:

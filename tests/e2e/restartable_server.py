@@ -1,17 +1,17 @@
-"""A fleethook that can be ended and started again at the same address, with its registration left in place."""
+"""A server that can end and start again at the same address, while its registration stays."""
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.cluster import ControlPlane, _free_port
-from tests.e2e.fleet import NAMESPACE, ready, service_account, token, trusted, unregister
+from tests.e2e.cluster import ControlPlane, free_port
+from tests.e2e.fleet import NAMESPACE, is_ready, is_trusted, service_account, token, unregister
 from tests.e2e.proxy import Proxy
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
 
-class Instance:
+class RestartableServer:
     """A server that registers itself; between two starts its certificates and its port are kept."""
 
     def __init__(self, plane: ControlPlane, directory: Path, kubeconfig: Path, **environment: str) -> None:
@@ -19,7 +19,7 @@ class Instance:
         self._directory = directory
         self._kubeconfig = kubeconfig
         self._environment = environment
-        self._port = _free_port()
+        self._port = free_port()
         self._running = contextlib.ExitStack()
         self.server: Server | None = None
 
@@ -29,12 +29,12 @@ class Instance:
         given += ["--register", "--webhook-url", f"https://127.0.0.1:{self._port}"]
         server = self._running.enter_context(serving(self._directory, *given, manifests=None, **self._environment))
         admin = self._plane.api()
-        wait_for(lambda: ready(server), what="the server is ready")
-        wait_for(lambda: trusted(admin, server), what="the apiserver has been told to trust the server")
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
         self.server = server
 
     def kill(self) -> None:
-        """End it as a crash does: the registration stays, and nobody answers."""
+        """Kill it as in a crash: the registration stays, and no server answers."""
         if self.server is not None:
             self.server.process.kill()
             self.server.process.wait(timeout=30)
@@ -43,7 +43,7 @@ class Instance:
 
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
-        """Meanwhile nobody answers."""
+        """Kill the server, and start it again after the context."""
         self.kill()
         try:
             yield
@@ -52,15 +52,15 @@ class Instance:
 
 
 @contextlib.contextmanager
-def installed(
+def run_restartable_server(
     plane: ControlPlane, directory: Path, *, proxy: Proxy | None = None, **environment: str
-) -> Iterator[Instance]:
-    """A running instance; with ``proxy``, it reaches the apiserver by way of that, while the apiserver calls it directly."""
+) -> Iterator[RestartableServer]:
+    """Run a server; with ``proxy``, it reaches the apiserver through it, while the apiserver calls the server directly."""
     kubeconfig = service_account(plane)
     if proxy is not None:
         server = f"https://127.0.0.1:{proxy.port}"
         kubeconfig = plane.kubeconfig("proxied", {"token": token(plane.api())}, server=server)
-    instance = Instance(plane, directory, kubeconfig, **environment)
+    instance = RestartableServer(plane, directory, kubeconfig, **environment)
     try:
         instance.start()
         yield instance

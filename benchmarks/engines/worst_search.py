@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Extent(NamedTuple):
-    """How much is measured of a route."""
+    """The size of the search for a route."""
 
     documents: int
     """Of each search: one for each size that is answered on the event loop, and one among larger reviews."""
@@ -34,9 +34,9 @@ class Extent(NamedTuple):
     medium: int
     """Bytes in the last search."""
     finalists: int
-    """How many are measured again before the worst are kept."""
+    """Number of documents that are measured again before the worst are kept."""
     kept: int
-    """How many of each search are measured."""
+    """Number of documents of each search that reach the last measurement."""
     large: int
     """Bytes of a review in the measurement of the last search's worst."""
     rounds: int
@@ -50,7 +50,7 @@ class Held(NamedTuple):
     size: int
     """Bytes of the body."""
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     ms: Spread
     """The longest time between two turns of the loop, without the decoding of the body."""
     decode_ms: Spread
@@ -59,7 +59,7 @@ class Held(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One answer, and how it was made."""
+    """One answer, with its figures."""
 
     status: int
     size: int
@@ -93,7 +93,7 @@ async def ask(app: Any, route: str, text: bytes, extensions: Mapping[str, Any]) 
 
 
 def decode_ms(text: bytes, *, interprets: bool) -> float:
-    """Return how long the decoders of the application take for a body and the objects in it, freeing them included.
+    """Return the time of the application's decoders for a body and its objects, including their release.
 
     Args:
         text: The body.
@@ -109,7 +109,7 @@ def decode_ms(text: bytes, *, interprets: bool) -> float:
 
 
 class Search:
-    """Looks for the worst documents of one application."""
+    """Searches for the worst documents of one application."""
 
     def __init__(self, app: Any, extent: Extent, *, extensions: Mapping[str, Any]) -> None:
         """Prepare.
@@ -130,7 +130,7 @@ class Search:
             candidates = await self._searched(bases, searched)
             candidates = await self._again(_distinct(candidates, extent.finalists), searched)
             found += await self._again(_distinct(candidates, extent.kept), measured, rounds=extent.rounds)
-        return _sorted(found)
+        return _sort_worst_first(found)
 
     async def _searched(self, bases: Sequence[Base], size: int) -> list[Held]:
         found = list[Held]()
@@ -156,19 +156,19 @@ class Search:
         for _ in range(rounds):
             answers.append(await ask(self._app, hostile.base.route, text, self._extensions))
             decodes.append(decode_ms(text, interprets=hostile.base.route.startswith(INTERPRETING)))
-        # A request that is refused before it is decoded takes 0 ms, and not less.
+        # A request that is refused before decoding takes 0 ms, not a negative time.
         beyond = [max(0.0, answer.held_ms - decode) for answer, decode in zip(answers, decodes, strict=True)]
         last = answers[-1]
         return [Held(hostile, len(text), last.status, spread(beyond), spread(decodes), last.size)]
 
 
-def _sorted(found: Iterable[Held]) -> list[Held]:
+def _sort_worst_first(found: Iterable[Held]) -> list[Held]:
     return sorted(found, key=lambda held: held.ms.median, reverse=True)
 
 
 def _distinct(found: Iterable[Held], count: int) -> list[Held]:
     """Return the worst, of those with the same value at the same path only one."""
     kept: dict[tuple[str, str], Held] = {}
-    for held in _sorted(found):
+    for held in _sort_worst_first(found):
         kept.setdefault((held.hostile.pointer, held.hostile.growth), held)
     return list(kept.values())[:count]

@@ -1,4 +1,4 @@
-"""What other clients and webhooks add to workloads stays as it is and where it is: under an overrider and after it."""
+"""Additions of other clients and webhooks to workloads keep value and position, under an overrider and after it."""
 
 import contextlib
 import copy
@@ -10,9 +10,9 @@ import pytest
 
 from tests.builders import container, entry, image, patch
 from tests.e2e.cluster import ControlPlane, RefusedError
-from tests.e2e.fleet import registered
+from tests.e2e.fleet import run_registered_server
+from tests.e2e.foreign_webhook import foreign_webhook
 from tests.e2e.openyurt import V1_5, V1Alpha1
-from tests.e2e.rival import rival
 from tests.e2e.scenario import BEIJING, Scenario, describe, scenario, subject_of
 from tests.waiting import wait_for
 
@@ -31,8 +31,8 @@ TOLERATIONS = [
 ]
 
 
-def added(workload: JSONObject) -> JSONObject:
-    """Add what service meshes, policies and people add, where it is missing."""
+def add_members(workload: JSONObject) -> JSONObject:
+    """Add the typical additions of service meshes, policies and users, if missing."""
     made = copy.deepcopy(workload)
     made["metadata"].setdefault("annotations", {})["team.example.com/owner"] = "a"
     template = made["spec"]["template"]
@@ -86,14 +86,14 @@ ADDED = (
 )
 
 
-def overriding(additions: tuple[tuple[str, Any], ...]) -> JSONObject:
+def build_entry(additions: tuple[tuple[str, Any], ...]) -> JSONObject:
     return entry(
         "*", items=[image("nginx", "nginx:2.0")], patches=[patch("add", path, value) for path, value in additions]
     )
 
 
 def without_override(spec: JSONObject) -> JSONObject:
-    """Take out what `ADDED` and the image item put in; everything else keeps its place."""
+    """Remove the additions of `ADDED` and the image item; everything else keeps its position."""
     made = copy.deepcopy(spec)
     notes = made["template"]["metadata"].get("annotations", {})
     if notes.pop("side", None) and not notes:
@@ -106,7 +106,7 @@ def without_override(spec: JSONObject) -> JSONObject:
         for member, value in list(target.items()):
             kept = value
             if isinstance(value, list):
-                kept = [one for one in value if not _ours(one)]
+                kept = [one for one in value if not _is_override(one)]
             elif member == "nodeSelector":
                 kept = {name: inner for name, inner in value.items() if name != "side"}
             target[member] = kept
@@ -115,7 +115,7 @@ def without_override(spec: JSONObject) -> JSONObject:
     return made
 
 
-def _ours(element: Any) -> bool:
+def _is_override(element: Any) -> bool:
     return isinstance(element, dict) and any(
         str(element.get(name, "")).lower().startswith("side") for name in ("name", "key")
     )
@@ -123,7 +123,7 @@ def _ours(element: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with registered(plane, tmp_path_factory.mktemp("foreign")):
+    with run_registered_server(plane, tmp_path_factory.mktemp("foreign")):
         yield
 
 
@@ -134,20 +134,22 @@ Make = Callable[[JSONObject], Scenario]
 def make(
     request: pytest.FixtureRequest, plane: ControlPlane, _server: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Make]:
-    """Create a subject whose workload somebody else has added to: at each write, or once."""
+    """Create a subject to whose workload a webhook or a client adds members: at each write, or once."""
     by_webhook = request.param == "webhook"
     with contextlib.ExitStack() as stack:
         demo = stack.enter_context(scenario(plane.api(), release=V1_5))
 
         def made(pods: JSONObject) -> Scenario:
             demo.api.create(V1Alpha1().path(demo.namespace), subject_of("demo", demo.namespace, pods, BEIJING))
-            wait_for(lambda: demo.owner.settled("demo"), what="the owner creates the workload")
+            wait_for(lambda: demo.controller.has_settled("demo"), what="OpenYurt's controller creates the workload")
             if not by_webhook:
-                demo.api.replace(demo.workload_path(BEIJING), added(demo.workloads()[BEIJING]))
+                demo.api.replace(demo.workload_path(BEIJING), add_members(demo.workloads()[BEIJING]))
             return demo
 
         if by_webhook:
-            stack.enter_context(rival(plane.api(), tmp_path_factory.mktemp("rival"), demo.namespace, added))
+            stack.enter_context(
+                foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), demo.namespace, add_members)
+            )
         yield made
 
 
@@ -160,14 +162,14 @@ def assert_same(found: JSONObject, wanted: JSONObject) -> None:
 
 
 def override(demo: Scenario, additions: tuple[tuple[str, Any], ...]) -> JSONObject:
-    """Override, and return the spec without what that added."""
-    demo.override(overriding(additions))
+    """Override, and return the spec without the overrides."""
+    demo.override(build_entry(additions))
     wait_for(demo.rendered, what="the status says that the overrider is in effect")
     return without_override(workload(demo)["spec"])
 
 
 def annotations(demo: Scenario) -> JSONObject:
-    """The annotations of a workload that are nobody's mechanics."""
+    """Return the annotations of a workload that no controller uses internally."""
     found = workload(demo)["metadata"]["annotations"]
     return {key: value for key, value in found.items() if "fleethook.io/" not in key and key != "LastOverrideTime"}
 
@@ -191,13 +193,13 @@ def test_additions_of_others_stay_beside_an_overriders(make: Make, pods: JSONObj
     assert annotations(demo) == kept
 
 
-@pytest.mark.parametrize("make", ["client"], indirect=True)  # The webhook sets the time itself, at each write.
+@pytest.mark.parametrize("make", ["client"], indirect=True)  # The webhook sets the time itself at each write.
 def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> None:
     demo = make(FULL)
     override(demo, ADDED)
     time = {"annotations": {RESTARTED: "2026-02-02T00:00:00Z"}}
     demo.api.merge(demo.workload_path(BEIJING), {"spec": {"template": {"metadata": time}}})
-    demo.override(overriding(ADDED[:4]))
+    demo.override(build_entry(ADDED[:4]))
     wait_for(demo.rendered)
     template = workload(demo)["spec"]["template"]
     assert template["metadata"]["annotations"][RESTARTED] == "2026-02-02T00:00:00Z"
@@ -205,7 +207,7 @@ def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> 
     assert workload(demo)["spec"]["template"]["metadata"]["annotations"] == {RESTARTED: "2026-02-02T00:00:00Z"}
 
 
-# Values of lists and maps that are written whole although others add to them.
+# Complete values for lists and maps to which other writers add.
 WHOLE = (
     (f"{NGINX}/env", [{"name": "SIDE", "value": "yes"}]),
     (f"{NGINX}/ports", [{"name": "side", "containerPort": 81}]),
@@ -217,13 +219,13 @@ WHOLE = (
 
 
 @pytest.mark.parametrize(("path", "value"), WHOLE, ids=[path for path, _ in WHOLE])
-def test_a_whole_value_takes_nothing_from_others_or_is_refused(make: Make, path: str, value: Any) -> None:
+def test_a_complete_value_keeps_foreign_members_or_is_refused(make: Make, path: str, value: Any) -> None:
     demo = make(BARE)
     before = workload(demo)["spec"]
     try:
         found = override(demo, ((path, value),))
     except RefusedError as refused:
-        # The message must say what to write: an element, or a key.
+        # The message must name the correct path: an element, or a key.
         assert f"{path}/" in json.dumps(refused.body)  # noqa: PT017 - either outcome is right
         return
     assert_same(found, before)
@@ -231,7 +233,7 @@ def test_a_whole_value_takes_nothing_from_others_or_is_refused(make: Make, path:
     assert_same(workload(demo)["spec"], before)
 
 
-def test_a_container_of_somebody_else_with_the_same_name_is_an_error(make: Make) -> None:
+def test_a_foreign_container_with_the_same_name_is_an_error(make: Make) -> None:
     demo = make(BARE)
     before = workload(demo)["spec"]
     demo.override(entry("*", patches=[patch("add", f"{PODS}/containers/-", {"name": "mesh", "image": "ours:1"})]))

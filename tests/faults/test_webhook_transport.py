@@ -1,4 +1,4 @@
-"""Webhooks that do their worst: each call fails by name and in time, and nothing of it is left for the next one."""
+"""Faulty webhooks: each call fails in time with a specific error, and does not affect the next one."""
 
 import asyncio
 import contextlib
@@ -15,16 +15,16 @@ import pytest
 from app.outbound.call_slots import Quotas
 from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
-from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
-from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
+from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint
+from tests.hook_server import HookRequest, RawHook, Responder, http, resets, respond, respond_and_close
 from tests.waiting import with_patience_async
 
 MIB = 1024 * 1024
 
 
 @contextlib.asynccontextmanager
-async def ticking() -> AsyncIterator[Callable[[], int]]:
-    """Count turns of the event loop that a task gets meanwhile."""
+async def count_turns() -> AsyncIterator[Callable[[], int]]:
+    """Count the turns that another task gets from the event loop meanwhile."""
     ticks = 0
 
     async def tick() -> None:
@@ -41,7 +41,7 @@ async def ticking() -> AsyncIterator[Callable[[], int]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def silent(_: Asked, writer: asyncio.StreamWriter) -> None:
+async def silent(_: HookRequest, writer: asyncio.StreamWriter) -> None:
     del writer
     await asyncio.Event().wait()
 
@@ -49,21 +49,21 @@ async def silent(_: Asked, writer: asyncio.StreamWriter) -> None:
 CONNECTIONS = Quotas().connections
 
 
-def stops_after(data: bytes) -> Answer:
-    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await says(data)(asked, writer)
+def stops_after(data: bytes) -> Responder:
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+        await respond(data)(asked, writer)
         await silent(asked, writer)
 
     return answer
 
 
-def repeats(first: bytes, again: bytes, *, pause: float = 0) -> Answer:
-    """Write ``first``, and ``again`` until the client is gone."""
+def repeats(first: bytes, again: bytes, *, pause: float = 0) -> Responder:
+    """Write ``first``, then repeat ``again`` until the client closes."""
 
-    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        await says(first)(asked, writer)
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+        await respond(first)(asked, writer)
         while not writer.is_closing():
-            await says(again)(asked, writer)
+            await respond(again)(asked, writer)
             await asyncio.sleep(pause)
 
     return answer
@@ -80,95 +80,95 @@ HANGING = {
     "stops in the body": stops_after(HEAD + b"{"),
     "drips headers": repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", pause=0.02),
     "drips the body": repeats(HEAD, b" ", pause=0.02),
-    # So slowly that no deadline of this test allows as many as the limit of interim responses.
+    # So slowly that the deadline comes before the limit of interim responses.
     "drips interim responses": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.5),
-    "sends empty lines for ever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
+    "sends empty lines forever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
 }
 
 
 @pytest.mark.parametrize("answer", HANGING.values(), ids=HANGING)
-async def test_an_answer_that_does_not_end_is_left_at_the_deadline(
-    client: HookClient, hook: RawHook, answer: Answer
+async def test_a_call_without_a_complete_answer_ends_at_the_deadline(
+    client: HookClient, hook: RawHook, answer: Responder
 ) -> None:
     hook.answer = answer
 
     async def call(seconds: float) -> tuple[float, CallError, int]:
-        async with ticking() as ticks:
-            return seconds, await failure(client, endpoint(hook), seconds=seconds), ticks()
+        async with count_turns() as ticks:
+            return seconds, await catch_call_error(client, endpoint(hook), seconds=seconds), ticks()
 
     seconds, error, ticks = await with_patience_async(call, lambda found: hook.asked and found[2] > 10)
     assert ticks > 10
     told = f"{math.ceil(seconds)}s"
     assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout={told}": context deadline exceeded'
     assert (error.timed_out, error.code) == (True, 0)
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
-async def test_a_handshake_that_stalls_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
+async def test_a_stalled_handshake_ends_at_the_deadline(client: HookClient, hook: RawHook) -> None:
     hook.greeting = "silence"
 
     async def call(seconds: float) -> tuple[CallError, int, int]:
         before = hook.connections
-        async with ticking() as ticks:
-            return await failure(client, endpoint(hook), seconds=seconds), ticks(), hook.connections - before
+        async with count_turns() as ticks:
+            return await catch_call_error(client, endpoint(hook), seconds=seconds), ticks(), hook.connections - before
 
     error, ticks, connections = await with_patience_async(call, lambda found: found[1] > 10 and found[2])
     assert ticks > 10
     assert error.timed_out
     assert connections == 1
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
-async def test_a_connection_nobody_accepts_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
+async def test_a_connection_without_accept_ends_at_the_deadline(client: HookClient, hook: RawHook) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf:
         where = endpoint(hook, url=f"https://127.0.0.1:{deaf.getsockname()[1]}/hook")
-        assert (await failure(client, where, seconds=SHORT)).timed_out
-    assert "connect: connection refused" in str(await failure(client, where))
-    await answered(client, hook)
+        assert (await catch_call_error(client, where, seconds=SHORT)).timed_out
+    assert "connect: connection refused" in str(await catch_call_error(client, where))
+    await check_next_call(client, hook)
 
 
-async def test_a_name_that_is_never_resolved_is_left_at_the_deadline() -> None:
+async def test_an_unanswered_lookup_ends_at_the_deadline() -> None:
     async with HookClient(allow_private=True, resolver=Resolver(None)) as client:
-        error = await failure(client, Endpoint("https://hook.example.com/p"), seconds=SHORT)
+        error = await catch_call_error(client, Endpoint("https://hook.example.com/p"), seconds=SHORT)
     assert error.timed_out
 
 
-async def reset(_: Asked, writer: asyncio.StreamWriter) -> None:
+async def reset(_: HookRequest, writer: asyncio.StreamWriter) -> None:
     resets(writer.get_extra_info("socket"))
     writer.transport.abort()
 
 
-async def reset_in_the_body(asked: Asked, writer: asyncio.StreamWriter) -> None:
-    await says(HEAD + b"{")(asked, writer)
+async def reset_in_the_body(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
+    await respond(HEAD + b"{")(asked, writer)
     await reset(asked, writer)
 
 
-async def more_headers_than_anybody_reads(asked: Asked, writer: asyncio.StreamWriter) -> None:
+async def send_too_many_headers(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
     await repeats(b"HTTP/1.1 200 OK\r\n", b"".join(b"A%d: b\r\n" % number for number in range(100)))(asked, writer)
 
 
 MALFORMED = "malformed HTTP response: "
 TOO_MUCH = "its response is larger than 8,388,608 bytes"
 BROKEN = {
-    "closes": (says_and_closes(b""), "EOF: it closed the connection without a response"),
-    "closes in the headers": (says_and_closes(b"HTTP/1.1 200 OK\r\nA"), "EOF: it closed the connection without a response"),
+    "closes": (respond_and_close(b""), "EOF: it closed the connection without a response"),
+    "closes in the headers": (respond_and_close(b"HTTP/1.1 200 OK\r\nA"), "EOF: it closed the connection without a response"),
     "resets": (reset, "connection reset by peer"),
     "resets in the body": (reset_in_the_body, "unexpected EOF: its response is truncated or malformed"),
-    "is no HTTP": (says(b"220 mail.example.com ESMTP\r\n\r\n"), MALFORMED),
-    "is binary": (says(bytes(range(256)) * 4), MALFORMED),
-    "is HTTP/2": (says(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0\r\n\r\n"), MALFORMED),
-    "has two lengths": (says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), MALFORMED),
-    "has a length that is none": (says(b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}"), MALFORMED),
-    "has an endless length": (says(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n{}"), MALFORMED),
-    "has a large header": (says(http(a="x" * 20_000)), "its response headers are too large"),
+    "is no HTTP": (respond(b"220 mail.example.com ESMTP\r\n\r\n"), MALFORMED),
+    "is binary": (respond(bytes(range(256)) * 4), MALFORMED),
+    "is HTTP/2": (respond(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0\r\n\r\n"), MALFORMED),
+    "has two lengths": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), MALFORMED),
+    "has a length that is none": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}"), MALFORMED),
+    "has an endless length": (respond(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n{}"), MALFORMED),
+    "has a large header": (respond(http(a="x" * 20_000)), "its response headers are too large"),
     "has an endless header": (repeats(b"HTTP/1.1 200 OK\r\nA: ", b"x" * 4_096), "its response headers are too large"),
-    "has endless headers": (more_headers_than_anybody_reads, MALFORMED),
+    "has endless headers": (send_too_many_headers, MALFORMED),
     "has interim responses without end": (
         repeats(b"", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" * 100), MALFORMED + "more than 100 interim responses"
     ),
-    "is shorter than it says": (says_and_closes(http(b"{}", content_length="3")), "unexpected EOF: its response is truncated"),
-    "has a chunk that is none": (says(CHUNKED + b"zz\r\n"), MALFORMED),
-    "ends between chunks": (says_and_closes(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its response is truncated"),
+    "is shorter than it says": (respond_and_close(http(b"{}", content_length="3")), "unexpected EOF: its response is truncated"),
+    "has a chunk that is none": (respond(CHUNKED + b"zz\r\n"), MALFORMED),
+    "ends between chunks": (respond_and_close(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its response is truncated"),
     "says it has 2 GB": (repeats(http(b"", content_length=str(2 * 1024 * MIB)), b" " * MIB), TOO_MUCH),
     "has chunks without end": (repeats(CHUNKED, b"100000\r\n" + b" " * MIB + b"\r\n"), TOO_MUCH),
     "has no length and no end": (repeats(b"HTTP/1.1 200 OK\r\n\r\n", b" " * MIB), TOO_MUCH),
@@ -177,26 +177,26 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("answer", "text"), BROKEN.values(), ids=BROKEN)
-async def test_an_answer_that_is_broken_fails_by_name(
-    client: HookClient, hook: RawHook, answer: Answer, text: str
+async def test_a_broken_answer_has_a_specific_error(
+    client: HookClient, hook: RawHook, answer: Responder, text: str
 ) -> None:
     hook.answer = answer
-    error = await failure(client, endpoint(hook))
+    error = await catch_call_error(client, endpoint(hook))
     assert str(error).startswith(f'failed to call webhook: Post "{hook.url}?timeout=30s": {text}')
     assert str(error).isprintable()
     assert not error.timed_out
     assert len(hook.asked) == 1, "it is not asked twice"
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
-async def test_a_connection_that_is_reset_before_tls_fails_by_name(client: HookClient, hook: RawHook) -> None:
+async def test_a_reset_before_tls_has_a_specific_error(client: HookClient, hook: RawHook) -> None:
     hook.greeting = "reset"
-    error = await failure(client, endpoint(hook))
+    error = await catch_call_error(client, endpoint(hook))
     assert "connection reset by peer" in str(error)
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
-async def test_what_is_no_tls_fails_by_name(client: HookClient, hook: RawHook) -> None:
+async def test_a_server_without_tls_has_a_specific_error(client: HookClient, hook: RawHook) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -205,17 +205,17 @@ async def test_what_is_no_tls_fails_by_name(client: HookClient, hook: RawHook) -
     server = await asyncio.start_server(plain, "127.0.0.1", 0)
     async with server:
         where = endpoint(hook, url=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
-        assert ": tls: " in str(await failure(client, where))
+        assert ": tls: " in str(await catch_call_error(client, where))
 
 
 async def test_interim_responses_are_skipped(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 100 + http(b"{}"))
+    hook.answer = respond(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 100 + http(b"{}"))
     for _ in range(2):
         assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"{}"
 
 
-async def test_garbage_in_an_answer_that_succeeds_is_for_the_caller_to_judge(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(b"\0<html>\xff"))
+async def test_the_caller_checks_the_body_of_a_successful_answer(client: HookClient, hook: RawHook) -> None:
+    hook.answer = respond(http(b"\0<html>\xff"))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"\0<html>\xff"
 
 
@@ -225,7 +225,7 @@ def bomb(megabytes: int, window: int) -> bytes:
 
 
 def peak() -> int:
-    """The most memory that this process ever had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -235,57 +235,57 @@ async def test_a_bomb_is_not_inflated_beyond_the_limit(
 ) -> None:
     body = bomb(1_024, window)
     assert len(body) < 2 * MIB
-    hook.answer = says(http(body, content_encoding=encoding))
+    hook.answer = respond(http(body, content_encoding=encoding))
     before = peak()
-    async with ticking() as ticks:
-        error = await failure(client, endpoint(hook))
+    async with count_turns() as ticks:
+        error = await catch_call_error(client, endpoint(hook))
         assert ticks() > 0
     assert TOO_MUCH in str(error)
     assert peak() - before < 128 * MIB
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
 async def test_members_of_gzip_without_end_are_not_followed(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(gzip.compress(b"", mtime=0) * (4 * MIB // 20), content_encoding="gzip"))
-    error = await failure(client, endpoint(hook))
+    hook.answer = respond(http(gzip.compress(b"", mtime=0) * (4 * MIB // 20), content_encoding="gzip"))
+    error = await catch_call_error(client, endpoint(hook))
     assert str(error).endswith("its response cannot be decompressed: it is truncated or has trailing data")
-    await answered(client, hook)
+    await check_next_call(client, hook)
 
 
 async def test_a_body_that_is_cut_is_not_read_to_its_end(client: HookClient, hook: RawHook) -> None:
     written = 0
     gone = asyncio.Event()
 
-    async def pour(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def pour(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
         nonlocal written
-        await says(CHUNKED)(asked, writer)
+        await respond(CHUNKED)(asked, writer)
         try:
             while not writer.is_closing():
-                await says(b"10000\r\n" + b" " * 65536 + b"\r\n")(asked, writer)
+                await respond(b"10000\r\n" + b" " * 65536 + b"\r\n")(asked, writer)
                 written += 65536
-                await asyncio.sleep(0)  # Else asyncio's TLS writer is never told that its connection is lost.
+                await asyncio.sleep(0)  # Otherwise asyncio's TLS writer never learns that its connection is lost.
         finally:
             gone.set()
 
     hook.answer = pour
-    assert TOO_MUCH in str(await failure(client, endpoint(hook)))
+    assert TOO_MUCH in str(await catch_call_error(client, endpoint(hook)))
     await asyncio.wait_for(gone.wait(), LONG)
-    assert written < RESPONSE_LIMIT + 32 * MIB, "what lies in buffers on the way"
-    await answered(client, hook)
+    assert written < RESPONSE_LIMIT + 32 * MIB, "the contents of socket buffers"
+    await check_next_call(client, hook)
 
 
 async def test_an_answer_of_just_the_limit_is_one(hook: RawHook) -> None:
     async with HookClient(allow_private=True, response_limit=1_000) as client:
         for body, encoding in ((b"x" * 1_000, "identity"), (gzip.compress(b"x" * 1_000, mtime=0), "gzip")):
-            hook.answer = says(http(body, content_encoding=encoding))
+            hook.answer = respond(http(body, content_encoding=encoding))
             assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"x" * 1_000
         for body, encoding in ((b"x" * 1_001, "identity"), (gzip.compress(b"x" * 1_001, mtime=0), "gzip")):
-            hook.answer = says(http(body, content_encoding=encoding))
-            assert "its response is larger than 1,000 bytes" in str(await failure(client, endpoint(hook)))
+            hook.answer = respond(http(body, content_encoding=encoding))
+            assert "its response is larger than 1,000 bytes" in str(await catch_call_error(client, endpoint(hook)))
 
 
-async def arrives(client: HookClient, *, noticed: bool) -> None:
-    """Wait until something has come on the one idle connection; the event loop gets a turn only if it is to notice."""
+async def wait_for_arrival(client: HookClient, *, noticed: bool) -> None:
+    """Wait until bytes arrive on the only idle connection; with ``noticed``, the event loop reads them."""
     (pool,) = client._pools._pools.values()
     ((protocol, _),) = next(iter(pool.session.connector._conns.values()))
     connection = protocol.transport.get_extra_info("socket")
@@ -298,32 +298,34 @@ async def arrives(client: HookClient, *, noticed: bool) -> None:
 async def test_a_connection_closed_while_idle_is_not_used_again(
     client: HookClient, hook: RawHook, noticed: bool
 ) -> None:
-    await answered(client, hook)
+    await check_next_call(client, hook)
     hook.writers[0].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-    await arrives(client, noticed=noticed)
-    await answered(client, hook)
+    await wait_for_arrival(client, noticed=noticed)
+    await check_next_call(client, hook)
     assert (hook.connections, len(hook.asked)) == (2, 2)
 
 
 @pytest.mark.parametrize("noticed", [True, False])
-async def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one(
+async def test_an_unrequested_answer_is_not_used_for_the_next_call(
     client: HookClient, hook: RawHook, noticed: bool
 ) -> None:
-    await answered(client, hook)
+    await check_next_call(client, hook)
     hook.writers[0].write(http(b'"forged"'))
-    await arrives(client, noticed=noticed)
-    await answered(client, hook)
+    await wait_for_arrival(client, noticed=noticed)
+    await check_next_call(client, hook)
     assert hook.connections == 2
 
 
-async def test_a_second_answer_to_one_question_is_not_taken_for_the_next_one(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(b'"first"') + http(b'"forged"'))
+async def test_a_second_answer_to_one_request_is_not_used_for_the_next_call(client: HookClient, hook: RawHook) -> None:
+    hook.answer = respond(http(b'"first"') + http(b'"forged"'))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'"first"'
-    await answered(client, hook)
+    await check_next_call(client, hook)
     assert hook.connections == 2
 
 
-async def test_a_large_request_that_is_answered_early_leaves_nothing_behind(client: HookClient, hook: RawHook) -> None:
+async def test_an_early_answer_to_a_large_request_does_not_affect_the_next_call(
+    client: HookClient, hook: RawHook
+) -> None:
     body = b" " * (4 * MIB)
     early = asyncio.Event()
 
@@ -333,13 +335,13 @@ async def test_a_large_request_that_is_answered_early_leaves_nothing_behind(clie
         await writer.drain()
         await early.wait()
         assert b"Content-Length: %d" % len(body) in head
-        hook.asked.append(Asked(head, await reader.readexactly(len(body))))
+        hook.asked.append(HookRequest(head, await reader.readexactly(len(body))))
         await RawHook.serve(hook, reader, writer)
 
     hook.serve = serve
     assert await client.post(endpoint(hook), body, seconds=LONG) == b'"early"'
     early.set()
-    hook.answer = says(http(b'"second"'))
+    hook.answer = respond(http(b'"second"'))
     assert await client.post(endpoint(hook), b'{"second": 1}', seconds=LONG) == b'"second"'
     assert hook.asked[-1].body == b'{"second": 1}'
 
@@ -359,7 +361,7 @@ async def test_calls_of_one_consumer_take_no_connection_from_another_one(client:
     ]
     while len(hook.asked) < CONNECTIONS:
         await asyncio.sleep(0.01)
-    hook.answer = says(http(b'"answered"'))
+    hook.answer = respond(http(b'"answered"'))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG, parties=Parties("root:p", "root:b")) == b'"answered"'
     assert not any(task.done() for task in hanging)
     for task in hanging:

@@ -1,4 +1,4 @@
-"""The controller for CRD tarballs as a process beside a real apiserver, and the access it has."""
+"""The controller for CRD tarballs as a process with a real apiserver, and its RBAC rules."""
 
 import contextlib
 import signal
@@ -14,7 +14,7 @@ from app.crds.source import Source
 from app.model.crd import FOREIGN_RESOURCES, custom_resource_definition
 from tests.crds.origin import Origin
 from tests.crds.tarballs import build, small
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import RBAC
 from tests.serving import started
 from tests.waiting import NET, wait_for
@@ -29,13 +29,13 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]
-"""What the controller needs; the chart's role is the same."""
+"""The rights of the controller; the chart's role has the same."""
 
 
 BODY = build(small())
 
 
-class Process(NamedTuple):
+class ControllerProcess(NamedTuple):
     """A running `fleethook crds controller`."""
 
     process: "subprocess.Popen[str]"
@@ -51,11 +51,11 @@ class Process(NamedTuple):
                 return error.code, error.read().decode()
 
     def entry(self, origin: Origin) -> Path:
-        """Where its cache has an origin's tarball."""
+        """Return the directory of an origin's tarball in the cache of the process."""
         return self.log.parent / "data" / "cache" / Source(origin.url).key
 
     def count(self, sample: str) -> float:
-        """A sample of its metrics, 0 where it has none."""
+        """Return a sample of its metrics, 0 if there is none."""
         lines = self.get("/metrics")[1].splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{sample} ")), 0.0)
 
@@ -71,7 +71,7 @@ def prepare(plane: ControlPlane) -> Path:
         definition = custom_resource_definition(resource)
         name = definition["metadata"]["name"]
         admin.apply(f"{CRDS}/{name}", definition)
-        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
     admin.apply(f"/api/v1/namespaces/{SYSTEM}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SYSTEM}}
     accounts = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"
@@ -90,17 +90,17 @@ def prepare(plane: ControlPlane) -> Path:
 
 
 @contextlib.contextmanager
-def controlling(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[Process]:
-    """Start the controller and wait until it says that it runs; end it by its pid."""
+def run_crds_controller(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[ControllerProcess]:
+    """Start the controller, wait until it prints its port, and end it by its pid afterwards."""
     log = directory / "controller.log"
     command = [sys.executable, "-m", "app", "crds", "--data-dir", str(directory / "data"), "controller"]
     command += ["--kubeconfig", str(kubeconfig), "--port", "0", "--lease-duration", "2", *arguments]
     with started(command, log, r"health: http://.*:(\d+)/") as (process, port):
-        yield Process(process, port, log)
+        yield ControllerProcess(process, port, log)
 
 
-class Instance:
-    """A ``Karmada`` object of a test."""
+class KarmadaInstance:
+    """A ``Karmada`` object for a test."""
 
     def __init__(
         self, admin: Api, namespace: str, tarball: dict[str, Any] | None, *, name: str = "demo", **spec: Any
@@ -130,14 +130,14 @@ class Instance:
         found = self.conditions().get(type_)
         return ("", "", "") if found is None else (found["status"], found["reason"], found["message"])
 
-    def is_(self, type_: str, status: str, reason: str) -> bool:
+    def has_condition(self, type_: str, status: str, reason: str) -> bool:
         return self.condition(type_)[:2] == (status, reason)
 
     def ready(self) -> bool:
-        return self.is_("Ready", "True", "Completed")
+        return self.has_condition("Ready", "True", "Completed")
 
     def remove(self) -> None:
-        """Take it away, whoever holds it."""
+        """Delete it, with its finalizers."""
         if not self.gone():
             self.admin.merge(self.path, {"metadata": {"finalizers": None}})
             self.admin.call("DELETE", self.path)
@@ -152,15 +152,15 @@ class Instance:
         return [(event["type"], event["reason"], event["count"]) for event in about]
 
 
-class Make:
-    """Makes instances in a namespace, and takes them away at the end: the next process would look after them, too."""
+class KarmadaFactory:
+    """Creates instances in a namespace and deletes them at the end, so that the next process does not reconcile them."""
 
     def __init__(self, admin: Api, namespace: str) -> None:
         self._admin, self._namespace = admin, namespace
-        self._made: list[Instance] = []
+        self._made: list[KarmadaInstance] = []
 
-    def __call__(self, tarball: dict[str, Any] | None, *, name: str = "demo", **spec: Any) -> Instance:
-        self._made.append(Instance(self._admin, self._namespace, tarball, name=name, **spec))
+    def __call__(self, tarball: dict[str, Any] | None, *, name: str = "demo", **spec: Any) -> KarmadaInstance:
+        self._made.append(KarmadaInstance(self._admin, self._namespace, tarball, name=name, **spec))
         return self._made[-1]
 
     def remove_all(self) -> None:

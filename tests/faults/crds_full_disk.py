@@ -1,7 +1,7 @@
-"""What a fetch does on a file system of its own that is full, and then read-only.
+"""Fetches on a file system that is full, and then read-only.
 
-Run in a mount namespace: ``crds_disk.py DIRECTORY URL`` mounts a small tmpfs, which goes with the process, and
-prints what happened. The origin's tarball changes with each answer.
+Run in a mount namespace: ``crds_full_disk.py DIRECTORY URL`` mounts a small tmpfs, which ends with the process, and
+prints the results. The origin's tarball changes with each answer.
 """
 
 import json
@@ -28,20 +28,22 @@ def main() -> None:
     directory, url = Path(sys.argv[1]), sys.argv[2]
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", directory], check=True)
     cache, key = Cache(directory), Source(url).key
-    said: dict[str, object] = {"first": outcome(cache, url, Policy.ALWAYS)}
-    said["full"] = outcome(cache, url, Policy.ALWAYS)
-    said["left"] = [path.name for path in (cache.directory / ".staging").iterdir()]
-    said["problems"] = cache.verify(key)
+    results: dict[str, object] = {"first": outcome(cache, url, Policy.ALWAYS)}
+    results["full"] = outcome(cache, url, Policy.ALWAYS)
+    results["left"] = [path.name for path in (cache.directory / ".staging").iterdir()]
+    results["problems"] = cache.verify(key)
     subprocess.run(["mount", "-o", "remount,size=8m", directory], check=True)
-    said["roomy"] = outcome(cache, url, Policy.ALWAYS)
+    results["roomy"] = outcome(cache, url, Policy.ALWAYS)
     os.utime(cache.path(key) / TARBALL)
     for lock in (cache.directory / ".locks").iterdir():
         lock.unlink()
     subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
-    said["read_only"] = [outcome(cache, url, policy) for policy in (Policy.IF_NOT_PRESENT, Policy.NEVER, Policy.ALWAYS)]
+    results["read_only"] = [
+        outcome(cache, url, policy) for policy in (Policy.IF_NOT_PRESENT, Policy.NEVER, Policy.ALWAYS)
+    ]
     with cache.reading(key, 0):
-        said["read_only_problems"] = cache.verify(key)
-    sys.stdout.write(json.dumps(said))
+        results["read_only_problems"] = cache.verify(key)
+    sys.stdout.write(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A mutating webhook of somebody else, which runs after fleethook's and once more if fleethook is asked again."""
+"""A foreign mutating webhook, which runs after fleethook's and causes a reinvocation."""
 
 import base64
 import contextlib
@@ -16,7 +16,7 @@ from tests.e2e.fleet import WEBHOOKS
 from tests.hook_server import tls
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
-"""Returns a workload as the webhook wants it; must not change its argument."""
+"""Returns the workload after the webhook's changes; must not change its argument."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -42,13 +42,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # Waited for when it is closed, so that nothing is left open.
+    daemon_threads = False  # Joined at close, so that no connection stays open.
 
     def __init__(self, directory: Path, change: Change) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.change = change
         context, self.ca_bundle = tls(directory)
-        # The handshake is part of the first reading, on the connection's own thread.
+        # The handshake happens at the first read, on the connection's own thread.
         self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self._open: set[socket.socket] = set()
 
@@ -80,7 +80,7 @@ def _configuration(name: str, namespace: str, server: _Server) -> dict[str, Any]
         "metadata": {"name": name},
         "webhooks": [
             {
-                "name": "rival.example.com",
+                "name": "foreign.example.com",
                 "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": server.ca_bundle},
                 "rules": [{**rule, "resources": ["deployments", "statefulsets"], "scope": "Namespaced"}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
@@ -92,11 +92,14 @@ def _configuration(name: str, namespace: str, server: _Server) -> dict[str, Any]
 
 
 @contextlib.contextmanager
-def rival(admin: Api, directory: Path, namespace: str, change: Change) -> Iterator[None]:
-    """Have a webhook change the workloads of a namespace; apiservers call webhooks by the names of configurations."""
-    name, path = f"zz-rival-{namespace}", f"{WEBHOOKS}/mutatingwebhookconfigurations"
+def foreign_webhook(admin: Api, directory: Path, namespace: str, change: Change) -> Iterator[None]:
+    """Run a webhook that changes the workloads of a namespace.
+
+    Apiservers call webhooks in the order of the names of configurations, so the name begins with "zz".
+    """
+    name, path = f"zz-foreign-{namespace}", f"{WEBHOOKS}/mutatingwebhookconfigurations"
     server = _Server(directory, change)
-    thread = threading.Thread(target=server.serve_forever, name="rival", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, name="foreign webhook", daemon=True)
     thread.start()
     try:
         admin.create(path, _configuration(name, namespace, server))

@@ -1,4 +1,4 @@
-"""Servers that stand beside each other on one core, and are asked in turns."""
+"""Servers that share one core and are measured in turns."""
 
 import contextlib
 import functools
@@ -17,9 +17,9 @@ from benchmarks.harness.section import Context
 from benchmarks.servers import NAMES
 
 FIRST_SECONDS = 3.0
-"""How long each server is asked before anything counts: imports, caches, heaps, and with us a plan for each subject."""
+"""Seconds of requests to each server before the first measurement: imports, caches, heaps, and in ours a plan for each subject."""
 WARMUP_SECONDS = 0.3
-"""How long it is asked before each turn: caches of the core, which another server had before."""
+"""Seconds of requests before each turn: the caches of the core hold data of another server."""
 
 
 class Server(NamedTuple):
@@ -27,16 +27,16 @@ class Server(NamedTuple):
 
     command: tuple[str | Path, ...]
     options: tuple[str, ...] = ()
-    """Flags of the load generator, where it is not asked as the others are."""
+    """Additional flags of the load generator for this server."""
 
 
 def ours(kind: str, *options: str) -> Server:
-    """Return a server of ``benchmarks/servers``: ours, with options, or one that is written in Python beside it."""
+    """Return a server of ``benchmarks/servers``: ours with options, or one of the other Python servers."""
     return Server((sys.executable, "-m", "benchmarks.servers", kind, *options))
 
 
 def go(context: Context, program: str, *options: str, path: str = "") -> Server:
-    """Return a Go peer, whose log takes each line and keeps none, as ours does."""
+    """Return a Go peer that writes its log lines to /dev/null, as ours does."""
     asked = (f"--path={path}", "--expect=any") if path else ()
     return Server((context.binaries / program, "--log=/dev/null", *options), asked)
 
@@ -45,15 +45,15 @@ def kopf(context: Context) -> Server:
     return Server((context.python, BENCHMARKS / "peers" / "kopf_server.py", "--log=/dev/null"))
 
 
-class Field(NamedTuple):
-    """Servers that run, idle as long as another is asked."""
+class ServerGroup(NamedTuple):
+    """Running servers; all but one are idle at any time."""
 
     servers: Mapping[str, Server]
     running: Mapping[str, Running]
     generator: Generator
 
     def turns(self, load: Load, *, rounds: int, seconds: float) -> list[Round]:
-        """Ask each of them in each round."""
+        """Measure each server in each round."""
         for name in self.servers:
             self.ask(load, name, seconds=FIRST_SECONDS, warmup=0.0)
         return turns({name: functools.partial(self.ask, load, name, seconds=seconds) for name in self.servers}, rounds)
@@ -65,7 +65,9 @@ class Field(NamedTuple):
 
 
 @contextlib.contextmanager
-def field(context: Context, servers: Mapping[str, Server], *, command: tuple[str | Path, ...] = ()) -> Iterator[Field]:
+def run_servers(
+    context: Context, servers: Mapping[str, Server], *, command: tuple[str | Path, ...] = ()
+) -> Iterator[ServerGroup]:
     """Start servers on one core, with one certificate (ECDSA P-256), for a load generator on the other."""
     authority = certificate(context)
     with contextlib.ExitStack() as stack:
@@ -76,10 +78,10 @@ def field(context: Context, servers: Mapping[str, Server], *, command: tuple[str
             for name, server in servers.items()
         }
         generator = Generator(command or (context.binaries / "load",), [context.load_core], authority)
-        yield Field(servers, running, generator)
+        yield ServerGroup(servers, running, generator)
 
 
 def certificate(context: Context) -> Path:
-    """Make the certificate that all servers of a part have; return its authority's."""
+    """Make the certificate for all servers of a part; return the certificate of its authority."""
     files = ensure_certificates(context.scratch, names=NAMES, now=datetime.now(UTC))
     return files.authority_certificate

@@ -1,4 +1,4 @@
-"""A store that follows an apiserver through a proxy, and what goes wrong between them, with writes during it."""
+"""A store follows an apiserver through a proxy; faults interrupt the connection while objects are written."""
 
 import asyncio
 import sys
@@ -15,14 +15,14 @@ from app.store.sources.kubernetes.resources import WatchedResource, decode_metad
 from app.store.sources.kubernetes.source import KubernetesSource
 from benchmarks.engines.deployments import deployment, kubeconfig
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.proxy import Proxy, proxied
+from tests.e2e.proxy import Proxy, run_proxy
 
 KIND = GroupKind("apps", "Deployment")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/bench/deployments"
 
 
 class Recovery(NamedTuple):
-    """What came of one kind of fault: seconds for each, lists that were read anew, objects that were wrong."""
+    """The results for one kind of fault: seconds of each recovery, repeated lists, wrong objects."""
 
     title: str
     seconds: list[float]
@@ -37,7 +37,7 @@ class _Faults:
         self._writes = 0
 
     def _write(self) -> None:
-        """Change, delete and create."""
+        """Change, delete and create objects."""
         for _ in range(10):
             self._writes += 1
             path = f"{DEPLOYMENTS}/demo-{self._writes}"
@@ -58,7 +58,7 @@ class _Faults:
         return {key.name: self._store.get(*key).resource_version for key in self._store.keys(KIND)}
 
     async def recover(self) -> tuple[float, int]:
-        """Return the seconds from the end of a fault until a write of then is seen, and how many objects are wrong then."""
+        """Return the seconds until the store has a write made at the end of the fault, and the number of wrong objects then."""
         started = time.perf_counter()
         last = await asyncio.to_thread(self._admin.merge, f"{DEPLOYMENTS}/demo-0", {"spec": {"replicas": self._writes}})
         await asyncio.wait_for(self.informer.wait_for(int(last["metadata"]["resourceVersion"])), 120)
@@ -70,12 +70,12 @@ class _Faults:
         await asyncio.to_thread(self._write)
         self._proxy.cut()
 
-    async def killed(self) -> None:
+    async def kill_apiserver(self) -> None:
         await asyncio.to_thread(self._write)
         await asyncio.to_thread(self._plane.kill, "kube-apiserver")
         await asyncio.to_thread(self._plane.start_apiserver)
 
-    async def compacted(self) -> None:
+    async def compact_history(self) -> None:
         await self._proxy.refuse()
 
         def meanwhile() -> None:
@@ -89,10 +89,10 @@ class _Faults:
 
 
 async def recoveries(plane: ControlPlane, count: int) -> list[Recovery]:
-    """Let each kind of fault happen so many times."""
+    """Inject each kind of fault ``count`` times."""
     resource = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata)
     store = Store()
-    async with proxied(plane.port) as proxy, Connection(kubeconfig(plane, proxy.port)) as connection:
+    async with run_proxy(plane.port) as proxy, Connection(kubeconfig(plane, proxy.port)) as connection:
         source = KubernetesSource([resource], connection, store, absent_seconds=10)
         async with run_in_background(source.run(), name="source", ended=sys.exit):
             await source.wait_synced()
@@ -101,8 +101,8 @@ async def recoveries(plane: ControlPlane, count: int) -> list[Recovery]:
                 await _recovery(faults, title, fault, count)
                 for title, fault in (
                     ("watch connections cut", faults.cut),
-                    ("apiserver killed and restarted", faults.killed),
-                    ("apiserver away, history compacted (410 Gone)", faults.compacted),
+                    ("apiserver killed and restarted", faults.kill_apiserver),
+                    ("apiserver away, history compacted (410 Gone)", faults.compact_history),
                 )
             ]
 

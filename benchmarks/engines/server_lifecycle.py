@@ -1,4 +1,4 @@
-"""What a server does that is told to stop, or whose certificate changes: asked, not read in its manual."""
+"""The behaviour of a server at SIGTERM and after a change of its certificate, found by requests."""
 
 import contextlib
 import hashlib
@@ -23,15 +23,15 @@ class Found(NamedTuple):
     """Answers of one server."""
 
     finishes: bool
-    """A request whose body was half sent when SIGTERM came was answered."""
+    """Whether the server answers a request whose body was half sent at SIGTERM."""
     renewed: bool
-    """A new connection is shown the new certificate, some seconds after its files changed (and SIGHUP, where that is its way)."""
+    """Whether a new connection gets the new certificate some seconds after its files change (and SIGHUP, if the server needs it)."""
     kept: bool
-    """A connection of before is still answered then."""
+    """Whether the server then still answers an earlier connection."""
 
 
 @contextlib.contextmanager
-def _connected(port: int, authority: Path) -> Iterator[ssl.SSLSocket]:
+def _connect(port: int, authority: Path) -> Iterator[ssl.SSLSocket]:
     context = ssl.create_default_context(cafile=str(authority))
     context.set_alpn_protocols(["http/1.1"])
     with (
@@ -46,7 +46,7 @@ def _request(body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _answered(connection: ssl.SSLSocket) -> bool:
+def _is_answered(connection: ssl.SSLSocket) -> bool:
     got = b""
     try:
         while (data := connection.recv(65536)) and b'"patch"' not in (got := got + data):
@@ -56,12 +56,12 @@ def _answered(connection: ssl.SSLSocket) -> bool:
     return got.startswith(b"HTTP/1.1 200") and b'"patch"' in got
 
 
-def finishes(running: Running, authority: Path, body: bytes) -> bool:
+def finishes_request(running: Running, authority: Path, body: bytes) -> bool:
     """Return whether a request that has begun is answered after SIGTERM; the server ends."""
     request = _request(body)
-    with _connected(running.port, authority) as connection:
+    with _connect(running.port, authority) as connection:
         connection.sendall(request)
-        if not _answered(connection):
+        if not _is_answered(connection):
             return False
         connection.sendall(request[: len(request) // 2])
         time.sleep(0.2)
@@ -71,35 +71,37 @@ def finishes(running: Running, authority: Path, body: bytes) -> bool:
             connection.sendall(request[len(request) // 2 :])
         except OSError:
             return False
-        return _answered(connection)
+        return _is_answered(connection)
 
 
-def rotated(running: Running, directory: Path, authority: KeyPair, body: bytes, *, hang_up: bool) -> tuple[bool, bool]:
+def reloads_certificate(
+    running: Running, directory: Path, authority: KeyPair, body: bytes, *, hang_up: bool
+) -> tuple[bool, bool]:
     """Return whether a new certificate is served without a restart, and whether an older connection is answered then."""
     trusted = directory / "ca.crt"
     request = _request(body)
-    with _connected(running.port, trusted) as before:
+    with _connect(running.port, trusted) as before:
         before.sendall(request)
-        assert _answered(before)
+        assert _is_answered(before)
         pair = issue_serving(authority, names=NAMES, now=datetime.now(UTC))
         for name, text in (("tls.key", pair.key_pem), ("tls.crt", pair.certificate_pem)):
             (directory / name).write_bytes(text)
         wanted = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pair.certificate_pem.decode())).digest()
         if hang_up:
             os.kill(running.process.pid, signal.SIGHUP)
-        renewed = _renewed(running.port, trusted, wanted)
-        time.sleep(1)  # a worker that is replaced has time to go
+        renewed = _serves_certificate(running.port, trusted, wanted)
+        time.sleep(1)  # time for a replaced worker to end
         try:
             before.sendall(request)
         except OSError:
             return renewed, False
-        return renewed, _answered(before)
+        return renewed, _is_answered(before)
 
 
-def _renewed(port: int, authority: Path, wanted: bytes) -> bool:
+def _serves_certificate(port: int, authority: Path, wanted: bytes) -> bool:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        with contextlib.suppress(OSError), _connected(port, authority) as connection:
+        with contextlib.suppress(OSError), _connect(port, authority) as connection:
             shown = connection.getpeercert(binary_form=True)
             if shown and hashlib.sha256(shown).digest() == wanted:
                 return True

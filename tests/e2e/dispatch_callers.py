@@ -1,4 +1,4 @@
-"""Callers of dispatching: service accounts, with rights in logical clusters and with tokens."""
+"""Callers of dispatch: service accounts with tokens and rights in logical clusters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ ROUTES = ("mutate", "validate", "explain")
 
 
 class Caller:
-    """A service account of a name that no other test has."""
+    """A service account in the namespace of a test."""
 
     def __init__(self, admin: Api, namespace: str, name: str = "caller") -> None:
         self._admin = admin
@@ -25,7 +25,7 @@ class Caller:
         return f"system:serviceaccount:{self._namespace}:{self._name}"
 
     def permit(self, *clusters: str, routes: Sequence[str] = ROUTES) -> None:
-        """Give it the right that the documentation names."""
+        """Grant the right that the documentation names."""
         resources = [f"clusters/{route}" for route in routes]
         rules = [
             {"apiGroups": ["fleethook.io"], "resources": resources, "resourceNames": [*clusters], "verbs": ["create"]}
@@ -38,11 +38,11 @@ class Caller:
         self._admin.apply(f"{RBAC}/clusterrolebindings/{self._role}", binding)
 
     def forbid(self) -> None:
-        """Take the right away."""
+        """Remove the right."""
         self._admin.delete(f"{RBAC}/clusterrolebindings/{self._role}")
 
     def token(self, *audiences: str) -> str:
-        """Return a token, for the apiserver if no audience is named."""
+        """Return a token; without audiences it is for the apiserver."""
         spec: dict[str, Any] = {"audiences": list(audiences)} if audiences else {}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{self._name}/token"

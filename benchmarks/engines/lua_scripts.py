@@ -1,4 +1,4 @@
-"""Lua scripts as people write them for Karmada, and what they are called with."""
+"""Typical Lua scripts for Karmada, with the arguments of their calls."""
 
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ HEALTH = "function InterpretHealth(o) return o.status.replicas == o.spec.replica
 
 
 class Script(NamedTuple):
-    """A script, the function of it that is called, and with what."""
+    """A script, the name of the function to call, and its arguments."""
 
     title: str
     source: str

@@ -1,4 +1,4 @@
-"""Calling a webhook that does its worst, and one after it that does not."""
+"""Calls of a faulty webhook, and a normal call afterwards."""
 
 import asyncio
 import socket
@@ -9,9 +9,9 @@ from aiohttp.abc import AbstractResolver
 
 from app.outbound.client import CallError, HookClient
 from app.outbound.endpoint import Endpoint
-from tests.hook_server import RawHook, http, says
+from tests.hook_server import RawHook, http, respond
 
-# Long enough for a loaded machine to get as far as the fault; a call that does hang takes all of it.
+# Long enough for a loaded machine to reach the fault; a hanging call takes all of it.
 SHORT = 0.5
 LONG = 30.0
 
@@ -20,21 +20,21 @@ def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
     return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
 
 
-async def failure(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
+async def catch_call_error(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
     with pytest.raises(CallError) as raised:
         await client.post(where, b"{}", seconds=seconds, **rest)
     return raised.value
 
 
-async def answered(client: HookClient, hook: RawHook) -> None:
-    """A normal call to the same place brings its own answer."""
+async def check_next_call(client: HookClient, hook: RawHook) -> None:
+    """Check that a normal call to the same hook returns its own answer."""
     hook.greeting = "tls"
-    hook.answer = says(http(b'{"normal": true}'))
+    hook.answer = respond(http(b'{"normal": true}'))
     assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'{"normal": true}'
 
 
 class Resolver(AbstractResolver):
-    """Says the same of every name, and nothing at all if that is None."""
+    """Resolves every name to the same addresses; with None it never answers."""
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
