@@ -9,7 +9,7 @@ import yaml
 
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import run_command
-from tests.e2e.callers import Caller
+from tests.e2e.dispatch_callers import Caller
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import manifest
 from tests.e2e.fleet import OPENYURT, RBAC
