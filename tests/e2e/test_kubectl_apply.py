@@ -60,13 +60,13 @@ def administrator(plane: ControlPlane) -> Path:
 def test_a_webhook_configuration_is_merged_as_kubectl_does(binaries: Path, administrator: Path, admin: Api) -> None:
     path = f"{WEBHOOKS}/validatingwebhookconfigurations/kubectl-apply"
     first = configuration(
-        hook("a.example.org", matchConditions=[condition("x"), condition("y")]),
+        hook("a.example.org", matchConditions=[condition("gone"), condition("edited")]),
         hook("b.example.org"),
         labels={"mine": "1", "gone": "1"},
     )
     second = configuration(
         hook("c.example.org"),
-        hook("a.example.org", timeoutSeconds=7, matchConditions=[condition("z"), condition("y", "false")]),
+        hook("a.example.org", timeoutSeconds=7, matchConditions=[condition("new"), condition("edited", "false")]),
         labels={"mine": "2"},
     )
     try:
