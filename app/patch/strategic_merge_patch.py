@@ -179,8 +179,8 @@ def _merge_elements(
     if order is None or edits.replace:
         wanted = named if order is None else order
         return order_list(merged, wanted, named=named, schema=schema, path=path, server=original)
-    # Upstream deletes in the array of the server's list and appends to it, so that new elements get the places of
-    # deleted ones in what it takes for the server's order (patch.go: mergePatchIntoOriginal).
+    # Upstream deletes and appends in the array of the server's list. Thereby new elements get the places of deleted
+    # ones, and upstream takes that array for the server's order (patch.go: mergePatchIntoOriginal).
     server = merged[: len(original)]
     return order_list(merged, order, named=named, schema=schema, path=path, server=server)
 
