@@ -57,6 +57,7 @@ from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.openyurt_conflicts import OpenYurtConflicts
 from app.overrider.plan_cache import PlanCache
+from app.overrider.rollout.guard import GuardLimits
 from app.registration.paths import split_cluster_path
 from app.settings import Settings
 from app.store import Store
@@ -145,14 +146,20 @@ class Fleethook(FastAPI):
 
     def _make_overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
+        limits = GuardLimits(
+            self.settings.rollout_warning_share, self.settings.rollout_refusal_share, self.settings.rollout_minimum
+        )
         if self.cluster is None or self.conflicts is None:
-            return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits, slices=self.slices)
+            return overrider_routes(
+                self.store, self.plans, None, unfit_subject_edits=edits, rollout_limits=limits, slices=self.slices
+            )
         announcer = self.cluster.announcer
         return overrider_routes(
             self.store,
             self.plans,
             self.cluster.source,
             unfit_subject_edits=edits,
+            rollout_limits=limits,
             announce=None if announcer is None else announcer.announce,
             findings=self.conflicts.findings,
             slices=self.slices,

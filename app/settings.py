@@ -256,6 +256,32 @@ class Settings(BaseSettings):
             "overrider: warn or refuse."
         ),
     ] = "warn"
+    rollout_warning_share: Annotated[
+        float,
+        Field(
+            description="Warn about an edit of an overrider that replaces the pods of more than this share of its "
+            "subject's workloads. 1 never warns.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.5
+    rollout_refusal_share: Annotated[
+        float,
+        Field(
+            description="Refuse an edit of an overrider that replaces the pods of more than this share of its "
+            "subject's workloads, unless the annotation fleethook.io/allow-rollout allows it. 1 never refuses.",
+            ge=0,
+            le=1,
+        ),
+    ] = 1.0
+    rollout_minimum: Annotated[
+        int,
+        Field(
+            description="Neither warn about nor refuse an edit of an overrider that replaces the pods of fewer "
+            "workloads.",
+            ge=1,
+        ),
+    ] = 10
     plan_cache_bytes: Annotated[
         int,
         BeforeValidator(_parse_bytes),

@@ -1,6 +1,6 @@
 """The table of review routes: path, handler, and the kinds that its answers depend on."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -35,6 +35,7 @@ from app.overrider.admission import default_overrider, validate_overrider_in_sli
 from app.overrider.bound_subjects import Announce, announce_overrider
 from app.overrider.plan_cache import PlanCache
 from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
+from app.overrider.rollout.guard import OFF, GuardLimits
 from app.overrider.subject_admission import Policy, validate_subject_in_slices
 from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
@@ -127,6 +128,7 @@ def overrider_routes(
     live: LiveSource | None,
     *,
     unfit_subject_edits: Policy,
+    rollout_limits: GuardLimits = OFF,
     announce: Announce | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
     slices: Slices | None = None,
@@ -138,6 +140,7 @@ def overrider_routes(
         plans: The plans that were compiled from them.
         live: The apiserver to read current objects from; None if there is none.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
+        rollout_limits: The rollouts of overriders' edits that are reported or refused.
         announce: Makes an apiserver send the workloads of an overrider's subject, if it selects them by subject.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
         slices: The turns that long checks take; None for turns of their own.
@@ -153,7 +156,7 @@ def overrider_routes(
         return validate_and_warn(request, tuple(findings()))
 
     def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Sliced[Response]:
-        response = yield from validate_overrider_in_slices(request, store=store)
+        response = yield from validate_overrider_in_slices(request, store=store, limits=rollout_limits)
         return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
     def validate_edit(request: AdmissionRequest) -> Sliced[Response]:
@@ -163,7 +166,7 @@ def overrider_routes(
     workloads = overriders = None
     if live is not None:
         workloads = partial(ensure_fresh_workload, store=store, live=live)
-        overriders = partial(ensure_fresh_overrider, store=store, live=live)
+        overriders = partial(_prepare_overrider, guards=not rollout_limits.is_off, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
     edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
@@ -181,6 +184,15 @@ def overrider_routes(
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
         edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
     ]
+
+
+def _prepare_overrider(
+    request: AdmissionRequest, *, guards: bool, store: StoreView, live: LiveSource
+) -> Awaitable[None] | None:
+    """Return the work before the validation of an overrider. Without a guard, every deletion is admitted."""
+    if request.operation == "DELETE" and not guards:
+        return None
+    return ensure_fresh_overrider(request, store=store, live=live)
 
 
 def interpret_routes(

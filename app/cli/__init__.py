@@ -33,6 +33,11 @@ app = typer.Typer(
                 "lint",
                 "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
             ),
+            "diff": CommandSpec(
+                "app.cli.diff",
+                "diff",
+                "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
+            ),
             "convert": CommandSpec(
                 "app.cli.convert",
                 "convert_command",

@@ -1,66 +1,155 @@
 """``fleethook render``: the workload of every node pool, before anything is applied."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Collection, Sequence
+from typing import Annotated, NamedTuple
 
 import typer
 
 from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
-from app.cli.manifests import read_objects
-from app.cli.options import FilesOption, StrictOption
-from app.cli.render_output import Output, print_previews
+from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
+from app.cli.options import (
+    ChangeOption,
+    ContextOption,
+    InClusterOption,
+    KcpOption,
+    KubeconfigOption,
+    OptionalFilesOption,
+    StrictOption,
+    WithoutOption,
+)
+from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
+from app.cli.sources import SourceOptions, fill_store, read_source
+from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import Cell, Preview, cells, preview
+from app.overrider.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
 from app.overrider.steps import RenderError
-from app.store import Store
+from app.store import ObjectKey, Store
+from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
 
+class _Matrix(NamedTuple):
+    """The node pools of all subjects.
+
+    Attributes:
+        documents: The objects.
+        store: Holds the same objects.
+        cells: The workloads to render.
+    """
+
+    documents: Sequence[Document]
+    store: Store
+    cells: dict[PoolKey, Cell]
+
+
+class _Rendered(NamedTuple):
+    """Rendered workloads.
+
+    Attributes:
+        previews: Workloads that can be rendered.
+        failed: Workloads that cannot.
+        rows: Findings, also about the latter.
+    """
+
+    previews: dict[PoolKey, Preview]
+    failed: list[PoolKey]
+    rows: list[Row]
+
+
 def render(
-    file: FilesOption,
+    file: OptionalFilesOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    change: ChangeOption = None,
+    without: WithoutOption = None,
     pool: Annotated[str | None, typer.Option(help="Render only this node pool.")] = None,
     strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.yaml,
 ) -> None:
     """Print the workload of every node pool, before you apply anything.
 
-    FILEs hold YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders. `--output diff` shows the changes that the
-    overrider makes, and the entry that set each field.
+    YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders are in FILEs or in a cluster. `--output diff` shows the
+    changes that the overrider makes, and the entry that set each field.
+
+    With --change or --without, only the workloads that the change affects are printed, and `--output diff` compares
+    them with those before the change. Only findings that the change causes are reported.
 
     Findings go to standard error, with file and line, in the words of admission. These are errors: a finding that
-    admission refuses, an overrider whose subject is not in the FILEs, and an entry for a node pool that its subject
-    lacks. Workloads without errors are still printed.
+    admission refuses, an overrider whose subject does not exist, and an entry for a node pool that its subject lacks.
+    Workloads without errors are still printed.
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
     """
-    manifests = read_objects(file)
-    store = Store([OVERRIDERS_BY_SUBJECT])
-    for document in manifests:
-        store.put(document.object)
-    rows = [make_overrider_row(one) for one in check_documents(manifests, store)]
-    clusters = sorted({key_of(document.object).cluster for document in manifests})
-    matrix = [cell for cell in cells(store, clusters) if pool is None or cell.pool == pool]
-    previews: list[Preview] = []
-    plans = PlanCache()
-    for cell in matrix:
-        try:
-            previews.append(preview(cell, store, plans))
-        except (SubjectError, RenderError) as error:
-            if (row := _report_failure(cell, error, manifests, rows)) is not None:
-                rows.append(row)
-    print_previews(previews, output)
+    options = SourceOptions(
+        file or (), kubeconfig, context, in_cluster, kcp, change or (), without or (), files_option="-f"
+    )
+    source = read_source(options, RESOURCES)
+    matrix = _build_matrix(source.documents, pool)
+    if options.changes:
+        before = _build_matrix(source.before, pool)
+        rows = _print_changes(before, matrix, source.changed, output)
+        size = len(before.cells.keys() | matrix.cells.keys())
+    else:
+        rendered = _render_all(matrix, _check(matrix))
+        rows, size = rendered.rows, len(matrix.cells)
+        print_previews([*rendered.previews.values()], output)
     print_lines(rows)
     if has_failures(rows, strict=strict):
         fail(count_levels(rows), code=CHECK_FAILED)
-    if not matrix:
+    if not size:
         wanted = f"node pool {pool!r}" if pool else "a node pool"
-        fail(f"nothing to render: the files have no YurtAppSet or YurtAppDaemon with {wanted}")
+        where = "the cluster has" if options.reads_cluster else "the files have"
+        fail(f"nothing to render: {where} no YurtAppSet or YurtAppDaemon with {wanted}")
+
+
+def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[Row]:
+    """Print the workloads that differ, and their number; return the new findings."""
+    same = find_unaffected(before.cells, after.cells, changed)
+    rendered = _render_all(after, _check(after), skipped=same)
+    # Without findings after the change, those before it do not matter, and to find them takes most of the time.
+    former = _render_all(before, _check(before) if rendered.rows else [], skipped=same)
+    changes = compare_previews(former.previews, rendered.previews, failed=rendered.failed)
+    print_changes(changes, output)
+    size = len(before.cells.keys() | after.cells.keys())
+    failed = f", {len(rendered.failed)} cannot be rendered" if rendered.failed else ""
+    write_error(f"{len(changes)} of {size} workloads differ{failed}")
+    return select_new(rendered.rows, former.rows)
+
+
+def _build_matrix(documents: Sequence[Document], pool: str | None) -> _Matrix:
+    """Return the workloads of one node pool, or of all pools if it is None."""
+    store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
+    found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
+    return _Matrix(documents, store, {pool_key(cell): cell for cell in found if pool in (None, cell.pool)})
+
+
+def _check(matrix: _Matrix) -> list[Row]:
+    """Return the findings about all objects."""
+    return [make_overrider_row(one) for one in check_documents(matrix.documents, matrix.store)]
+
+
+def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[PoolKey] = ()) -> _Rendered:
+    """Render the workloads without the skipped ones; ``rows`` gets a row for each that cannot be rendered."""
+    rendered = _Rendered({}, [], rows)
+    plans = PlanCache()
+    for key, cell in matrix.cells.items():
+        if key in skipped:
+            continue
+        try:
+            rendered.previews[key] = preview(cell, matrix.store, plans)
+        except (SubjectError, RenderError) as error:
+            rendered.failed.append(key)
+            if (row := _report_failure(cell, error, matrix.documents, rendered.rows)) is not None:
+                rendered.rows.append(row)
+    return rendered
 
 
 def _report_failure(cell: Cell, error: Exception, manifests: Sequence[Document], rows: Sequence[Row]) -> Row | None:
@@ -68,7 +157,7 @@ def _report_failure(cell: Cell, error: Exception, manifests: Sequence[Document],
     key = key_of(cell.subject.document)
     if any(row.level == "error" and _is_cause(row, cell, error) for row in rows):
         return None
-    places = (f"{one.source}:{one.line}" for one in manifests if key_of(one.object) == key)
+    places = (one.place for one in manifests if key_of(one.object) == key)
     return Row(
         level="error",
         code="not-rendered",

@@ -143,6 +143,11 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
         """The options of the operation, decoded on first use. Raises msgspec.DecodeError."""
         return _decode(self.options)
 
+    @cached_property
+    def unread(self) -> list[str]:
+        """Reasons why current objects could not be read for this review; its preparation adds them."""
+        return []
+
     @property
     def size(self) -> int:
         """The bytes of the fields that may be large."""

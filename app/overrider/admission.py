@@ -6,6 +6,8 @@ Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from app.control.slices import Sliced, run_at_once
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause
@@ -13,6 +15,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding
+from app.overrider.rollout.guard import OFF, GuardLimits, guard_edit
 from app.overrider.validation import check_overrider_in_slices
 from app.store import StoreView
 
@@ -40,23 +43,31 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
     return None
 
 
-def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Response:
+def validate_overrider(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF) -> Response:
     """Answer the review of a YurtAppOverrider as `validate_overrider_in_slices` does."""
-    return run_at_once(validate_overrider_in_slices(request, store=store))
+    return run_at_once(validate_overrider_in_slices(request, store=store, limits=limits))
 
 
-def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView) -> Sliced[Response]:
+def validate_overrider_in_slices(
+    request: AdmissionRequest, *, store: StoreView, limits: GuardLimits = OFF
+) -> Sliced[Response]:
     """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
-    Deletion is always admitted: the controller reverts the workloads to their template. Updates that change neither
-    subject nor entries are admitted, and so are all updates of an overrider that is being deleted. Only one slice reads
-    the store.
+    Updates that change neither subject nor entries are admitted, and so are all updates of an overrider that is being
+    deleted. Only the guard refuses a deletion, after which the controller reverts the workloads to their template.
+
+    Args:
+        request: The review.
+        store: The other overriders, the subject and the NodePools.
+        limits: The rollouts that the guard reports or refuses.
     """
     overrider = request.object
     if (refusal := _refuse_other_kinds(request, overrider)) is not None:
         return refusal
     # Decoding an overrider with an entry for each of 5,000 node pools takes a slice of its own.
     yield
+    if request.operation == "DELETE" and not request.sub_resource:
+        return (yield from _guard_deletion(request, store=store, limits=limits))
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _is_unchanged(request, overrider):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
@@ -71,7 +82,14 @@ def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView)
     warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
     if causes:
         return _refuse(overrider, namespace, causes, warnings)
-    return admission.allowed(warnings=warnings)
+    verdict = yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread))
+    return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *warnings))
+
+
+def _guard_deletion(request: AdmissionRequest, *, store: StoreView, limits: GuardLimits) -> Sliced[Response]:
+    if not isinstance(as_object(request.old_object).get("metadata"), dict):
+        return admission.allowed()
+    return (yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread)))
 
 
 def _shorten(warnings: list[str]) -> list[str]:

@@ -58,7 +58,12 @@ def overriders_of(
     return found if len(found) < 2 else tuple(sorted(found, key=_sort_by_age))
 
 
+def effective_overrider(overriders: Iterable[JSONObject]) -> JSONObject | None:
+    """Return the overrider that is in effect among those that are bound to one subject."""
+    return min(overriders, key=_sort_by_age, default=None)
+
+
 def _sort_by_age(overrider: JSONObject) -> tuple[bool, str, str]:
     metadata = overrider["metadata"]
     created: JSON = metadata.get("creationTimestamp")
-    return (not created, str(created or ""), metadata["name"])
+    return (not created, str(created or ""), str(metadata.get("name") or ""))

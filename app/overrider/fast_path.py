@@ -59,7 +59,7 @@ class PrecompiledPatch(NamedTuple):
             return False
         try:
             return _has_none(workload, self.removed) and self._is_placed(workload)
-        except (KeyError, TypeError):
+        except (KeyError, IndexError, TypeError):
             return False
 
     def operations_for(self, workload: JSONObject, *, wanted: Memory, values: PoolValues) -> list[JSONObject] | None:

@@ -50,8 +50,8 @@ class ManifestFinding(NamedTuple):
 
     @property
     def place(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self.source}:{self.line}"
+        """``FILE:LINE``, or the source alone for an object without line, such as one of a cluster."""
+        return f"{self.source}:{self.line}" if self.line else self.source
 
 
 def check_documents(documents: Sequence[Document], store: StoreView) -> list[ManifestFinding]:
@@ -105,5 +105,5 @@ def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:
     if first is not document and key_of(document.object).group_kind in _UNIQUE_KINDS:
         now, before = document.object["apiVersion"], first.object["apiVersion"]
         versions = "" if now == before else f" as {before}, which is the same object as in {now}"
-        message = f"is already defined at {first.source}:{first.line}{versions}; remove one of them"
+        message = f"is already defined at {first.place}{versions}; remove one of them"
         yield Finding("duplicate", "metadata.name", message)

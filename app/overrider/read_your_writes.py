@@ -142,11 +142,13 @@ class _FreshRead(NamedTuple):
 async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
     """Update the inputs of an overrider's validation in the store: its subject, and other overriders of the subject.
 
+    A failed read leaves the store as it is, and its reason in `AdmissionRequest.unread`.
+
     Raises:
         StaleError: The store lacks a kind that the answer depends on.
     """
     try:
-        document = request.object
+        document = request.old_object if request.operation == "DELETE" else request.object
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
@@ -158,7 +160,8 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
     if subject is not None:
         rivals = select_overriders(namespace, subject.group_kind.kind, subject.name)
         read_subject = live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name)
-        await _read([live.read_selected(rivals, cluster=cluster), read_subject])
+        if problem := await _read([live.read_selected(rivals, cluster=cluster), read_subject]):
+            request.unread.append(problem)
     # The read may have added the subject, which decides the kinds.
     if problem := live.missing(_list_subject_kinds(subject, store)):
         raise StaleError(problem)

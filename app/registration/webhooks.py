@@ -36,6 +36,9 @@ _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 # No overrider may block the deletion of a workload, and removing a finalizer is an UPDATE.
 _NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
 
+# The guard of rollouts has nothing to add to a deletion that was admitted before and waits for finalizers.
+_DELETES_NOW: Final = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
+
 # Status and metadata of a subject do not affect the rendering.
 _SPEC_CHANGES: Final = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
 
@@ -101,8 +104,9 @@ class Webhook(NamedTuple):
     conditions: tuple[JSONObject, ...]
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
     advises: bool = False
-    """Whether a failed call may be ignored, because a later review refuses the same problem."""
+    """Whether a failed call may be ignored: a later review refuses the same problem, or deletions must go on."""
     side_effects: Literal["None", "NoneOnDryRun"] = "None"
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
 
 
 _POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
@@ -125,6 +129,10 @@ WEBHOOKS: Final = (
         ("yurtappoverriders",), {}, (_NOT_DELETING,),
         # The review announces the subject of a new overrider: `app.registration.announcer`.
         side_effects="NoneOnDryRun",
+    ),
+    Webhook(
+        "overrider", "deletion.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
+        ("yurtappoverriders",), {}, (_DELETES_NOW,), advises=True, operations=("DELETE",),
     ),
     Webhook(
         "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
@@ -237,7 +245,7 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
                 "apiGroups": [webhook.group],
                 "apiVersions": [webhook.version],
                 "resources": list(webhook.resources),
-                "operations": ["CREATE", "UPDATE"],
+                "operations": list(webhook.operations),
                 "scope": webhook.scope,
             }
         ],
@@ -247,7 +255,8 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
         # With Equivalent, kube-apiserver converts and sends objects of other versions, too. A failed conversion refuses
         # the request with any failurePolicy, so advising webhooks use Exact.
         "matchPolicy": "Exact" if webhook.advises else "Equivalent",
-        # A bad edit of a subject is refused again with each of its workloads, so its review may be skipped.
+        # A bad edit of a subject is refused again with each of its workloads, and a guard against rollouts must not
+        # prevent deletions while this server does not respond. So these reviews may be skipped.
         "failurePolicy": "Ignore" if webhook.advises else "Fail",
         "sideEffects": webhook.side_effects,
         "timeoutSeconds": _TIMEOUT_SECONDS,

@@ -153,9 +153,8 @@ class V1Alpha1:
         return {pool["name"]: pool for pool in subject["spec"].get("topology", {}).get("pools", [])}
 
     def revision(self, subject: JSONObject) -> str:
-        """Return the revision label: it changes with the template and with a pool's patch, not with replicas."""
-        patches = {name: pool.get("patch") for name, pool in self.pools(subject).items()}
-        return revision_of(subject, [self.templates(subject), patches])
+        """Return the revision label: it changes with the template only (pkg/controller/yurtappset/revision.go)."""
+        return revision_of(subject, self.templates(subject))
 
     def replicas(self, subject: JSONObject, pool: str) -> int:
         return int(self.pools(subject)[pool].get("replicas") or 0)

@@ -41,6 +41,12 @@ class RestartableServer:
             self.server = None
         self._running.close()
 
+    def restart(self, **environment: str) -> None:
+        """Restart it with further environment variables."""
+        self.kill()
+        self._environment = {**self._environment, **environment}
+        self.start()
+
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:
         """Kill the server, and start it again after the context."""

@@ -290,3 +290,16 @@ async def test_only_the_overriders_of_the_subject_are_read() -> None:
     await ensure_fresh(odd, live)
     of_demo = "subject.kind=YurtAppSet,subject.name=demo"
     assert live.selectors == [of_demo, of_demo, "subject.kind=YurtAppSet,subject.name=a\\,b\\=c\\\\d"]
+
+
+async def test_the_deletion_of_an_overrider_reads_its_rivals_and_its_subject() -> None:
+    live = Live()
+    asked = request("DELETE", None, RULE)
+    await ensure_fresh_overrider(asked, store=store_of(), live=live)
+    assert (live.asked, asked.unread) == (BOTH, [])
+
+
+async def test_a_failed_read_for_an_overrider_leaves_its_reason() -> None:
+    asked = request("CREATE", RULE)
+    await ensure_fresh_overrider(asked, store=store_of(), live=Live(readable=False))
+    assert asked.unread == ["refused"]

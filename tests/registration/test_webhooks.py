@@ -4,6 +4,7 @@ import re
 
 from app.asgi import create_app
 from app.model.admission import AdmissionReview
+from app.registration.paths import VALIDATE_OVERRIDER
 from app.registration.webhooks import ServiceReference, URLReference, ca_bundles, webhook_configurations
 from app.settings import Settings
 
@@ -25,7 +26,17 @@ def test_each_review_route_is_registered_once() -> None:
     reviews = (route.path for route in app.routes_of_reviews if route.review is AdmissionReview)
     routes = [path for path in reviews if is_for_registration(path)]
     paths = [webhook["clientConfig"]["service"]["path"] for webhook in every()]  # type: ignore[index]
-    assert sorted(paths) == sorted(routes)
+    # Deletions of overriders have a webhook of their own, which fails open.
+    assert sorted(paths) == sorted([*routes, VALIDATE_OVERRIDER])
+
+
+def test_only_deletions_of_overriders_are_sent() -> None:
+    deleting = [webhook for webhook in every() if webhook["rules"][0]["operations"] != ["CREATE", "UPDATE"]]  # type: ignore[index]
+    (webhook,) = deleting
+    assert webhook["name"] == "deletion.yurtappoverrider.fleethook.io"
+    assert webhook["rules"][0]["operations"] == ["DELETE"]  # type: ignore[index]
+    (condition,) = webhook["matchConditions"]  # type: ignore[misc]
+    assert condition["expression"] == "!has(oldObject.metadata.deletionTimestamp)", "a deletion has no object"
 
 
 def test_exempt_namespaces_are_excluded() -> None:
@@ -37,7 +48,7 @@ def test_exempt_namespaces_are_excluded() -> None:
 
 def test_only_undeleted_pool_workloads_fail_closed() -> None:
     for webhook in every():
-        advice = str(webhook["name"]).startswith("fit.")
+        advice = str(webhook["name"]).startswith(("fit.", "deletion."))
         assert webhook["failurePolicy"] == ("Ignore" if advice else "Fail")
         assert webhook["matchPolicy"] == ("Exact" if advice else "Equivalent")
         assert webhook["timeoutSeconds"] == 5

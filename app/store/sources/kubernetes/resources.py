@@ -304,18 +304,11 @@ VALIDATING_CONFIGURATIONS: Final = WatchedResource(
     decode_object,
 )
 
-DISPATCHING: Final = (
-    DEFINITIONS,
-    NAMESPACES,
-    MUTATING_CONFIGURATIONS,
-    VALIDATING_CONFIGURATIONS,
-    APIBINDINGS,
-    APIEXPORTS,
-    API_RESOURCE_SCHEMAS,
-    LOGICAL_CLUSTERS,
-    WORKSPACES,
-)
-"""The resources that the dispatch engine reads; only kcp serves the last five."""
+KCP: Final = (APIBINDINGS, APIEXPORTS, API_RESOURCE_SCHEMAS, LOGICAL_CLUSTERS, WORKSPACES)
+"""The resources that only kcp serves."""
+
+DISPATCHING: Final = (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *KCP)
+"""The resources that the dispatch engine reads."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """The resources that the interpret engine reads, besides `karmada_config`."""

@@ -1,0 +1,109 @@
+"""``fleethook diff``: the effect of applying files on the running workloads of node pools."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from app.cli.diff_output import Allowed, Output, print_outcomes
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.findings_output import has_failures, make_overrider_row, print_lines
+from app.cli.options import (
+    ContextOption,
+    InClusterOption,
+    KcpOption,
+    KubeconfigOption,
+    OptionalFilesOption,
+    WithoutOption,
+)
+from app.cli.sources import Source, SourceOptions, read_source
+from app.cli.terminal import write_error
+from app.control.slices import run_at_once
+from app.model.json import JSONObject
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.manifest_findings import check_documents
+from app.overrider.rollout.edit import predict_edit
+from app.overrider.rollout.guard import make_allowance, read_edit
+from app.overrider.rollout.prediction import predict
+from app.overrider.rollout.summary import sum_outcomes
+from app.store import Store
+from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
+from app.store.store import key_of
+
+_WORKLOAD_KINDS: Final = frozenset(one.group_kind for one in WORKLOADS)
+_decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _decode_workload(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode a workload; of its managed fields, which are half of it, only the subresources stay."""
+    document = _decode_any(text)
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and isinstance(entries := metadata.get("managedFields"), list):
+        metadata["managedFields"] = [{"subresource": one["subresource"]} for one in entries if "subresource" in one]
+    return document
+
+
+RUNNING: Final = tuple(one._replace(decode=_decode_workload, decode_first=None) for one in WORKLOADS)
+"""The workloads of node pools with all fields that a prediction reads."""
+
+
+def diff(
+    file: OptionalFilesOption = None,
+    manifests: Annotated[
+        list[Path] | None,
+        typer.Option(help="Directory or file of the present objects, in place of a cluster; may be repeated."),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    without: WithoutOption = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Print the effect of applying FILEs on the running workloads: rollouts, scales, creations and deletions.
+
+    FILEs hold YurtAppOverriders, YurtAppSets, YurtAppDaemons and NodePools. --without removes an object. The command
+    reads these kinds, Deployments and StatefulSets from a cluster or from --manifests, and writes nothing.
+
+    The effect on a workload is the first that applies: it rolls (its pods are replaced), it scales, other fields of its
+    spec change, its metadata changes, or it stays unchanged. OpenYurt's controllers create and delete workloads.
+    Findings of admission go to standard error.
+
+    Exit codes: 0 no workload changes; 1 a workload changes, cannot be rendered, or admission refuses a file; 2 invalid
+    arguments or unreadable input.
+    """
+    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, kcp, file or (), without or ())
+    if not options.changes:
+        fail("nothing to compare: give -f FILE or --without KIND/NAME")
+    source = read_source(options, [*RESOURCES, *RUNNING])
+    before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
+    running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
+    rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
+    outcomes = predict(before, after, running, source.changed)
+    print_outcomes(outcomes, _find_allowances(source, before, after), output)
+    print_lines(rows)
+    if has_failures(rows, strict=False) or sum_outcomes(outcomes).changes:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _select_changed(source: Source) -> list[Any]:
+    """Return the changed objects, without workloads: applying one of these is not predicted."""
+    changed = [one for one in source.documents if key_of(one.object) in source.changed]
+    ignored = [one for one in changed if key_of(one.object).group_kind in _WORKLOAD_KINDS]
+    write_error(*(f"note: {one.place}: the effect of applying a {one.object['kind']} is not shown" for one in ignored))
+    return [one for one in changed if one not in ignored]
+
+
+def _find_allowances(source: Source, before: Store, after: Store) -> list[Allowed]:
+    """Return the annotation values that allow the edits of overriders that roll workloads."""
+    found = []
+    for key in sorted(source.changed):
+        if key.group_kind != YURT_APP_OVERRIDER:
+            continue
+        old, new = before.get(*key), after.get(*key)
+        edit = read_edit(old, new, namespace=key.namespace, store=after)
+        if edit is not None and (effects := run_at_once(predict_edit(edit))).rolls:
+            found.append(Allowed(key, str(make_allowance(old, new, effects.rolls))))
+    return found

@@ -1,0 +1,140 @@
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.cli.conftest import WriteYAML
+from tests.cli.fake_cluster import Cluster
+
+Document = dict[str, Any]
+SET = yurt_app_set()
+OLD = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+NEW = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0"), {"replicas": 5}]))
+RUNNING = [rendered(workload(pool=name), SET, OLD) for name in ("hangzhou", "beijing")]
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["diff", *arguments], env={"NO_COLOR": "1", "COLUMNS": "300"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def now(write_yaml: WriteYAML) -> str:
+    return write_yaml("now.yaml", SET, OLD, *RUNNING)
+
+
+def test_workloads_are_listed_by_subject_and_node_pool(now: str, write_yaml: WriteYAML) -> None:
+    code, output, _ = run("-f", write_yaml("new.yaml", NEW), "--manifests", now)
+    assert code == 1
+    title, *lines, allowed = output.splitlines()
+    assert title == "YurtAppSet default/demo: rolls 2 of 2 workloads, 7 pods"
+    assert lines == [
+        "  beijing: Deployment demo-beijing-x rolls 2 pods (/spec/template/spec/containers/0/image)",
+        "  hangzhou: Deployment demo-hangzhou-x rolls 5 pods replicas 2 → 5 (/spec/template/spec/containers/0/image)",
+    ]
+    assert allowed.startswith("A guard against rollouts allows YurtAppOverrider default/demo1 with fleethook.io/allow")
+
+
+def test_several_subjects_have_a_total(write_yaml: WriteYAML) -> None:
+    other = yurt_app_set("other", pools=[pool("jinan")])
+    now = write_yaml("now.yaml", SET, OLD, *RUNNING)
+    code, output, _ = run("-f", write_yaml("new.yaml", NEW, other), "--manifests", now)
+    assert code == 1
+    assert "Total: rolls 2 of 2 workloads, 7 pods; creates 1 workload, 2 pods\n" in output
+    assert "  jinan: Deployment created 2 pods\n" in output
+
+
+def test_unchanged_workloads_are_counted_and_not_listed(now: str, write_yaml: WriteYAML) -> None:
+    code, output, _ = run("-f", write_yaml("same.yaml", OLD), "--manifests", now)
+    assert (code, output) == (0, "YurtAppSet default/demo: changes none of 2 workloads\n")
+
+
+def test_a_removed_overrider_rolls_its_workloads_back(now: str) -> None:
+    code, output, _ = run("--without", "YurtAppOverrider/demo1", "--manifests", now)
+    assert code == 1
+    assert output.startswith("YurtAppSet default/demo: rolls 2 of 2 workloads, 4 pods\n")
+
+
+def test_json_has_all_workloads(now: str, write_yaml: WriteYAML) -> None:
+    one = overrider(*OLD["entries"], entry("beijing", items=[{"replicas": 3}]))
+    code, output, _ = run("-f", write_yaml("new.yaml", one), "--manifests", now, "--output", "json")
+    found = json.loads(output)
+    assert code == 1
+    assert {name: found[name] for name in ("summary", "count", "effects", "pods", "allowances")} == {
+        "summary": "scales 1 of 2 workloads, 1 pod",
+        "count": 2,
+        "effects": {"scales": 1, "unchanged": 1},
+        "pods": {"scales": 1},
+        "allowances": [],
+    }
+    (subject,) = found["subjects"]
+    beijing, hangzhou = subject["workloads"]
+    assert (beijing["effect"], beijing["replicas"]) == ("scales", {"before": 2, "after": 3})
+    assert (hangzhou["name"], hangzhou["effect"], hangzhou["paths"]) == ("demo-hangzhou-x", "unchanged", [])
+
+
+def test_markdown_is_a_table(now: str, write_yaml: WriteYAML) -> None:
+    _, output, _ = run("-f", write_yaml("new.yaml", NEW), "--manifests", now, "-o", "markdown")
+    assert output.startswith("**rolls 2 of 2 workloads, 7 pods**\n\n### YurtAppSet default/demo\n")
+    assert (
+        "| beijing | Deployment demo-beijing-x | rolls | 2 pods (/spec/template/spec/containers/0/image) |\n" in output
+    )
+
+
+def test_markdown_and_control_characters_are_escaped(write_yaml: WriteYAML) -> None:
+    subject = yurt_app_set(pools=[pool("a|b<i>\x1b[2J")])
+    _, output, _ = run(
+        "-f", write_yaml("new.yaml", subject), "--manifests", write_yaml("now.yaml", OLD), "-o", "markdown"
+    )
+    assert "| a\\|b\\<i\\>\\" in output
+    assert "\x1b" not in output
+
+
+def test_an_overrider_that_admission_refuses_is_reported_with_its_line(now: str, write_yaml: WriteYAML) -> None:
+    broken = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/priority")]))
+    code, output, errors = run("-f", write_yaml("new.yaml", broken), "--manifests", now)
+    assert code == 1
+    assert "cannot render 2 of 2 workloads" in output
+    assert "new.yaml:" in errors
+    assert "error: YurtAppOverrider default/demo1: entries[0].patches[0]: node pools hangzhou, beijing" in errors
+
+
+def test_a_workload_in_a_file_is_not_predicted(now: str, write_yaml: WriteYAML) -> None:
+    code, output, errors = run("-f", write_yaml("new.yaml", RUNNING[0]), "--manifests", now)
+    assert (code, output) == (0, "Total: changes none of 0 workloads\n")
+    assert "new.yaml:1: the effect of applying a Deployment is not shown" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "nothing to compare: give -f FILE or --without KIND/NAME"),
+        (("--without", "YurtAppOverrider/demo1"), "no source of objects"),
+        (("--without", "YurtAppOverrider/absent", "--manifests", "NOW"), "no such object"),
+    ],
+)
+def test_wrong_arguments_exit_2(now: str, arguments: tuple[str, ...], text: str) -> None:
+    code, _, errors = run(*(now if one == "NOW" else one for one in arguments))
+    assert code == 2
+    assert text in errors
+
+
+def test_a_cluster_is_read_with_one_list_per_resource(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    server, options = cluster
+    scaled = {**RUNNING[0], "metadata": {**RUNNING[0]["metadata"], "managedFields": [{"subresource": "scale"}]}}
+    server.lists = {
+        "/apis/apps.openyurt.io/v1alpha1/yurtappsets": [SET],
+        "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders": [OLD],
+        "/apis/apps/v1/deployments": [scaled, RUNNING[1]],
+    }
+    code, output, _ = run("-f", write_yaml("new.yaml", NEW), *options)
+    assert code == 1
+    assert output.startswith("YurtAppSet default/demo: rolls 2 of 2 workloads, 7 pods\n")
+    assert "replicas 2 were set through the scale subresource" in output
+    assert server.queries["/apis/apps/v1/deployments"]["labelSelector"] == "apps.openyurt.io/pool-name"
+    assert {method for method, _ in server.requests} == {"GET"}
