@@ -3,7 +3,7 @@
 The endpoints pass them to a function that the caller of `app.asgi.create_app` gives. They know nothing of recordings.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from app.model.asked_calls import AskedCall
@@ -44,3 +44,20 @@ class AnsweredReview(NamedTuple):
 
 RecordReview = Callable[[AnsweredReview], None]
 """Takes an answered review. It returns at once and raises nothing, because it is called on the event loop."""
+
+
+class RecordSettingError(ValueError):
+    """A setting of the recorder cannot be used."""
+
+
+def choose_routes(routes: Collection[str], chosen: Collection[str]) -> frozenset[str]:
+    """Return the routes to record: all of them if none is chosen.
+
+    Raises:
+        RecordSettingError: A chosen route does not exist.
+    """
+    unknown = sorted(set(chosen) - set(routes))
+    if unknown:
+        known = ", ".join(sorted(routes))
+        raise RecordSettingError(f"--record-route: this server has no route {', '.join(unknown)}; it has {known}")
+    return frozenset(chosen or routes)

@@ -26,19 +26,22 @@ class Hasher:
 
     def hash_text(self, text: str) -> str:
         """Return the hash that replaces a text."""
-        return self._hash(text.encode("utf-8", "surrogatepass"))
+        return self.hash_bytes(text.encode("utf-8", "surrogatepass"))
 
     def hash_base64(self, text: str) -> str:
         """Return the hash that replaces base64 text: base64 of the hash of its bytes, so that it stays decodable."""
-        return base64.b64encode(self._hash(decode_base64(text)).encode()).decode()
+        return base64.b64encode(self.hash_bytes(decode_base64(text)).encode()).decode()
 
     def hash_value(self, value: JSON) -> str:
         """Return the hash that replaces a JSON value of any type."""
         return (
-            self.hash_text(value) if isinstance(value, str) else self._hash(msgspec.json.encode(value, order="sorted"))
+            self.hash_text(value)
+            if isinstance(value, str)
+            else self.hash_bytes(msgspec.json.encode(value, order="sorted"))
         )
 
-    def _hash(self, value: bytes) -> str:
+    def hash_bytes(self, value: bytes) -> str:
+        """Return the hash that replaces bytes."""
         return PREFIX + hmac.new(self._key, value, hashlib.sha256).hexdigest()[:_DIGITS]
 
 
