@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=0, help="how many workloads the store has, kept narrow")
     parser.add_argument("--churn", type=int, default=0, help="how many of these workloads are replaced each second")
     parser.add_argument("--hooks", type=int, default=0, help="how many mutating webhooks one logical cluster has")
+    parser.add_argument("--record", type=Path, default=None, help="directory to record reviews in")
     parser.add_argument("--collector", choices=["settled", "default"], default="settled")
     given = parser.parse_args()
     import_module(f"benchmarks.servers.{MODULES[given.name]}").serve(given)
