@@ -255,7 +255,7 @@ class Dispatcher:
     def dispatch_in_steps(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
     ) -> Steps[DispatchResult]:
-        """Return what `dispatch` returns; waits for nothing if no webhook's rules match the request."""
+        """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
         trace = CallTrace() if self._traces else None
         work = self._dispatch(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched, trace=trace)
         result = yield from work

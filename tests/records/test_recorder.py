@@ -168,6 +168,9 @@ class FullDisk:
         self.is_full = True
         self.asked = 0
 
+    def start(self) -> None:
+        self.files.start()
+
     @property
     def written(self) -> int:
         return self.files.written
