@@ -28,6 +28,8 @@ class Server(NamedTuple):
     command: tuple[str | Path, ...]
     options: tuple[str, ...] = ()
     """Flags of the load generator, where it is not asked as the others are."""
+    cores: tuple[int, ...] = ()
+    """The cores of the server, if they are not the one core of the others."""
 
 
 def ours(kind: str, *options: str) -> Server:
@@ -71,7 +73,7 @@ def field(context: Context, servers: Mapping[str, Server], *, command: tuple[str
     with contextlib.ExitStack() as stack:
         running = {
             name: stack.enter_context(
-                serving([*server.command, "--cert-dir", context.scratch], cores=[context.server_core])
+                serving([*server.command, "--cert-dir", context.scratch], cores=server.cores or [context.server_core])
             )
             for name, server in servers.items()
         }
