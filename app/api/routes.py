@@ -32,12 +32,12 @@ from app.model.karmada import (
     InterpretReview,
 )
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload_in_slices
-from app.overrider.review import default_overrider, validate_overrider_in_slices
-from app.overrider.selected import Announce, announce_overrider
-from app.overrider.subject_review import Policy, validate_subject_in_slices
+from app.overrider.admission import default_overrider, validate_overrider_in_slices
+from app.overrider.bound_subjects import Announce, announce_overrider
+from app.overrider.plan_cache import PlanCache
+from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
+from app.overrider.subject_admission import Policy, validate_subject_in_slices
+from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,
@@ -163,20 +163,20 @@ def overrider_routes(
     shared = slices or Slices()
     workloads = overriders = None
     if live is not None:
-        workloads = partial(freshen_workload, store=store, live=live)
-        overriders = partial(freshen_overrider, store=store, live=live)
+        workloads = partial(ensure_fresh_workload, store=store, live=live)
+        overriders = partial(ensure_fresh_overrider, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
     edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
-    rehearse = "Validate a YurtAppOverrider and render it for every pool without applying it"
+    dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
         _make_admission_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _make_admission_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _make_admission_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
         _make_admission_route(
-            VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared
+            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude, slices=shared
         ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),

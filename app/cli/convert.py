@@ -25,7 +25,7 @@ from app.cli.report import count_levels
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.convert.conversion import Converted, convert, lost_overriders, merge_remarks
+from app.overrider.convert.conversion import Converted, convert, find_unconverted_overriders, merge_remarks
 from app.overrider.convert.remark import Remark
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.orphans import find_orphans
@@ -125,7 +125,7 @@ def _make_report(given: _Input, converted: Sequence[Converted], store: Store) ->
     places = Places(given.files, [key_of(one.object) for one in given.files])
     yield from _find_unknown_kinds(given.files, places)
     remarks = [remark for one in converted for remark in one.remarks]
-    remarks += lost_overriders(given.documents, store)
+    remarks += find_unconverted_overriders(given.documents, store)
     yield from (make_row(remark, places) for remark in merge_remarks(remarks))
     workloads = [one for one in given.known if key_of(one).group_kind in _WORKLOAD_KINDS]
     if any(key_of(one).group_kind in SUBJECT_KINDS for one in given.known):

@@ -13,7 +13,7 @@ from app.cli.render_output import Output, print_previews
 from app.cli.report import count_levels
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import Cell, Preview, cells, preview
 from app.overrider.steps import RenderError

@@ -5,11 +5,11 @@ import ssl
 import urllib.request
 
 from benchmarks.cases.webhook import OURS
-from benchmarks.harness.field import Field, Server, certificate, field, ours
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Load
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import Server, ServerGroup, certificate, ours, run_servers
 from benchmarks.harness.tables import NOTE, table
 
 ONE_CORE = "recording, one core"
@@ -31,7 +31,7 @@ def run(context: Context) -> Section:
         SPARE_CORE: _recording(context)._replace(cores=(context.server_core, context.load_core)),
     }
     found: dict[str, list[Round]] = {}
-    with field(context, rows) as servers:
+    with run_servers(context, rows) as servers:
         for operation in OPERATIONS:
             load = Load(context.reviews(operation))
             found[operation] = servers.turns(load, rounds=context.rounds, seconds=context.seconds)
@@ -53,7 +53,7 @@ def _recording(context: Context) -> Server:
     return ours("fleethook", "--record", str(context.scratch / "records"))
 
 
-def _read_counts(context: Context, servers: Field, name: str) -> dict[str, float]:
+def _read_counts(context: Context, servers: ServerGroup, name: str) -> dict[str, float]:
     """Return the counters of a server."""
     secured = ssl.create_default_context(cafile=certificate(context))
     url = f"https://localhost:{servers.running[name].port}/metrics"
