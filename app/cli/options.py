@@ -11,8 +11,30 @@ _FILES: Final = typer.Option(
 
 FilesOption = Annotated[list[Path], _FILES]
 OptionalFilesOption = Annotated[list[Path] | None, _FILES]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Read the objects of this cluster, and write nothing.")
+]
 ContextOption = Annotated[
     str | None, typer.Option("--context", help="Context of the kubeconfig (default: its current context).")
+]
+InClusterOption = Annotated[
+    bool, typer.Option("--in-cluster", help="Read the objects of the cluster that this pod runs in.")
+]
+KcpOption = Annotated[bool, typer.Option("--kcp", help="Read all logical clusters of a kcp at once.")]
+ChangeOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--change",
+        help="Manifest file or directory to apply to the objects, '-' for standard input; may be repeated.",
+    ),
+]
+WithoutOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="KIND/NAME",
+        help="Object to remove, as KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]; may be repeated.",
+    ),
 ]
 InterpretersOption = Annotated[
     list[str] | None,

@@ -1,0 +1,121 @@
+"""The objects that a command answers from: files or a cluster, with the changes of ``--change`` and ``--without``."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.cli.cluster_reader import read_cluster
+from app.cli.exit_codes import fail
+from app.cli.manifests import read_objects
+from app.cli.what_if import Overlay, overlay
+from app.store import Index, ObjectKey, Store
+from app.store.yaml_reader import Document
+
+if TYPE_CHECKING:
+    from app.store.sources.kubernetes.resources import WatchedResource
+
+
+class SourceOptions(NamedTuple):
+    """The options of a command that name its objects.
+
+    Attributes:
+        files: Manifest files and directories: the values of ``-f`` or ``--manifests``.
+        kubeconfig: Kubeconfig file of the cluster to read.
+        context: Context of the kubeconfig, None for its current context.
+        in_cluster: Whether to read the cluster that this pod runs in.
+        kcp: Whether to read all logical clusters of a kcp at once.
+        change: Files and directories of manifests to apply to the objects.
+        without: Objects to remove, each as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
+        files_option: Name of the option for `files`, for messages.
+    """
+
+    files: Sequence[Path] = ()
+    kubeconfig: Path | None = None
+    context: str | None = None
+    in_cluster: bool = False
+    kcp: bool = False
+    change: Sequence[Path] = ()
+    without: Sequence[str] = ()
+    files_option: str = "--manifests"
+
+    @property
+    def reads_cluster(self) -> bool:
+        """Whether the objects come from a cluster."""
+        return self.kubeconfig is not None or self.in_cluster
+
+    @property
+    def changes(self) -> bool:
+        """Whether ``--change`` or ``--without`` is given."""
+        return bool(self.change or self.without)
+
+
+class Source(NamedTuple):
+    """The objects of a source.
+
+    Attributes:
+        documents: The objects, with changes. Those of a cluster have the file ``cluster`` and no line.
+        before: The objects without changes; the same list if nothing changes.
+        changed: Keys of added, changed and removed objects.
+    """
+
+    documents: list[Document]
+    before: list[Document]
+    changed: frozenset[ObjectKey]
+
+    def store(self, indexes: Iterable[Index]) -> Store:
+        """Return a new store with the objects and these indexes."""
+        return fill_store(self.documents, indexes)
+
+    def store_before(self, indexes: Iterable[Index]) -> Store:
+        """Return a new store with the objects without changes."""
+        return fill_store(self.before, indexes)
+
+
+def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store:
+    """Return a new store with these objects and indexes. Of two objects with the same key, the later one counts."""
+    store = Store(indexes)
+    for document in documents:
+        store.put(document.object)
+    return store
+
+
+def read_source(options: SourceOptions, resources: "Sequence[WatchedResource]") -> Source:
+    """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
+
+    Args:
+        options: The options of the command.
+        resources: The resources that the command needs of a cluster. Files are read as a whole.
+    """
+    check_options(options)
+    if options.reads_cluster:
+        found = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
+        namespace: str | None = found.namespace
+        before = found.documents
+    else:
+        namespace, before = None, read_objects(options.files)
+    if not options.changes:
+        return Source(before, before, frozenset())
+    changed = overlay(before, Overlay(read_objects(options.change), options.without, namespace, kcp=options.kcp))
+    return Source(changed.documents, before, changed.keys)
+
+
+def check_options(options: SourceOptions) -> None:
+    """Exit with a message if the options name no source, or several."""
+    named = [
+        name
+        for name, given in (
+            (options.files_option, bool(options.files)),
+            ("--kubeconfig", options.kubeconfig is not None),
+            ("--in-cluster", options.in_cluster),
+        )
+        if given
+    ]
+    if len(named) > 1:
+        hint = "; use --change for files that change the objects of a cluster" if options.files else ""
+        fail(f"give only one of {' and '.join(named)}{hint}")
+    if options.context is not None and options.kubeconfig is None:
+        fail("--context needs --kubeconfig")
+    if options.kcp and not options.reads_cluster:
+        fail("--kcp needs --kubeconfig or --in-cluster")
+    if not named:
+        fail(f"no source of objects: give {options.files_option} PATH, --kubeconfig FILE or --in-cluster")
