@@ -46,23 +46,41 @@ class Header(msgspec.Struct, kw_only=True):
 class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The answer of a webhook or a script, or a live read, on which an answer depended; exactly one of two is set.
 
+    The members are those of `app.model.asked_calls.AskedCall`. Keys and answers, by kind:
+
+    - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>`` (`app.dispatch.hooks.Hook`), answer
+      ``{"allowed", "patch" (base64), "patchType", "status", "warnings", "auditAnnotations"}``.
+      `app.dispatch.call_trace` converts both ways. ``failure`` is ``{"cutShort": bool, "reason": str}`` if the call
+      failed (the failurePolicy applies), or ``{"status": metav1.Status}`` if the request is refused.
+    - ``webhook`` of a CustomResourceDefinition's conversion: key ``convert/<from>/<to>``, answer the object.
+    - ``webhook`` of an interpreter: key ``<operation>/<configuration>/<webhook>``, answer the members of
+      `app.interpret.question.Answer` that are set. ``failure`` is ``{"code": int, "ignored": bool}``.
+    - ``script``: key ``<operation>/<source>``, and ``digest``; answer and failure as for interpreter webhooks.
+    - ``read``, by name: ``SubjectAccessReview`` with the question as key, answer ``{"allowed", "reason", "error"}``;
+      ``Namespace`` with its name as key, answer ``{"labels": …}``; ``RequestQuota`` and ``Readiness``, by which the
+      server refused the review without a decision, so that a replay cannot repeat it.
+
     Attributes:
         kind: ``webhook``, ``script`` or ``read``.
         name: The webhook's name in its configuration, the script's name, or the kind of a read.
+        key: Tells calls of one review apart, together with ``kind``. Calls with equal keys are in their order.
         configuration: The name of the configuration or customization, ``""`` for a read.
         cluster: The logical cluster of the configuration or of the read object, ``""`` for a plain cluster.
-        key: Tells calls of one review apart, together with ``kind``. Calls with equal keys are in their order.
+        digest: The SHA-256 digest of a script.
         answer: The answer as JSON; unset if ``error`` is set.
         error: The reason why there is no answer, ``""`` if there is one.
+        failure: Facts about an error that decide how it is handled.
     """
 
     kind: str
     name: str
+    key: str
     configuration: str = ""
     cluster: str = ""
-    key: str
+    digest: str = ""
     answer: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: str = ""
+    failure: dict[str, JSON] | None = None
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
