@@ -4,6 +4,7 @@ A server that is killed leaves a file whose end is missing, and a full disk or a
 has readable lines. Each function yields the lines that can be read, and the faults between them by line number.
 """
 
+import contextlib
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
@@ -156,13 +157,11 @@ def _read_member(stream: BinaryIO, data: bytes) -> Iterator[bytes]:
 
 def _salvage(inflater: "zlib._Decompress", data: bytes) -> bytes:
     """Return the content of gzip data up to the byte at which it is damaged, or up to the wrong checksum."""
-    found: list[bytes] = []
-    try:
+    found = bytearray()
+    with contextlib.suppress(zlib.error):
         for start in range(len(data)):
-            found.append(inflater.decompress(data[start : start + 1]))
-    except zlib.error:
-        pass
-    return b"".join(found)
+            found += inflater.decompress(data[start : start + 1])
+    return bytes(found)
 
 
 def _describe(error: zlib.error) -> str:

@@ -1,12 +1,11 @@
 """Answers the calls of a replayed review from its record, instead of asking webhooks and apiservers."""
 
 from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 from app.records.format import Call
-
-_NO_CALLS: Final[tuple[Call, ...]] = ()
 
 
 class CallName(NamedTuple):
@@ -27,12 +26,14 @@ class ReviewCalls:
     Attributes:
         missing: Calls without a recorded answer, in their order, each with the reason. The review is undecidable then.
         asked: Names of the webhooks that the replay asked.
+        after: Functions to call after the review.
     """
 
-    def __init__(self, calls: "list[Call] | tuple[Call, ...]" = _NO_CALLS) -> None:
+    def __init__(self, calls: Sequence[Call] = ()) -> None:
         """Prepare; ``calls`` are those of the record."""
         self.missing: Final[dict[CallName, str]] = {}
         self.asked: Final[dict[CallName, None]] = {}
+        self.after: Final[list[Callable[[], None]]] = []
         self._left: Final[defaultdict[tuple[str, str, str, str], deque[Call]]] = defaultdict(deque)
         self._names: Final = {(call.kind, call.cluster, call.name, call.key) for call in calls}
         for call in calls:
@@ -50,13 +51,17 @@ class ReviewCalls:
         """
         title = CallName(kind, configuration, name)
         if kind == "webhook":
-            self.asked[title] = None
+            self.note_asked(title)
         found = self._left[kind, cluster, name, key]
         if found:
             return found.popleft()
         is_known = (kind, cluster, name, key) in self._names
         self.note_missing(title, "it was asked less often" if is_known else "it was not asked")
         return None
+
+    def note_asked(self, title: CallName) -> None:
+        """Note a webhook that the replay asks."""
+        self.asked[title] = None
 
     def note_missing(self, title: CallName, reason: str) -> None:
         """Note a call that a replay cannot answer; the first reason is kept."""
