@@ -56,8 +56,8 @@ from app.outbound.client import HookClient
 from app.outbound.hops import OUTGOING
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
-from app.overrider.plans import PlanCache
-from app.overrider.surroundings import Surroundings
+from app.overrider.openyurt_conflicts import OpenYurtConflicts
+from app.overrider.plan_cache import PlanCache
 from app.registration.paths import split_cluster_path
 from app.settings import Settings
 from app.store import Store
@@ -103,8 +103,8 @@ class Fleethook(FastAPI):
         self.store: Final = Store(INDEXES)
         self.metrics: Final = Metrics(max_clusters=settings.dispatch_metrics_clusters)
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
-        has_surroundings = self.cluster is not None and "overrider" in settings.engines
-        self.surroundings: Final = Surroundings(self.store) if has_surroundings else None
+        reports_conflicts = self.cluster is not None and "overrider" in settings.engines
+        self.conflicts: Final = OpenYurtConflicts(self.store) if reports_conflicts else None
         self.source: Final[Source | None] = self._make_source()
         self.synced: Final = asyncio.Event()
         self.draining = False
@@ -162,7 +162,7 @@ class Fleethook(FastAPI):
 
     def _make_overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
-        if self.cluster is None or self.surroundings is None:
+        if self.cluster is None or self.conflicts is None:
             return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits, slices=self.slices)
         announcer = self.cluster.announcer
         return overrider_routes(
@@ -171,7 +171,7 @@ class Fleethook(FastAPI):
             self.cluster.source,
             unfit_subject_edits=edits,
             announce=None if announcer is None else announcer.announce,
-            findings=self.surroundings.findings,
+            findings=self.conflicts.findings,
             slices=self.slices,
         )
 
@@ -316,8 +316,8 @@ class Fleethook(FastAPI):
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
-        if self.surroundings is not None:
-            for text in self.surroundings.findings():
+        if self.conflicts is not None:
+            for text in self.conflicts.findings():
                 yield Check("openyurt", ok=True, detail=text)
         if self.cluster is not None and self.cluster.source.finds_nothing:
             yield Check("apiserver", ok=False, detail=self.cluster.lack)

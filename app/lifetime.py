@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.control.worker import favour_event_loop
 from app.model.gvk import GroupKind
-from app.overrider.selected import bound_subjects
+from app.overrider.bound_subjects import bound_subjects
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -195,7 +195,7 @@ class Cluster:
 
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
     """Wait until the watch of a kind reaches a resourceVersion, at most as long as a working watch needs."""
-    from app.overrider.freshness import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
+    from app.overrider.read_your_writes import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
     from app.store.sources.kubernetes.wire import as_number  # noqa: PLC0415 - as above
 
     if source.missing([group_kind]) or source.informer(group_kind).state().failing:

@@ -7,8 +7,8 @@ import msgspec
 
 from app.model.admission import AdmissionRequest, Response
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.plan_cache import PlanCache
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply
 from app.store import Store
 
@@ -188,7 +188,7 @@ def rendered(document: Any, *objects: dict[str, Any], **fields: Any) -> dict[str
     answer = review(document, *objects, **fields)
     assert answer.allowed, answer.message
     result: dict[str, Any] = apply(document, answer.patch)
-    # What an apiserver makes of it must be the same as what RFC 6902 makes of it.
+    # An apiserver must apply the patch with the same result as RFC 6902.
     assert apply(document, answer.patch, dialect="kubernetes") == result
     return result
 
@@ -201,3 +201,11 @@ def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
 def images(document: dict[str, Any]) -> dict[str, str]:
     spec = pod_spec(document)
     return {c["name"]: c["image"] for c in [*spec["containers"], *spec.get("initContainers", [])]}
+
+
+NEW_IMAGE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+
+
+def is_unchanged(answer: Response) -> bool:
+    """Return whether a review is admitted without a patch."""
+    return answer.allowed and not answer.patch

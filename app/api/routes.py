@@ -31,12 +31,12 @@ from app.model.karmada import (
     InterpretReview,
 )
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload_in_slices
-from app.overrider.review import default_overrider, validate_overrider_in_slices
-from app.overrider.selected import Announce, announce_overrider
-from app.overrider.subject_review import Policy, validate_subject_in_slices
+from app.overrider.admission import default_overrider, validate_overrider_in_slices
+from app.overrider.bound_subjects import Announce, announce_overrider
+from app.overrider.plan_cache import PlanCache
+from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
+from app.overrider.subject_admission import Policy, validate_subject_in_slices
+from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,
@@ -161,8 +161,8 @@ def overrider_routes(
     shared = slices or Slices()
     workloads = overriders = None
     if live is not None:
-        workloads = partial(freshen_workload, store=store, live=live)
-        overriders = partial(freshen_overrider, store=store, live=live)
+        workloads = partial(ensure_fresh_workload, store=store, live=live)
+        overriders = partial(ensure_fresh_overrider, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
     edits = partial(_make_admission_route, handler=validate_edit, slices=shared)

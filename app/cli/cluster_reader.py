@@ -1,66 +1,62 @@
-"""Reading the objects of a cluster with list requests, once for a command."""
+"""Reading the objects of a cluster with list requests, once for a command. Nothing is written."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from app.cli.exit_codes import fail
-from app.model.gvk import GroupKind
+from app.cli.list_progress import show_lists
+from app.cli.missing_rights import describe_missing
+from app.cli.terminal import write_error
 from app.model.json import JSONObject
-from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+from app.store.sources.kubernetes.listing import identified
+from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource
+from app.store.sources.kubernetes.wire import Page, decode_page
+from app.store.yaml_reader import Document
 
 if TYPE_CHECKING:
     from app.kube.connection import Connection
+    from app.kube.errors import APIError
 
+CLUSTER: Final = "cluster"
+"""The source of objects that were not read from a file, for messages."""
+_EVERY_CLUSTER: Final = "/clusters/*"
 _PAGE_SIZE: Final = "500"  # as kubectl
+_FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
+_EXPIRED: Final = 410
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+# The resource only adds paths of workspaces as names of clusters, and older roles do not grant it.
+_OPTIONAL: Final = frozenset({WORKSPACES.name})
+
+Count = Callable[[int], None]
+"""Called with the number of objects of a page."""
 
 
-class Resource(NamedTuple):
-    """A resource to read.
-
-    Attributes:
-        group_kind: Group and kind of its objects.
-        plural: Name of the resource in URLs.
-        versions: Versions in order of preference; the first one that the apiserver serves is read.
-        selector: Label selector, ``""`` for all objects.
-    """
-
-    group_kind: GroupKind
-    plural: str
-    versions: tuple[str, ...]
-    selector: str = ""
+class UnservedError(Exception):
+    """The apiserver serves no version of a resource."""
 
 
-OPENYURT: Final = (
-    Resource(YURT_APP_SET, "yurtappsets", ("v1beta1", "v1alpha1")),
-    Resource(YURT_APP_DAEMON, "yurtappdaemons", ("v1alpha1",)),
-    Resource(YURT_APP_OVERRIDER, "yurtappoverriders", ("v1alpha1",)),
-    Resource(NODE_POOL, "nodepools", ("v1beta2", "v1beta1", "v1alpha1")),
-)
-"""Overriders, their subjects and NodePools. The newest version comes first: an older one may lack fields."""
-WORKLOADS: Final = (
-    Resource(GroupKind("apps", "Deployment"), "deployments", ("v1",), POOL_NAME_LABEL),
-    Resource(GroupKind("apps", "StatefulSet"), "statefulsets", ("v1",), POOL_NAME_LABEL),
-)
-"""Workloads that belong to a node pool."""
-
-
-def read_cluster(resources: Sequence[Resource], *, kubeconfig: Path | None, context: str | None) -> list[JSONObject]:
-    """Return the objects of a cluster. Exits with a message if the cluster cannot be read.
+def read_cluster(
+    resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None, kcp: bool = False
+) -> list[Document]:
+    """Return the objects of a cluster, one list after the other. Exits with a message if the cluster cannot be read.
 
     Args:
         resources: Resources to read. A resource that the apiserver does not serve has no objects.
         kubeconfig: File with the credentials, None for the service account of this pod.
         context: Context of the kubeconfig, None for its current context.
+        kcp: Whether to read all logical clusters of a kcp.
     """
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
 
-    async def read() -> list[JSONObject]:
+    async def read() -> list[Document]:
         async with Connection(kubeconfig, context=context) as connection:
-            return [document for resource in resources for document in await read_resource(connection, resource)]
+            return await _read_all(connection, resources, prefix=_EVERY_CLUSTER if kcp else "")
 
     try:
         return asyncio.run(read())
@@ -68,29 +64,127 @@ def read_cluster(resources: Sequence[Resource], *, kubeconfig: Path | None, cont
         fail(f"cannot read the cluster: {error}")
 
 
-async def read_resource(connection: "Connection", resource: Resource) -> list[JSONObject]:
-    """Return the objects of a resource, none if the apiserver does not serve it; raises APIError, UnreachableError."""
+async def _read_all(connection: "Connection", resources: Sequence[WatchedResource], *, prefix: str) -> list[Document]:
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
-    for version in resource.versions:
+    found: list[Document] = []
+    refused: list[tuple[WatchedResource, APIError]] = []
+    unserved: list[str] = []
+    with show_lists(len(resources)) as progress:
+        for resource in resources:
+            progress.start(resource.name)
+            try:
+                objects = await read_resource(connection, resource, prefix=prefix, count=progress.count)
+            except UnservedError:
+                unserved.append(resource.name)
+                continue
+            except APIError as error:
+                if error.code != _FORBIDDEN:
+                    raise
+                refused.append((resource, error))
+                continue
+            found += [Document(one, CLUSTER, 0) for one in objects]
+    _report_refused(refused, prefix=prefix)
+    if len(unserved) == len(resources):
+        hint = ", and --kcp" if prefix else ""
+        write_error(f"note: {connection.host}{prefix} serves none of {', '.join(unserved)}: check its URL{hint}")
+    return found
+
+
+def _report_refused(refused: "Sequence[tuple[WatchedResource, APIError]]", *, prefix: str) -> None:
+    """Report resources that must not be read. Exits if the command cannot do without one of them."""
+    for resource, error in refused:
+        if resource.name in _OPTIONAL:
+            write_error(f"note: logical clusters are known by name only: {error}")
+    needed = [(resource, error) for resource, error in refused if resource.name not in _OPTIONAL]
+    if needed:
+        reasons = [f"cannot read the cluster: {error}" for _, error in needed]
+        fail("\nfleethook: ".join([*reasons, describe_missing([one for one, _ in needed], every_cluster=bool(prefix))]))
+
+
+async def read_resource(
+    connection: "Connection", resource: WatchedResource, *, prefix: str = "", count: Count | None = None
+) -> list[JSONObject]:
+    """Return the objects of a resource in the best version that the apiserver serves.
+
+    Args:
+        connection: Connection to the apiserver.
+        resource: The resource.
+        prefix: Prefix of its path, such as ``/clusters/*``.
+        count: Receives the number of objects of each page.
+
+    Raises:
+        UnservedError: The apiserver serves no version of the resource.
+        APIError, UnreachableError: It cannot be read. An older version is no substitute: it may lack fields.
+    """
+    from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+
+    for version in resource.in_versions():
         try:
-            return await _read_version(connection, resource, version)
+            return [
+                _decode(item, version, page)
+                async for page in _read_pages(connection, version, prefix=prefix, count=count)
+                for item in page.items
+            ]
         except APIError as error:
             if error.code != _NOT_SERVED:
                 raise
-    return []
+    raise UnservedError(resource.name)
 
 
-async def _read_version(connection: "Connection", resource: Resource, version: str) -> list[JSONObject]:
-    group, kind = resource.group_kind
-    path = f"/apis/{group}/{version}/{resource.plural}"
-    query = {"limit": _PAGE_SIZE, **({"labelSelector": resource.selector} if resource.selector else {})}
-    found: list[JSONObject] = []
+def _decode(item: msgspec.Raw, resource: WatchedResource, page: Page) -> JSONObject:
+    # A resource that a user named has no kind, and the items of a list need not tell theirs.
+    kind = resource.kind or page.kind.removesuffix("List")
+    return identified(resource.decode(item), resource._replace(kind=kind))
+
+
+async def _read_pages(
+    connection: "Connection", resource: WatchedResource, *, prefix: str, count: Count | None
+) -> AsyncIterator[Page]:
+    from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
+
+    pages: list[Page] = []
+    query = {"limit": _PAGE_SIZE, **resource.selectors}
     while True:
-        page = await connection.json("GET", path, query=query)
-        # Items of a list have neither apiVersion nor kind.
-        found += [{**item, "apiVersion": f"{group}/{version}", "kind": kind} for item in page.get("items") or ()]
-        token = (page.get("metadata") or {}).get("continue")
-        if not token:
-            return found
-        query = {**query, "continue": token}
+        try:
+            page = await _read_page(connection, prefix + resource.path, query)
+        except APIError as error:
+            if error.code != _EXPIRED or "limit" not in query:
+                raise
+            # The list took longer than etcd keeps its revision. client-go then reads it at once (tools/pager).
+            pages, query = [], dict(resource.selectors)
+            continue
+        pages.append(page)
+        if count is not None:
+            count(len(page.items))
+        if not page.continue_token:
+            break
+        query = {**query, "continue": page.continue_token}
+    for one in pages:
+        yield one
+
+
+async def _read_page(connection: "Connection", path: str, query: dict[str, str]) -> Page:
+    from app.kube.errors import UnreachableError  # noqa: PLC0415 - see app.kube
+
+    text = await connection.request("GET", path, query=query)
+    try:
+        return decode_page(text)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"{connection.host}{path}: the answer is no list of objects: {error}") from error
+
+
+def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """Return the namespace of objects that name none, as kubectl finds it.
+
+    Args:
+        kubeconfig: The kubeconfig file, whose context may name a namespace; None for this pod.
+        context: Context of the kubeconfig, None for its current context.
+    """
+    if kubeconfig is None:
+        return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
+    from kubernetes_asyncio.config import list_kube_config_contexts  # noqa: PLC0415 - see app.kube
+
+    contexts, current = list_kube_config_contexts(str(kubeconfig))  # type: ignore[no-untyped-call]
+    used = current if context is None else next((one for one in contexts if one["name"] == context), current)
+    return str(used["context"].get("namespace") or "default")

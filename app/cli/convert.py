@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from app.cli.cluster_reader import OPENYURT, WORKLOADS, read_cluster
+from app.cli.cluster_reader import read_cluster
 from app.cli.convert_output import (
     Places,
     Row,
@@ -20,17 +20,18 @@ from app.cli.convert_output import (
 )
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.manifests import read_objects
-from app.cli.options import ContextOption, OptionalFilesOption, StrictOption
+from app.cli.options import ContextOption, InClusterOption, KubeconfigOption, OptionalFilesOption, StrictOption
 from app.cli.report import count_levels
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.convert.conversion import Converted, convert, lost_overriders, merge_remarks
+from app.overrider.convert.conversion import Converted, convert, find_unconverted_overriders, merge_remarks
 from app.overrider.convert.remark import Remark
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.orphans import find_orphans
 from app.overrider.owner import SUBJECT_KINDS
 from app.store import Store
+from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
@@ -68,13 +69,9 @@ class _Input(NamedTuple):
 def convert_command(
     file: OptionalFilesOption = None,
     to: Annotated[Version, typer.Option(help="Version to convert to.")] = Version.V1BETA1,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Read overriders, subjects, NodePools and workloads from this cluster.")
-    ] = None,
+    kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
-    in_cluster: Annotated[
-        bool, typer.Option("--in-cluster", help="Read them from the cluster that this pod runs in.")
-    ] = False,
+    in_cluster: InClusterOption = False,
     strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.YAML,
 ) -> None:
@@ -87,8 +84,8 @@ def convert_command(
     file and line. Errors are losses: differences by node pool, path and entry. Warnings concern later changes, such as
     new node pools. Notes name the new form of an entry. `--output diff` shows the differences by node pool.
 
-    With a cluster, -f is optional, and the report includes Deployments and StatefulSets that an upgrade of OpenYurt
-    orphaned.
+    With a cluster, overriders, subjects, NodePools and workloads are read, and -f is optional. The report then includes
+    Deployments and StatefulSets that an upgrade of OpenYurt orphaned.
 
     Exit codes: 0 converted without loss; 1 converted with losses; 2 invalid arguments or unreadable input.
     """
@@ -113,7 +110,7 @@ def _read_input(paths: Sequence[Path], *, kubeconfig: Path | None, context: str 
         fail("--context needs --kubeconfig")
     of_cluster: list[JSONObject] = []
     if kubeconfig is not None or in_cluster:
-        of_cluster = read_cluster([*OPENYURT, *WORKLOADS], kubeconfig=kubeconfig, context=context)
+        of_cluster = [one.object for one in read_cluster([*RESOURCES, *WORKLOADS], kubeconfig, context=context)]
     elif not paths:
         fail("nothing to convert: give -f FILE, --kubeconfig FILE or --in-cluster")
     files = read_objects(paths)
@@ -125,7 +122,7 @@ def _make_report(given: _Input, converted: Sequence[Converted], store: Store) ->
     places = Places(given.files, [key_of(one.object) for one in given.files])
     yield from _find_unknown_kinds(given.files, places)
     remarks = [remark for one in converted for remark in one.remarks]
-    remarks += lost_overriders(given.documents, store)
+    remarks += find_unconverted_overriders(given.documents, store)
     yield from (make_row(remark, places) for remark in merge_remarks(remarks))
     workloads = [one for one in given.known if key_of(one).group_kind in _WORKLOAD_KINDS]
     if any(key_of(one).group_kind in SUBJECT_KINDS for one in given.known):

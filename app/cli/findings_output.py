@@ -1,7 +1,10 @@
 """The findings of `lint` and `render` about overriders, their subjects and webhook configurations."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
+
+from msgspec import structs
 
 from app.cli.report import ObjectRow, count_levels, describe_object
 from app.cli.styles import console, styled
@@ -19,7 +22,7 @@ class Row(ObjectRow, frozen=True):
         webhook: Name of the webhook in a webhook configuration, ``""`` for the object itself and for other kinds.
         field: Path of the field in the object, ``""`` for the object itself or if the text names it.
         text: The message.
-        place: ``FILE:LINE``.
+        place: ``FILE:LINE``, ``cluster`` for an object of a cluster.
     """
 
     webhook: str
@@ -82,6 +85,19 @@ def print_lines(rows: Sequence[Row]) -> None:
     """Write findings to standard error, one line each: ``FILE:LINE: error: …``, as compilers do."""
     for row in rows:
         write_error(f"{row.place}: {row.level}: {_describe(row)}")
+
+
+def select_new(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
+    """Return the findings that a change causes: those that were not there before, wherever their lines are."""
+    known = Counter(structs.replace(one, place="") for one in before)
+    found = []
+    for row in rows:
+        same = structs.replace(row, place="")
+        if known[same]:
+            known[same] -= 1
+        else:
+            found.append(row)
+    return found
 
 
 def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:

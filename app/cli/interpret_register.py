@@ -1,6 +1,7 @@
 """``fleethook interpret register``: make Karmada call the server for the kinds and operations that it answers."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.cli.cluster_reader import Resource, read_resource
+from app.cli.cluster_reader import UnservedError, read_resource
 from app.cli.exit_codes import fail
 from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
@@ -20,26 +21,23 @@ from app.interpret.lua.runner import Runner
 from app.interpret.registrar import InterpreterRegistrar, encode_ca_bundle, select_from_store
 from app.interpret.registration import PLURAL, Answers, build_configuration
 from app.model.json import JSONObject
-from app.model.karmada import (
-    CONFIG_MAP_NAME,
-    CUSTOMIZATION,
-    INTERPRETER_CONFIGURATION,
-    OWN_CONFIGURATION,
-    VERSION,
-)
+from app.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION
 from app.outbound.client import HookClient
 from app.registration.paths import INTERPRET
 from app.registration.webhooks import URLReference, service_of
 from app.settings import Settings
 from app.store import Store
+from app.store.sources.kubernetes.resources import CUSTOMIZATIONS, HOOK_CONFIGURATIONS, karmada_config
 from app.store.yaml_reader import Document
 
 if TYPE_CHECKING:
     from app.kube.connection import Connection
 
 _RESOURCES: Final = (
-    Resource(CUSTOMIZATION, "resourceinterpretercustomizations", (VERSION,)),
-    Resource(INTERPRETER_CONFIGURATION, PLURAL, (VERSION,)),
+    CUSTOMIZATIONS,
+    *(one for one in HOOK_CONFIGURATIONS if one.group_kind == INTERPRETER_CONFIGURATION),
+    # A list with a field selector needs only the rights that the server has: list and watch.
+    karmada_config(Settings.model_fields["karmada_namespace"].default),
 )
 
 
@@ -130,12 +128,10 @@ def _make_client_config(service: str | None, webhook_url: str | None, ca_file: P
 
 async def _read_karmada(connection: "Connection") -> list[Document]:
     """Return the customizations, the configurations and ``karmada-config`` of a Karmada."""
-    found = [one for resource in _RESOURCES for one in await read_resource(connection, resource)]
-    namespace = Settings.model_fields["karmada_namespace"].default
-    # A list with a field selector needs only the rights that the server has: list and watch.
-    query = {"fieldSelector": f"metadata.name={CONFIG_MAP_NAME}"}
-    listed = await connection.json("GET", f"/api/v1/namespaces/{namespace}/configmaps", query=query)
-    found += [{**one, "apiVersion": "v1", "kind": "ConfigMap"} for one in listed.get("items") or ()]
+    found: list[JSONObject] = []
+    for resource in _RESOURCES:
+        with contextlib.suppress(UnservedError):
+            found += await read_resource(connection, resource)
     return [Document(one, connection.host, 0) for one in found]
 
 

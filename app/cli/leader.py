@@ -16,7 +16,7 @@ from app.interpret.lua.refusal_events import record_refusals
 from app.lifetime import pause_garbage_collector
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.selected import bound_subjects, call_on_change, call_when_selected, overrider_uids
+from app.overrider.bound_subjects import bound_subjects, call_on_change, call_when_selected, overrider_uids
 from app.registration.paths import INTERPRET
 from app.registration.webhooks import Reference, URLReference, service_of
 from app.settings import Settings
@@ -177,7 +177,7 @@ def _make_controller(
         registered=registered,
         slices=app.slices,
         reading=pause_garbage_collector,
-        openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
+        openyurt_conflict=(lambda: "") if app.conflicts is None else app.conflicts.describe,
     )
 
 

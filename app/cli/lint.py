@@ -1,21 +1,32 @@
 """``fleethook lint``: find mistakes in overriders, their subjects and webhook configurations."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.cli.exit_codes import CHECK_FAILED
-from app.cli.findings_output import has_failures, make_overrider_row, make_webhook_row, print_text
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.findings_output import Row, has_failures, make_overrider_row, make_webhook_row, print_text, select_new
 from app.cli.json_output import write_json
-from app.cli.manifests import read_objects
-from app.cli.options import StrictOption
+from app.cli.options import (
+    ChangeOption,
+    ContextOption,
+    InClusterOption,
+    KcpOption,
+    KubeconfigOption,
+    StrictOption,
+    WithoutOption,
+)
+from app.cli.sources import SourceOptions, fill_store, read_source, select_dispatching
 from app.dispatch.factory import INDEXES
 from app.dispatch.lint.lint import lint as lint_webhooks
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
-from app.store import Store, key_of
+from app.store import key_of
+from app.store.sources.kubernetes.resources import RESOURCES
+from app.store.yaml_reader import Document
 
 
 class Output(StrEnum):
@@ -27,34 +38,51 @@ class Output(StrEnum):
 
 def lint(
     manifests: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(help="Directory or file of overriders, subjects and webhook configurations; may be repeated."),
-    ],
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    change: ChangeOption = None,
+    without: WithoutOption = None,
+    new: Annotated[bool, typer.Option("--new", help="Report only findings that --change or --without causes.")] = False,
     strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.
 
     YurtAppOverriders, YurtAppSets and YurtAppDaemons get the findings of admission, with file and line. These are
-    errors: a finding that admission refuses, an overrider whose subject is not in the files, and an entry for a node
-    pool that its subject lacks. Admission only warns about a missing object, because it may be created later. Without
-    any subject in the files, missing subjects are warnings here, too.
+    errors: a finding that admission refuses, an overrider whose subject does not exist, and an entry for a node pool
+    that its subject lacks. Admission only warns about a missing object, because it may be created later. Without any
+    subject, missing subjects are warnings here, too.
+
+    The objects are in --manifests or in a cluster. --change and --without change them first, and --new then reports
+    only the findings that the change causes.
 
     Prints nothing if there are no findings; `--output json` prints an empty list.
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
     """
-    objects = read_objects(manifests)
-    store = Store([OVERRIDERS_BY_SUBJECT, *INDEXES])
-    places = {}
-    for document in objects:
-        store.put(document.object)
-        places[key_of(document.object)] = f"{document.source}:{document.line}"
-    rows = [make_overrider_row(one) for one in check_documents(objects, store)]
-    rows += [make_webhook_row(one) for one in lint_webhooks(store, places=places)]
+    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, kcp, change or (), without or ())
+    if new and not options.changes:
+        fail("--new needs --change or --without")
+    source = read_source(options, [*RESOURCES, *select_dispatching(kcp=kcp)])
+    rows = _check(source.documents)
+    if new:
+        rows = select_new(rows, _check(source.before))
     if output is Output.JSON:
         write_json(rows)
     else:
         print_text(rows)
     if has_failures(rows, strict=strict):
         raise typer.Exit(CHECK_FAILED)
+
+
+def _check(documents: Sequence[Document]) -> list[Row]:
+    """Return the findings about all objects."""
+    store = fill_store(documents, [OVERRIDERS_BY_SUBJECT, *INDEXES])
+    places = {key_of(one.object): one.place for one in documents}
+    rows = [make_overrider_row(one) for one in check_documents(documents, store)]
+    return rows + [make_webhook_row(one) for one in lint_webhooks(store, places=places)]

@@ -4,12 +4,16 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from rich.console import Console
+from rich.text import Text
+
 from app.cli.json_output import write_json
 from app.cli.styles import console, styled
 from app.cli.terminal import write, write_document
 from app.cli.yaml_output import yaml_text
-from app.model.json import JSON
-from app.overrider.preview import Preview
+from app.model.json import JSON, JSONObject
+from app.overrider.preview import Change, Preview
+from app.overrider.preview_changes import PoolChange
 
 
 class Output(enum.StrEnum):
@@ -41,21 +45,65 @@ def _print_json(previews: Sequence[Preview]) -> None:
 def _print_diff(previews: Sequence[Preview]) -> None:
     terminal = console()
     for preview in previews:
-        overrider = f" by {preview.overrider}" if preview.overrider else ""
-        terminal.print(styled(f"{preview.subject}, node pool {preview.pool}, {preview.kind}{overrider}", "bold"))
+        terminal.print(_format_title(preview))
         if not preview.changes:
             terminal.print(styled("  as the template", "dim"))
-        for change in preview.changes:
-            terminal.print(styled(f"  {change.path}"), styled(f"  # {change.source}", "cyan"))
-            for sign, style, value in (("-", "red", change.before), ("+", "green", change.after)):
-                if value is not None:
-                    terminal.print(styled(_prefix_lines(sign, value), style, keep="\n"))
+        _print_differences(terminal, preview.changes)
+
+
+def _format_title(preview: Preview) -> Text:
+    overrider = f" by {preview.overrider}" if preview.overrider else ""
+    return styled(f"{preview.subject}, node pool {preview.pool}, {preview.kind}{overrider}", "bold")
+
+
+def _print_differences(terminal: Console, changes: Sequence[Change]) -> None:
+    for change in changes:
+        terminal.print(styled(f"  {change.path}"), styled(f"  # {change.source or 'template'}", "cyan"))
+        for sign, style, value in (("-", "red", change.before), ("+", "green", change.after)):
+            if value is not None:
+                terminal.print(styled(_prefix_lines(sign, value), style, keep="\n"))
 
 
 def _prefix_lines(sign: str, value: JSON) -> str:
     """Return a value as YAML with the sign of a diff before each line."""
     text = yaml_text(value).removesuffix("...\n").rstrip("\n")
     return "\n".join(f"    {sign} {line}" for line in text.split("\n"))
+
+
+def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
+    """Write the workloads that a change affects to standard output.
+
+    YAML has the workloads after the change, JSON both, and a diff the fields that differ.
+    """
+    if output is Output.json:
+        write_json([_describe_change(one) for one in changes])
+    elif output is Output.diff:
+        terminal = console()
+        for one in changes:
+            terminal.print(_format_title(one.preview))
+            if one.before is None or one.after is None:
+                terminal.print(styled("  new", "green") if one.before is None else styled("  gone", "red"))
+            _print_differences(terminal, one.changes)
+    else:
+        for one in changes:
+            if one.after is None:
+                write("---", f"# {one.preview.subject}, node pool {one.preview.pool}, {one.preview.kind}: gone")
+            else:
+                _print_yaml([one.after])
+
+
+def _describe_change(change: PoolChange) -> JSONObject:
+    shown = change.preview
+    return {
+        "subject": shown.subject,
+        "overrider": shown.overrider,
+        "pool": shown.pool,
+        "kind": shown.kind,
+        "before": None if change.before is None else change.before.workload,
+        "workload": None if change.after is None else change.after.workload,
+        "changes": [one._asdict() for one in change.changes],
+        "warnings": shown.warnings,
+    }
 
 
 _PRINTERS: Final[Mapping[Output, Callable[[Sequence[Preview]], None]]] = {

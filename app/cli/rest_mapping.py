@@ -21,7 +21,7 @@ def find_resource(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> 
         plural = names.get("plural")
         if spec.get("group") == kind.group and names.get("kind") == kind.kind and isinstance(plural, str) and plural:
             return GroupVersionResource(kind.group, kind.version, plural), True
-    guess = _guess_plural(kind.kind.lower())
+    guess = guess_plural(kind.kind.lower())
     known = is_namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
     bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return GroupVersionResource(kind.group, kind.version, guess), known or bound
@@ -40,7 +40,8 @@ def _definitions(store: StoreView, cluster: str) -> Iterator[Mapping[str, JSON]]
         yield as_object(definition.get("spec"))
 
 
-def _guess_plural(singular: str) -> str:
+def guess_plural(singular: str) -> str:
+    """Return the plural that apimachinery guesses for a kind in lower case."""
     if singular.endswith("endpoints"):
         return singular
     if singular.endswith("s"):

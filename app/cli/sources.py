@@ -2,17 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from app.cli.cluster_reader import read_cluster
+from app.cli.cluster_reader import find_namespace, read_cluster
 from app.cli.exit_codes import fail
 from app.cli.manifests import read_objects
+from app.cli.terminal import write_error
 from app.cli.what_if import Overlay, overlay
-from app.store import Index, ObjectKey, Store
+from app.store import Index, ObjectKey, Store, key_of
+from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
 from app.store.yaml_reader import Document
-
-if TYPE_CHECKING:
-    from app.store.sources.kubernetes.resources import WatchedResource
 
 
 class SourceOptions(NamedTuple):
@@ -79,7 +78,7 @@ def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store
     return store
 
 
-def read_source(options: SourceOptions, resources: "Sequence[WatchedResource]") -> Source:
+def read_source(options: SourceOptions, resources: Sequence[WatchedResource]) -> Source:
     """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
 
     Args:
@@ -87,16 +86,29 @@ def read_source(options: SourceOptions, resources: "Sequence[WatchedResource]") 
         resources: The resources that the command needs of a cluster. Files are read as a whole.
     """
     check_options(options)
+    change = read_objects(options.change)
     if options.reads_cluster:
-        found = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
-        namespace: str | None = found.namespace
-        before = found.documents
+        before = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
     else:
-        namespace, before = None, read_objects(options.files)
+        before = read_objects(options.files)
     if not options.changes:
         return Source(before, before, frozenset())
-    changed = overlay(before, Overlay(read_objects(options.change), options.without, namespace, kcp=options.kcp))
+    _note_unread(change, resources)
+    namespace = find_namespace(options.kubeconfig, options.context) if options.reads_cluster else None
+    changed = overlay(before, Overlay(change, options.without, namespace, kcp=options.kcp))
     return Source(changed.documents, before, changed.keys)
+
+
+def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
+    """Report manifests of kinds on which the output of the command does not depend."""
+    read = {one.group_kind for one in resources}
+    unread = [one for one in change if key_of(one.object).group_kind not in read]
+    write_error(*(f"note: {one.place}: this command does not read any {one.object['kind']}" for one in unread))
+
+
+def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
+    """Return the resources that decide about webhooks. Without a kcp, nobody needs the right to read kcp's own."""
+    return tuple(one for one in DISPATCHING if kcp or one not in KCP)
 
 
 def check_options(options: SourceOptions) -> None:

@@ -1,4 +1,4 @@
-"""Subjects without node pools, and node pools that a YurtAppSet v1beta1 names and nobody has created."""
+"""Explains why a subject has no node pools, and finds names in its spec for which no NodePool exists."""
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
@@ -12,7 +12,7 @@ from app.overrider.subject_parts import depends_on_node_pools, is_v1beta1
 def absent_pools(subject: JSONObject, *, cluster: str, store: NodePoolView) -> tuple[str, ...]:
     """Return the names in ``spec.pools`` of a YurtAppSet v1beta1 for which there is no NodePool.
 
-    OpenYurt's controller passes over them without a word in the status, as long as another pool is found
+    OpenYurt's controller ignores these names and does not report them in the status, as long as another pool exists
     (v1.7.0, pkg/yurtmanager/controller/yurtappset/workloadmanager/util.go: getSelectedNodepools).
     """
     if not is_v1beta1(subject):
@@ -22,12 +22,12 @@ def absent_pools(subject: JSONObject, *, cluster: str, store: NodePoolView) -> t
 
 
 def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: tuple[str, ...]) -> str:
-    """Return why a subject without node pools has none.
+    """Return the reason why a subject has no node pools, as a message.
 
     Args:
         group_kind: YurtAppSet or YurtAppDaemon.
-        subject: A subject to which no node pool belongs.
-        absent: Its `absent_pools`.
+        subject: A subject without node pools.
+        absent: The result of `absent_pools` for this subject.
     """
     spec, name = as_object(subject.get("spec")), f"{group_kind.kind} {subject['metadata']['name']}"
     if not depends_on_node_pools(group_kind, subject):

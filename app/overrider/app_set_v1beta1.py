@@ -1,8 +1,8 @@
-"""What a YurtAppSet v1beta1 says about the workload of one node pool.
+"""Builds the workload template of one node pool from a YurtAppSet v1beta1.
 
-The rules are those of OpenYurt's controller (workloadmanager: DeploymentManager.ApplyTemplate and
-StatefulSetManager.ApplyTemplate, v1.5 to v1.7): the template's spec is the workload's spec as a whole, the pool adds a
-node selector and labels, then come the tweaks. The revision label is left as it came in.
+It follows OpenYurt's controller (DeploymentManager.ApplyTemplate and StatefulSetManager.ApplyTemplate in
+pkg/yurtmanager/controller/yurtappset/workloadmanager, v1.5 to v1.7). The spec of the template becomes the spec of the
+workload. The node pool adds a node selector and labels, then the tweaks apply. The revision label does not change.
 """
 
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ _OWNER_MARKS = frozenset({REF_APP_SET_LABEL, POOL_NAME_LABEL, REF_NODEPOOL_ANNOT
 def build_app_set_template(
     subject: JSONObject, template: JSONObject, *, kind: str, pool: str, tweaks: Sequence[int]
 ) -> PoolTemplate:
-    """Return what ``subject`` says about its workload in ``pool``.
+    """Return the template of the workload in ``pool``.
 
     Args:
         subject: A YurtAppSet v1beta1 as stored.
-        template: Its template of that kind, whose shape was checked.
+        template: Its template of that kind. The caller has checked its shape.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
-        tweaks: The numbers of the tweaks that the pool gets.
+        tweaks: The indexes of the tweaks that apply to the pool.
 
     Raises:
         SubjectError: A tweak does not fit the template.
@@ -55,9 +55,9 @@ def build_app_set_template(
             "labels": {**members_of(metadata.get("labels")), **own},
             "annotations": {**members_of(metadata.get("annotations")), REF_NODEPOOL_ANNOTATION: pool},
         },
-        "spec": _workload_spec(template, kind=kind, pool=pool),
+        "spec": _build_spec(template, kind=kind, pool=pool),
     }
-    # What OpenYurt's Go types do not know is lost when its controller reads the set.
+    # OpenYurt's controller decodes the set into Go types, which drops unknown fields.
     whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
     bare = normalize_workload(whole, "StatefulSet" if kind == "StatefulSet" else "Deployment").document
     if tweaks:
@@ -80,9 +80,10 @@ def build_app_set_template(
 
 
 def without_owner_marks(named: JSONObject) -> JSONObject:
-    """Return the template without the labels and the annotation by which OpenYurt's controller knows its workloads.
+    """Return the template without the labels and the annotation by which OpenYurt's controller finds its workloads.
 
-    A workload has them from its creation. Setting them again would undo that somebody removes the label to release it.
+    A workload has them from its creation. A user removes the label to release the workload, and rendering must not add
+    it again.
     """
     metadata = {
         group: {name: value for name, value in members.items() if name not in _OWNER_MARKS}
@@ -91,7 +92,7 @@ def without_owner_marks(named: JSONObject) -> JSONObject:
     return {**named, "metadata": metadata}
 
 
-def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
+def _build_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
     spec = dict(members_of(template.get("spec")))
     selector = as_object(spec.get("selector"))
     spec["selector"] = {**selector, "matchLabels": {**as_object(selector.get("matchLabels")), POOL_NAME_LABEL: pool}}
@@ -99,8 +100,8 @@ def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
     pod_metadata, pod_spec = as_object(pod_template.get("metadata")), as_object(pod_template.get("spec"))
     labels: JSON = {**as_object(pod_metadata.get("labels")), POOL_NAME_LABEL: pool}
     if kind == "StatefulSet":
-        # Only its manager adds the labels of the template itself to those of the pods.
-        labels = {**as_object(pod_metadata.get("labels")), **_labels_of(template), POOL_NAME_LABEL: pool}
+        # OpenYurt's StatefulSetManager, unlike its DeploymentManager, copies the template's labels to the pods.
+        labels = {**as_object(pod_metadata.get("labels")), **_read_labels(template), POOL_NAME_LABEL: pool}
     node_selector = {**as_object(pod_spec.get("nodeSelector")), NODE_LABEL_NODEPOOL: pool}
     spec["template"] = {
         **pod_template,
@@ -110,5 +111,5 @@ def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
     return spec
 
 
-def _labels_of(template: JSONObject) -> JSONObject:
+def _read_labels(template: JSONObject) -> JSONObject:
     return dict(members_of(as_object(template.get("metadata")).get("labels")))

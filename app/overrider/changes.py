@@ -1,7 +1,7 @@
-"""What an update changes, read off the text of both objects without decoding them.
+"""Compares both objects of an update by their JSON text, without decoding them.
 
-An apiserver writes both objects of a review with the same encoder, so members that are equal are equal byte by byte. A
-member that is equal and written otherwise counts as changed, which costs a read and decides nothing.
+kube-apiserver encodes both objects with the same encoder, so equal members have equal bytes. If equal members have
+different bytes all the same, they count as changed. That costs a read of the inputs, and the answer does not change.
 """
 
 from typing import Final
@@ -43,19 +43,19 @@ _decode_overrider: Final = msgspec.json.Decoder(_Overrider).decode
 
 
 def changes_workload(request: AdmissionRequest) -> bool:
-    """Return whether an update of a workload changes its spec, or the revision that its owner's controller wrote.
+    """Return whether an update changes the spec of a workload, or the revision label that OpenYurt's controller sets.
 
-    The revision of the pod template is part of the spec. Objects of another shape count as changed.
+    Objects of an unexpected shape count as changed.
     """
     try:
         before, after = _decode_workload(request.old_object_raw), _decode_workload(request.object_raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
-    return bytes(before.spec) != bytes(after.spec) or _revision(before) != _revision(after)
+    return bytes(before.spec) != bytes(after.spec) or _read_revision(before) != _read_revision(after)
 
 
 def unchanged_members(request: AdmissionRequest) -> frozenset[str]:
-    """Return which of an object's ``metadata`` and ``spec`` an update surely leaves alone."""
+    """Return the names of those members among ``metadata`` and ``spec`` that an update certainly does not change."""
     try:
         before, after = _decode_members(request.old_object_raw), _decode_members(request.object_raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -73,6 +73,6 @@ def changes_overrider(request: AdmissionRequest) -> bool:
     return bytes(before.subject) != bytes(after.subject) or bytes(before.entries) != bytes(after.entries)
 
 
-def _revision(workload: _Workload) -> bytes:
+def _read_revision(workload: _Workload) -> bytes:
     labels = workload.metadata.labels if workload.metadata else None
     return bytes(labels.revision) if labels else b""

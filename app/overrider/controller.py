@@ -1,16 +1,17 @@
-"""The overrider controller (seed 004, "YurtAppOverrider Controller"): every workload as its overrider wants it.
+"""The controller for YurtAppOverriders: it keeps every workload rendered as its overrider requests.
 
-Level-triggered: the objects say what has to be done, so it does not matter what happened before, how often, in which
-order, or who was watching. A workload says by its annotation what it was rendered to; where that is not what it is to
-be, the controller touches its trigger annotation, the apiserver asks the webhook, and the controller looks at the
-answer. It sees edits by watching the workloads, and changes that nobody watched by going through all of them now and
-then.
+OpenYurt has a controller of the same purpose (v1.4, pkg/yurtmanager/controller/yurtappoverrider). This one is
+level-triggered: its actions depend on the present objects only, not on the order or number of former events.
 
-A subject is worked on when one of its inputs changed: overrider, subject, node pool, or a workload that somebody else
-changed. The controller's own writes are no input. `Attempts` bounds the writes of each workload.
+An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the
+controller touches the trigger annotation, kube-apiserver calls the webhook, and the controller compares the answer. It
+watches workloads to find edits, and compares all of them regularly to find changes that it did not observe.
 
-A kind that cannot be listed holds up its own subjects only. They are left as they are until the kind was read: objects
-that the store does not hold would look deleted. Without the overriders, the controller does nothing at all.
+The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a
+workload that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
+
+If a kind cannot be listed, only the subjects that depend on it wait. Missing objects would look deleted, so their
+workloads do not change until the kind is read. Without the overriders, the controller does nothing.
 """
 
 import asyncio
@@ -32,23 +33,24 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.assess import Binding, find_plan, hash_of, pool_of
-from app.overrider.attempts import Attempts
-from app.overrider.binding import select_overriders
+from app.overrider.backoff import Backoff
+from app.overrider.binding import Binding, select_overriders
+from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
+from app.overrider.drift import find_plan
+from app.overrider.event_handlers import EventHandlers
 from app.overrider.gaps import NO_GAPS, Gaps
 from app.overrider.input_kinds import InputKinds
-from app.overrider.inputs import Inputs
-from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
+from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_waits import OwnerWaits, Patience
-from app.overrider.plans import PlanCache, same_input
+from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
-from app.overrider.reports import Reporter
-from app.overrider.situation import Situation, find_overriders, look_around
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
+from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
-from app.overrider.workload_client import Limits, Seen
+from app.overrider.subject_state import SubjectState, collect_state, find_overriders
+from app.overrider.workload_client import Limits, RequiredVersions
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -57,39 +59,39 @@ _log: Final = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 600.0
 _WORKERS: Final = 8
-# Second and later writes of a workload get a tenth of all writes, so that conflicts cost the others next to nothing.
+# The share of second and later writes of a workload, so that conflicts hardly slow down other writes.
 _RETRY_SHARE: Final = 0.1
-# How many workloads are asked about again at each resync although the apiserver did not keep their requests.
+# The apiserver did not store these workloads as requested. Each resync tests so many of them again.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# To look at a workload that is as it should be takes some 30 µs.
+# To compare a workload without drift takes some 30 µs.
 _SLICE: Final = 16
-# More of a subject's workloads than may be touched at a time, by any setting.
-_MAX_BRINGING: Final = 100
+# Workers for one subject: more than any setting allows to be touched at a time.
+_MAX_CONCURRENT: Final = 100
 _NEVER: Final = float("inf")
 
 
-class _Brought(NamedTuple):
-    """What came of bringing one workload to what it is to be."""
+class _WorkloadOutcome(NamedTuple):
+    """The result of one workload's reconciliation."""
 
     result: Result
     had: str
-    """The hash that it carried before."""
+    """The hash in its annotation before."""
     again: float | None
-    """When to try again; None if only a change is worth it."""
+    """The time of the next attempt, None to wait for a change."""
 
 
 class OverriderController:
-    """Keeps workloads and the status of overriders up to date; run by the leader only.
+    """Keeps workloads and the status of overriders up to date. Only the leader runs it.
 
     Attributes:
-        queue: The subjects to look at.
-        workloads: What is known of the workloads.
-        reconciled: How often a subject was looked at.
-        resyncs: How often all workloads were gone through.
+        queue: The subjects to reconcile.
+        workloads: The workloads, with the results of former comparisons.
+        reconciled: The number of reconciliations of subjects.
+        resyncs: The number of complete comparisons of all workloads.
     """
 
-    def __init__(  # noqa: PLR0913 - all that a controller works with, by name
+    def __init__(  # noqa: PLR0913 - each dependency of the controller, by name
         self,
         connection: Connection,
         objects: Store,
@@ -111,17 +113,17 @@ class OverriderController:
         Args:
             connection: To the apiserver.
             objects: The overriders, subjects and node pools, kept up to date by ``source``.
-            source: What keeps them.
-            plans: What was compiled from them.
-            limits: How fast workloads are touched.
-            resync_seconds: Between two times that all workloads are gone through; the longest pause after failures.
-            absent_seconds: How often to ask for a resource that is not served.
-            now: The time.
-            registered: Waits until the webhooks are registered; None if that is not this server's to do.
-            openyurt_conflict: Returns why OpenYurt's own rendering disturbs this one, ``""`` if it does not.
-            slices: Whose turns long looks take; None for turns of their own.
-            reading: Held while all workloads are read for the first time.
-            scheduler: The clock and timers; None for the running event loop.
+            source: Watches these objects and updates ``objects``.
+            plans: The plans that were compiled from the objects.
+            limits: The rates of writes.
+            resync_seconds: The time between two comparisons of all workloads, and the longest pause after failures.
+            absent_seconds: The time between two requests for a resource that the apiserver does not serve.
+            now: Returns the time.
+            registered: Waits until the webhooks are registered. None if another process registers them.
+            openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
+            slices: The slices that long work shares with reviews. None creates them.
+            reading: A context that is entered during the first read of all workloads.
+            scheduler: The clock and timers. None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
@@ -151,18 +153,18 @@ class OverriderController:
         self._register_seconds: Final = limits.owner_seconds
         self._openyurt_conflict: Final = openyurt_conflict
         self._clock: Final = clock
-        self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
-        self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
+        self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
+        self._converger: Final = Converger(self.workloads, self._backoff, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
-        self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
-        self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
-        self._nudger: Final = Nudger(connection, source, self._waits, self._laggards, self._reporter, now=now)
-        self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
+        self._reporter: Final = StatusReporter(connection, source, slices=self._slices, now=now)
+        self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
+        self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
+        self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile until cancelled."""
         endings = [
-            self._objects.subscribe(self._inputs.object_changed),
+            self._objects.subscribe(self._handlers.object_changed),
             self.workloads.subscribe(self._workload_changed),
         ]
         try:
@@ -176,65 +178,67 @@ class OverriderController:
                 self._waits.start()
                 for kind in self._kinds.note():
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
-                for binding in self._inputs.bindings():
+                for binding in self._handlers.bindings():
                     self.queue.add(binding)
                 tasks.create_task(self.queue.run(self.reconcile, workers=_WORKERS), name="overriders")
                 tasks.create_task(self._resync(), name="resync")
         finally:
             for end in endings:
                 end()
-            # A replica may lead again, and must not hold the workloads twice then.
+            # If this replica leads again, it must not hold the workloads twice.
             self.workloads.release()
 
     async def _wait_for_registration(self) -> None:
-        """Wait until the apiserver asks the webhook: to touch workloads before does nothing."""
+        """Wait until the webhook is registered. Before that, touching a workload has no effect."""
         if self._registered is None:
             return
         try:
             async with asyncio.timeout(self._register_seconds):
                 await self._registered()
         except TimeoutError:
-            _log.warning("not registered within %.0f s; workloads are looked at all the same", self._register_seconds)
+            _log.warning("webhooks not registered within %.0f s: comparing workloads anyway", self._register_seconds)
 
     async def _start_when_read(self, kind: GroupKind) -> None:
-        """Have the subjects that depend on ``kind`` looked at as soon as it was read."""
-        _log.warning("workloads that depend on it are left as they are: %s", self._kinds.problem(kind))
+        """Queue the subjects that depend on ``kind`` as soon as it is read."""
+        _log.warning(
+            "leaving workloads of this kind's subjects unchanged until it can be read: %s", self._kinds.problem(kind)
+        )
         await self._kinds.wait_for(kind)
-        # Earlier comparisons of workloads were made without these objects.
-        while await self._look_at_workloads() is None:
+        # Earlier comparisons of workloads did not know these objects.
+        while await self._compare_workloads() is None:
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)
-        for binding in self._kinds.dependents(kind, self._inputs.bindings()):
+        for binding in self._kinds.dependents(kind, self._handlers.bindings()):
             self.queue.add(binding)
 
     async def _resync(self) -> None:
-        """Go through everything now and again."""
+        """Compare all workloads at intervals."""
         while True:
             pause = self._retry_seconds
-            self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
-            found = await self._look_at_workloads()
+            self.workloads.unstored.forget_lost(most=_MAX_RECHECKED)
+            found = await self._compare_workloads()
             if found is not None:
                 pause = self._resync_seconds
-                self._tidy(bindings := self._inputs.bindings())
-                # At the start all of them are queued anyway, and have to be looked at again for news only.
+                self._prune(bindings := self._handlers.bindings())
+                # The start queues all subjects anyway, so the first resync queues only those with differences.
                 for binding in bindings if self.resyncs else bindings & found:
                     self.queue.add_retry(binding)
                 self.resyncs += 1
             await sleep(self._clock, pause)
 
-    async def _look_at_workloads(self) -> set[Binding] | None:
-        """Compare all workloads with what they are to be.
+    async def _compare_workloads(self) -> set[Binding] | None:
+        """Compare all workloads with their plans.
 
         Returns:
-            The subjects of workloads that differ or are behind; None if the workloads could not be read.
+            The subjects of workloads that drifted or are outdated; None if the workloads cannot be read.
         """
         found: set[Binding] = set()
         try:
             async for key, binding, document in self.workloads.look_at_all():
-                if self._laggards.look(key, document) or self.workloads.drift(key) is not None:
+                if self._outdated.compare(key, document) or self.workloads.drift(key) is not None:
                     found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
-            _log.warning("workloads were not gone through: %s", error)
+            _log.warning("cannot compare all workloads, retrying: %s", error)
             return None
         return found
 
@@ -242,58 +246,60 @@ class OverriderController:
     def _retry_seconds(self) -> float:
         return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
 
-    def _tidy(self, bindings: set[Binding]) -> None:
-        self._attempts.prune(self._clock.time())
+    def _prune(self, bindings: set[Binding]) -> None:
+        self._backoff.prune(self._clock.time())
         self._waits.keep(bindings)
 
     def _workload_changed(self, change: Change) -> None:
         if change.respecified or change.gone:
-            self._laggards.changed(change.key, gone=change.gone)
+            self._outdated.changed(change.key, gone=change.gone)
         if change.gone:
             self._converger.forget(change.key)
-        self._inputs.workload_changed(change)
+        self._handlers.workload_changed(change)
 
     async def reconcile(self, binding: Binding) -> Worked:
-        """Bring the workloads of a subject to what its overrider wants, and say how they stand.
+        """Render the workloads of a subject as its overrider requests, and write the status of its overriders.
 
         Returns:
-            True if nothing is left to do until an input changes, False if the status could not be written, or when to
-            look again.
+            True if nothing is left to do until an input changes, False if the status could not be written, or the time
+            of the next reconciliation.
         """
         if not self._kinds.were_read(binding):
-            return True  # It is queued again when they were read.
+            return True  # `_start_when_read` queues it again.
         self.reconciled += 1
-        at, patience = await self._look(binding)
-        targets, known = await self._slices.run(self._aim_all(at, patience))
-        # A write that failed before was made from what was read then; nobody has to be asked again for each repetition.
-        if any(not self._attempts.problem(target.key) for target in targets) and await self._refresh(at):
-            at, patience = await self._look(binding)
-            targets, known = await self._slices.run(self._aim_all(at, patience))
-        brought = [*known, *await self._bring_all(targets)]
-        self._nudger.note(at, waits=any(one.result.waits for one in brought))
-        await self._tell_of_reverts(at, brought)
-        await self._tell_of_orphans(at)
-        reported = await self._report(at, [one.result for one in brought])
-        if not any(one.result.error for one in brought):
-            self._inputs.gone.pop(binding, None)
-        return self._next(at, brought) if reported else False
+        at, patience = await self._observe(binding)
+        targets, known = await self._slices.run(self._find_targets(at, patience))
+        # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
+        if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
+            at, patience = await self._observe(binding)
+            targets, known = await self._slices.run(self._find_targets(at, patience))
+        outcomes = [*known, *await self._converge_all(targets)]
+        self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
+        await self._report_reverts(at, outcomes)
+        await self._report_orphans(at)
+        reported = await self._report(at, [one.result for one in outcomes])
+        if not any(one.result.error for one in outcomes):
+            self._handlers.gone.pop(binding, None)
+        return self._next_reconcile(at, outcomes) if reported else False
 
-    async def _look(self, binding: Binding) -> tuple[Situation, Patience]:
-        at = await self._slices.run(look_around(binding, store=self._objects, workloads=self.workloads))
+    async def _observe(self, binding: Binding) -> tuple[SubjectState, Patience]:
+        at = await self._slices.run(collect_state(binding, store=self._objects, workloads=self.workloads))
         return at, await self._nudger.wait_for_owner(at)
 
-    async def _refresh(self, at: Situation) -> bool:
-        """Read subject and overriders from the apiserver; return whether they were other ones.
+    async def _refresh(self, at: SubjectState) -> bool:
+        """Read subject and overriders from the apiserver; return whether they differ from those in the store.
 
-        A workload's event may be ahead of the watch of its subject: another replica has rendered it from a subject that
-        is newer than the one here. To touch it now would have it rendered from the older one.
+        The event of a workload can arrive before the event of its subject: another replica has rendered the workload
+        from a newer subject. If the controller touched it now, the webhook would render it from the older subject.
         """
         cluster, kind, namespace, name = at.binding
         try:
             await self._source.read_one(kind, cluster=cluster, namespace=namespace, name=name)
             await self._source.read_selected(select_overriders(namespace, kind.kind, name), cluster=cluster)
         except (APIError, UnreachableError) as error:
-            _log.warning("%s was not read again, the watch has to do: %s", at.name, error)
+            _log.warning(
+                "cannot read %s before its workloads are written, using the watched version: %s", at.name, error
+            )
             return False
         now = find_overriders(self._objects, at.binding)
         return not (
@@ -302,15 +308,17 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    def _aim_all(self, at: Situation, patience: Patience) -> Sliced[tuple[list[Target], list[_Brought]]]:
-        """Return the workloads that have to be brought to what they are to be, and how the others stand."""
-        seen = self._seen(at)
+    def _find_targets(
+        self, at: SubjectState, patience: Patience
+    ) -> Sliced[tuple[list[Target], list[_WorkloadOutcome]]]:
+        """Return the workloads that need a read or a write, and the outcomes of all others."""
+        seen = self._required_versions(at)
         targets: list[Target] = []
-        known: list[_Brought] = []
+        known: list[_WorkloadOutcome] = []
         pauses = Pauses(_SLICE)
         for key in at.keys:
             yield from self._prepare(key, at)
-            target = self._aim(key, at, seen, patience)
+            target = self._find_target(key, at, seen, patience)
             if pauses.due():
                 yield
             if isinstance(target, Target):
@@ -318,12 +326,12 @@ class OverriderController:
                 if outcome is None:
                     targets.append(target)
                     continue
-                target = self._brought(target, outcome)
+                target = self._to_outcome(target, outcome)
             known += [] if target is None else [target]
         return targets, known
 
-    def _prepare(self, key: ObjectKey, at: Situation) -> Sliced[None]:
-        """Compile the plan of a workload, before anybody asks for it."""
+    def _prepare(self, key: ObjectKey, at: SubjectState) -> Sliced[None]:
+        """Compile the plan of a workload in slices, before `find_plan` needs it."""
         workload, binding = self.workloads.get(key), at.binding
         if workload is not None and at.subject is not None:
             yield from self._plans.prepare(
@@ -336,23 +344,25 @@ class OverriderController:
                 store=self._objects,
             )
 
-    async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
-        """Bring each of these workloads to what it is to be."""
-        brought: list[_Brought | None] = [None] * len(targets)
+    async def _converge_all(self, targets: Sequence[Target]) -> list[_WorkloadOutcome]:
+        """Converge each of these workloads."""
+        outcomes: list[_WorkloadOutcome | None] = [None] * len(targets)
         waiting = iter(enumerate(targets))
 
-        async def bring() -> None:
+        async def converge_next() -> None:
             for number, target in waiting:
-                brought[number] = await self._bring(target)
+                outcomes[number] = await self._converge(target)
 
-        # Not a task for each: to begin thousands would take a tenth of a second.
+        # Thousands of tasks would block the event loop for a tenth of a second, so a few workers share the targets.
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(len(targets), _MAX_BRINGING)):
-                tasks.create_task(bring())
-        return [one for one in brought if one is not None]
+            for _ in range(min(len(targets), _MAX_CONCURRENT)):
+                tasks.create_task(converge_next())
+        return [one for one in outcomes if one is not None]
 
-    def _aim(self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience) -> Target | _Brought | None:
-        """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""
+    def _find_target(
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience
+    ) -> Target | _WorkloadOutcome | None:
+        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies."""
         workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
             return None
@@ -360,15 +370,16 @@ class OverriderController:
         try:
             plan = find_plan(workload, at.binding, at.effective, kind=kind, store=self._objects, plans=self._plans)
         except SubjectError:
-            return None  # Its owner is gone or has no such pool any more, and will see to it.
+            return None  # Its owner is gone, or will remove it together with its pool.
         except RenderError as error:
-            return _Brought(Result(pool_of(workload), kind, key.name, had, workload.generation, str(error)), had, None)
+            result = Result(pool_of(workload), kind, key.name, had, workload.generation, str(error))
+            return _WorkloadOutcome(result, had, None)
         return Target(key, at.binding, plan, had, seen, patience)
 
-    async def _bring(self, target: Target) -> _Brought | None:
-        return self._brought(target, await self._converger.bring(target))
+    async def _converge(self, target: Target) -> _WorkloadOutcome | None:
+        return self._to_outcome(target, await self._converger.converge(target))
 
-    def _brought(self, target: Target, outcome: Outcome) -> _Brought | None:
+    def _to_outcome(self, target: Target, outcome: Outcome) -> _WorkloadOutcome | None:
         key, workload = target.key, self.workloads.get(target.key)
         if workload is None:
             return None
@@ -383,23 +394,23 @@ class OverriderController:
             outcome.lost,
             outcome.notes,
         )
-        return _Brought(result, target.had, outcome.again)
+        return _WorkloadOutcome(result, target.had, outcome.again)
 
-    def _seen(self, at: Situation) -> Seen:
-        """Return the versions that a replica must have seen to render what is wanted here."""
+    def _required_versions(self, at: SubjectState) -> RequiredVersions:
+        """Return the versions of the inputs that a replica needs for this render."""
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
-        return Seen(overrider, _version(at.subject))
+        return RequiredVersions(overrider, _version(at.subject))
 
-    def _next(self, at: Situation, brought: Sequence[_Brought]) -> Worked:
-        """Return when to look again although nothing changes."""
+    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome]) -> Worked:
+        """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
-        retry = min((one.again for one in brought if one.again is not None), default=_NEVER)
-        wait = self._nudger.next_look(at, waits=any(one.result.waits for one in brought))
+        retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
+        wait = self._nudger.next_time(at, waits=any(one.result.waits for one in outcomes))
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
 
-    async def _report(self, at: Situation, results: Sequence[Result]) -> bool:
+    async def _report(self, at: SubjectState, results: Sequence[Result]) -> bool:
         stored = True
         late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
         others = conflicts(self._openyurt_conflict())
@@ -414,27 +425,27 @@ class OverriderController:
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
-    async def _tell_of_reverts(self, at: Situation, brought: Sequence[_Brought]) -> None:
-        reverted = [one.result for one in brought if one.had and not one.result.counts]
-        about = at.effective or self._inputs.gone.get(at.binding) or at.subject
+    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome]) -> None:
+        reverted = [one.result for one in outcomes if one.had and not one.result.counts]
+        about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:
-            await self._reporter.tell_of_reverts(at.binding, about, reverted)
+            await self._reporter.record_reverts(at.binding, about, reverted)
 
-    async def _tell_of_orphans(self, at: Situation) -> None:
-        """Name the workloads that keep the overrides of a deleted overrider.
+    async def _report_orphans(self, at: SubjectState) -> None:
+        """Report the workloads that keep the overrides of a deleted overrider.
 
-        To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
-        and it is gone with the owner.
+        To remove the overrides, the controller would need the template of the render. It is gone with the owner, and
+        `app.overrider.undo` knows only the members that the template does not have.
         """
-        gone, orphans = self._inputs.gone.get(at.binding), self._nudger.find_orphans(at)
+        gone, orphans = self._handlers.gone.get(at.binding), self._nudger.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
-            await self._reporter.tell_of_orphans(at.binding, gone, orphans)
+            await self._reporter.record_orphans(at.binding, gone, orphans)
 
 
 def _describe(
-    at: Situation, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
+    at: SubjectState, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
 ) -> Sliced[tuple[Gaps, Condition]]:
-    """Return what an overrider in effect does not reach, and how its workloads stand."""
+    """Return the gaps of an overrider that is in effect, and its condition `Rendered`."""
     gaps = at.gaps(overrider, overdue=overdue, orphans=orphans)
     yield
     found = rendered(results, gaps)

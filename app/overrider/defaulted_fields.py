@@ -1,4 +1,4 @@
-"""Fields that kube-apiserver fills in, so that the stored workload has them and the template does not."""
+"""Fields with a default of kube-apiserver: stored workloads have them, most templates do not."""
 
 from typing import Final
 
@@ -103,7 +103,7 @@ def explain_missing(path: str) -> str:
         path: The JSON Pointer of the missing field in the workload. List elements may be addressed by index or by
             ``[name=app]``.
     """
-    # None of the fields has a '/' or '~' in its name, so nothing needs to be unescaped.
+    # No field has a '/' or '~' in its name, so the tokens need no unescaping.
     tokens = tuple(_EACH if token.isdecimal() or token.startswith("[") else token for token in path.split("/")[1:])
     if tokens not in _DEFAULTED:
         return ""

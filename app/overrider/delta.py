@@ -1,8 +1,8 @@
-"""The difference that steps make to a template, so that it can be made to any workload of that template.
+"""The difference between a template and its rendered form, which can be applied to any workload of that template.
 
-Patches and items run once, on the workload that the bare template describes. Their result is kept as a difference that
-addresses list elements by identity. Laid over a living workload it finds the template's elements wherever they are,
-and leaves the elements of other people and other webhooks alone. Applying it twice is applying it once.
+Patches and items run once, on the workload that the bare template describes. The plan keeps their result as a
+difference that addresses list elements by identity. Applied to a stored workload, it finds the elements of the template
+at any index, and does not change the elements of users and other webhooks. It is idempotent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class Assign(NamedTuple):
 
 
 class Element(NamedTuple):
-    """What is done to one element of a list."""
+    """The change of one element of a list."""
 
     identity: Identity
     before_at: int | None
@@ -40,7 +40,7 @@ class Element(NamedTuple):
 
 
 class ListDelta(NamedTuple):
-    """What is done to the elements of a list."""
+    """The changes of the elements of a list."""
 
     elements: tuple[Element, ...]
     order: tuple[Identity, ...]
@@ -48,19 +48,19 @@ class ListDelta(NamedTuple):
     length: int
     """The length of the template's list."""
     reordered: bool
-    """Whether elements that stay change places."""
+    """Whether remaining elements change their order."""
     schema: MergeSchema
     removed: bool = False
-    """Whether the list is removed: what is left of it then is other people's."""
+    """Whether the list is removed, except for the elements of other clients."""
 
 
 class ObjectDelta(NamedTuple):
-    """What is done to the members of an object."""
+    """The changes of the members of an object."""
 
     members: tuple[tuple[str, "Change"], ...]
     schema: MergeSchema
     removed: bool = False
-    """Whether the object, a map, is removed: what is left of it then is other people's."""
+    """Whether the object, a map, is removed, except for the members of other clients."""
 
 
 Change = Assign | ListDelta | ObjectDelta
@@ -71,46 +71,46 @@ NOTHING: Final = ObjectDelta((), _NO_SCHEMA)
 
 
 def delta_of(before: JSONObject, after: JSONObject, schema: MergeSchema) -> ObjectDelta:
-    """Return the difference between two objects; without members where there is none."""
+    """Return the difference between two objects, without members if they are equal."""
     members: list[tuple[str, Change]] = []
     for name, value in after.items():
         present = before.get(name, MISSING)
         child = schema.fields.get(name, _NO_SCHEMA)
         if present is value or (present is MISSING and not value and is_shared(name, value, child)):
             continue
-        change = _change(present, value, child)
+        change = _compare_values(present, value, child)
         if change is not None:
             members.append((name, change))
     for name, value in before.items():
         if name not in after:
-            members.append((name, _removal(name, value, schema.fields.get(name, _NO_SCHEMA))))
+            members.append((name, _make_removal(name, value, schema.fields.get(name, _NO_SCHEMA))))
     return ObjectDelta(tuple(members), schema)
 
 
-def _removal(name: str, value: JSON, schema: MergeSchema) -> Change:
-    """Return the removal of a member; of a list or a map that others write as well, the removal of what is in it."""
+def _make_removal(name: str, value: JSON, schema: MergeSchema) -> Change:
+    """Return the removal of a member. For a list or a map that other clients write too, it removes single elements."""
     if is_shared(name, value, schema):
         if isinstance(value, dict):
             return delta_of(value, {}, schema)._replace(removed=True)
         elements = index_elements(value, schema)
-        delta = _list_delta(elements, {}, schema) if elements else None
+        delta = _compare_lists(elements, {}, schema) if elements else None
         if delta is not None:
             return delta._replace(removed=True)
     return Assign(value, MISSING, schema)
 
 
-def _change(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
+def _compare_values(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
     if type(before) is dict and type(after) is dict and not schema.retain_keys:
         delta = delta_of(before, after, schema)
         return delta if delta.members else None
     present = index_elements(before, schema)
     wanted = None if present is None else index_elements(after, schema)
     if present is not None and wanted is not None:
-        return _list_delta(present, wanted, schema)
+        return _compare_lists(present, wanted, schema)
     return None if identical(before, after) else Assign(before, after, schema)
 
 
-def _list_delta(
+def _compare_lists(
     before: dict[Identity, JSONObject], after: dict[Identity, JSONObject], schema: MergeSchema
 ) -> ListDelta | None:
     before_at = {identity: position for position, identity in enumerate(before)}
@@ -123,7 +123,7 @@ def _list_delta(
         present = before.get(identity)
         if present is None:
             elements.append(Element(identity, None, position, Assign(MISSING, element, schema)))
-        elif (change := _element_change(present, element, schema)) is not None:
+        elif (change := _compare_elements(present, element, schema)) is not None:
             elements.append(Element(identity, before_at[identity], position, change))
     reordered = [one for one in before if one in after] != [one for one in after if one in before]
     if not elements and not reordered:
@@ -131,7 +131,7 @@ def _list_delta(
     return ListDelta(tuple(elements), tuple(after), len(before), reordered, schema)
 
 
-def _element_change(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
+def _compare_elements(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
     if schema.retain_keys:
         return None if identical(before, after) else Assign(before, after, schema)
     delta = delta_of(before, after, schema)
@@ -139,31 +139,31 @@ def _element_change(before: JSONObject, after: JSONObject, schema: MergeSchema) 
 
 
 def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
-    """Return ``current`` with the difference made to it, itself where it is made already.
+    """Return ``current`` with the difference applied, or ``current`` itself if nothing changes.
 
     Args:
-        current: A workload that says everything that the template says, and anything besides; never changed.
+        current: A workload that has all members of the template, and possibly others. It is not modified.
         delta: The difference.
     """
     result: JSONObject | None = None
     for name, change in delta.members:
         present = current.get(name, MISSING)
-        new = _applied(present, change)
+        new = _apply_change(present, change)
         if new is present:
             continue
         if result is None:
             result = dict(current)
         if new is MISSING:
-            result.pop(name, None)  # It may have made room for a member that was set before it.
+            result.pop(name, None)  # An exclusive member that was set before may have removed it already.
         elif present is MISSING:
-            # By way of overlay, so that an exclusive member makes room for this one.
+            # `overlay_object` removes the alternatives of an exclusive member.
             result = overlay_object(result, {name: new}, _NO_SCHEMA)
         else:
             result[name] = new
     return current if result is None else result
 
 
-def _applied(present: JSON, change: Change) -> JSON:
+def _apply_change(present: JSON, change: Change) -> JSON:
     if type(change) is Assign:
         if change.after is MISSING or present is MISSING:
             return change.after
@@ -175,21 +175,21 @@ def _applied(present: JSON, change: Change) -> JSON:
             return MISSING
         return present if made is before else made
     assert type(change) is ListDelta
-    return _applied_list(present, change)
+    return _apply_list(present, change)
 
 
-def _applied_list(present: JSON, change: ListDelta) -> JSON:
+def _apply_list(present: JSON, change: ListDelta) -> JSON:
     current: list[JSON] = present if type(present) is list else []
     known = index_elements(current, change.schema)
     if known is None:
-        return present  # No apiserver stores such a list.
+        return present  # An apiserver does not store such a list.
     merged = dict(known)
     for identity, _, after_at, inner in change.elements:
         before = known.get(identity, MISSING)
         if after_at is None:
             merged.pop(identity, None)
         elif before is not MISSING or type(inner) is Assign:
-            merged[identity] = _applied(before, inner)
+            merged[identity] = _apply_change(before, inner)
     made = merge_elements(current, known, merged, change.order)
     if change.removed and not made:
         return MISSING
@@ -197,9 +197,9 @@ def _applied_list(present: JSON, change: ListDelta) -> JSON:
 
 
 def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD) -> JSON:
-    """Return what a template names without the members and elements that a difference removes.
+    """Return a template without the members and elements that a difference removes.
 
-    Laying them over a workload only to remove them again would put them in a place, and so move others.
+    If an overlay added these elements only to remove them later, other elements could change their order.
     """
     if type(change) is ObjectDelta and isinstance(named, dict):
         made = dict(named)
@@ -223,35 +223,35 @@ def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD)
 
 
 class Leaf(NamedTuple):
-    """One difference, as somebody reads it."""
+    """One difference, for messages."""
 
     tokens: tuple[Token, ...]
-    """Where, with elements by identity."""
+    """The path, with elements by identity."""
     pointer: str
-    """Where, with elements by index: in the result, or in the template if it is removed."""
+    """The path, with elements by index: in the result, or in the template for a removed element."""
     before: JSON
     after: JSON
 
 
 def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
-    """Yield each single difference; MISSING stands for what is not there."""
-    yield from _leaves(delta, (), ())
+    """Yield each single difference, with MISSING for an absent value."""
+    yield from _walk(delta, (), ())
 
 
-def _leaves(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
+def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
     if type(change) is Assign:
         yield Leaf(tokens, format_pointer(path), change.before, change.after)
     elif type(change) is ObjectDelta:
         for name, inner in change.members:
-            yield from _leaves(inner, (*tokens, name), (*path, name))
+            yield from _walk(inner, (*tokens, name), (*path, name))
     elif type(change) is ListDelta:
         for identity, before_at, after_at, inner in change.elements:
             position = before_at if after_at is None else after_at
-            yield from _leaves(inner, (*tokens, identity), (*path, str(position)))
+            yield from _walk(inner, (*tokens, identity), (*path, str(position)))
 
 
 def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
-    """Return a place as a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
+    """Return a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
     text = ""
     for token in tokens:
         if isinstance(token, str):
@@ -263,7 +263,7 @@ def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) ->
 
 
 def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) -> tuple[Token, ...]:
-    """Return the place that a JSON pointer leads to in a document, with elements by identity; as far as it leads."""
+    """Return a JSON pointer with elements by identity, up to the first token that the document does not have."""
     tokens: list[Token] = []
     for token in parse_pointer(pointer):
         elements = index_elements(document, schema)
@@ -280,7 +280,7 @@ def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) ->
 
 
 def schema_at(tokens: tuple[Token, ...]) -> MergeSchema:
-    """Return how the value at a place of a workload merges."""
+    """Return the merge schema of the value at a path of a workload."""
     schema = WORKLOAD
     for token in tokens:
         if isinstance(token, str):
@@ -289,7 +289,7 @@ def schema_at(tokens: tuple[Token, ...]) -> MergeSchema:
 
 
 def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> JSON:
-    """Return the value at a place of a document, MISSING if there is none."""
+    """Return the value at a path of a document, MISSING if there is none."""
     for token in tokens:
         if isinstance(token, str):
             if not isinstance(document, dict) or token not in document:
@@ -304,15 +304,15 @@ def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WO
 
 
 def foreign_container(delta: ObjectDelta, workload: JSONObject, undo: Mapping[str, JSON]) -> str | None:
-    """Return the name of a container that ``delta`` adds and that somebody else has added already, or None.
+    """Return the name of a container that ``delta`` adds although another client has added it before, or None.
 
     Args:
-        delta: What an overrider changes.
+        delta: The changes of an overrider.
         workload: The workload without the overrider's changes, except for elements that an earlier render added.
-        undo: What the last render says it has added. A container that says all that is wanted counts as ours, as after
-            a loss of the annotation.
+        undo: The members that the last render added. If the annotation was lost, a container with all requested members
+            counts as added by fleethook.
     """
-    pod_spec = _inner(_inner(_inner(delta, "spec"), "template"), "spec")
+    pod_spec = _find_member(_find_member(_find_member(delta, "spec"), "template"), "spec")
     if not isinstance(pod_spec, ObjectDelta):
         return None
     added_before = value_at(undo, ("spec", "template", "spec"))
@@ -328,7 +328,7 @@ def foreign_container(delta: ObjectDelta, workload: JSONObject, undo: Mapping[st
     return None
 
 
-def _inner(change: Change | None, name: str) -> Change | None:
+def _find_member(change: Change | None, name: str) -> Change | None:
     return (
         next((inner for one, inner in change.members if one == name), None) if isinstance(change, ObjectDelta) else None
     )

@@ -1,8 +1,8 @@
-"""What a stored workload lacks of what was requested, member by member.
+"""Compares a stored workload with the requested one, member by member.
 
-An apiserver does not store an object exactly as it was sent: it adds defaults, drops empty members and members that it
-does not know, and writes quantities in canonical form. So a stored object is compared by what it says: quantities by
-value, list elements by their merge key, nulls as absent members.
+An apiserver does not store an object exactly as sent: it adds defaults, drops empty members and unknown fields, and
+writes quantities in canonical form. So the comparison is by meaning: quantities by value, list elements by merge key,
+and null as an absent member.
 """
 
 import re
@@ -25,7 +25,7 @@ _QUANTITY: Final = re.compile(r"/(resources/(limits|requests)|overhead)/[^/]+$|/
 
 
 class Absent(Enum):
-    """A member that is not there, which is something else than null."""
+    """The value of an absent member, which differs from null."""
 
     ABSENT = "absent"
 
@@ -34,22 +34,22 @@ ABSENT: Final = Absent.ABSENT
 
 
 class Difference(NamedTuple):
-    """One member that is not stored as it was requested."""
+    """One member that the apiserver does not store as requested."""
 
     pointer: str
-    """Where, as JSON pointer into the stored workload (into the requested one for what is not stored)."""
+    """JSON pointer into the stored workload, or into the requested one if the member is not stored."""
     address: tuple[str, ...]
-    """The same with list elements by merge key, so that it survives that an element is put before."""
+    """The path with list elements by merge key, so that it stays the same when indexes change."""
     requested: JSON
-    """`ABSENT` for a member that is to be removed."""
+    """`ABSENT` for a removed member."""
     stored: JSON
     """`ABSENT` for a member that is not stored."""
 
     @property
     def insignificant(self) -> bool:
-        """Whether it is only a default or an empty value, as any apiserver adds and drops them.
+        """Whether the difference is a default or an empty value, which an apiserver adds and drops.
 
-        A removed member that is there again was defaulted. A removed list element never comes back as a default.
+        If a removed member is stored, the apiserver defaulted it. It never adds a removed list element as a default.
         """
         if self.requested is ABSENT:
             return not self.address[-1].startswith("[")
@@ -57,7 +57,7 @@ class Difference(NamedTuple):
 
 
 def is_empty(value: JSON) -> bool:
-    """Return whether ``value`` is null, false, zero, or holds nothing else: what Go leaves out with ``omitempty``."""
+    """Return whether ``value`` is null, false, zero, or has only such members, as Go's ``omitempty`` drops them."""
     if isinstance(value, dict):
         return all(map(is_empty, value.values()))
     if isinstance(value, list):
@@ -68,43 +68,43 @@ def is_empty(value: JSON) -> bool:
 def find_differences(
     stored: JSONObject, requested: JSONObject, *, schema: MergeSchema = WORKLOAD, leaves: bool = False
 ) -> tuple[Difference, ...]:
-    """Return where ``stored`` does not say what ``requested`` says.
+    """Return the differences between ``stored`` and ``requested``.
 
     Args:
-        stored: The workload as the apiserver holds it.
-        requested: The workload as it should be.
+        stored: The workload as the apiserver returns it.
+        requested: The workload as requested.
         schema: Merge keys.
-        leaves: Whether to name the leaves of objects and keyed lists that are not stored, and not to mind the order
-            of list elements.
+        leaves: Whether to list each leaf of an object or keyed list that is not stored, and to ignore the order of
+            list elements.
     """
-    return tuple(_Comparison(leaves).objects(stored, requested, _Place((), (), schema)))
+    return tuple(_Comparison(leaves).objects(stored, requested, _Location((), (), schema)))
 
 
 def fingerprint(differences: Sequence[Difference]) -> str:
-    """Return a short text that is equal for equal differences, whatever the order."""
+    """Return a short text that is equal for equal differences in any order."""
     parts = sorted(
-        msgspec.json.encode([one.address, _encodable(one.requested), _encodable(one.stored)], order="deterministic")
+        msgspec.json.encode([one.address, _wrap_value(one.requested), _wrap_value(one.stored)], order="deterministic")
         for one in differences
     )
     return sha256(b"\n".join(parts)).hexdigest()[:16]
 
 
-def _encodable(value: JSON) -> list[JSON]:
+def _wrap_value(value: JSON) -> list[JSON]:
     return [] if value is ABSENT else [value]
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     tokens: tuple[str, ...]
     address: tuple[str, ...]
     schema: MergeSchema
 
-    def member(self, name: str) -> "_Place":
-        return _Place((*self.tokens, name), (*self.address, name), self.schema.fields.get(name, _NO_SCHEMA))
+    def member(self, name: str) -> "_Location":
+        return _Location((*self.tokens, name), (*self.address, name), self.schema.fields.get(name, _NO_SCHEMA))
 
-    def element(self, index: int, identity: Identity = ()) -> "_Place":
+    def element(self, index: int, identity: Identity = ()) -> "_Location":
         named = describe_identity(identity, self.schema) if identity else f"[{index}]"
         # An element's members are in the fields of its list's schema.
-        return _Place((*self.tokens, str(index)), (*self.address, named), MergeSchema(self.schema.fields))
+        return _Location((*self.tokens, str(index)), (*self.address, named), MergeSchema(self.schema.fields))
 
     def difference(self, requested: JSON, stored: JSON) -> Difference:
         return Difference(format_pointer(self.tokens), self.address, requested, stored)
@@ -113,9 +113,9 @@ class _Place(NamedTuple):
 class _Comparison(NamedTuple):
     leaves: bool
 
-    def values(self, stored: JSON, requested: JSON, place: _Place) -> Iterator[Difference]:
+    def values(self, stored: JSON, requested: JSON, place: _Location) -> Iterator[Difference]:
         if self.leaves and stored is ABSENT:
-            stored = _nothing(requested, place.schema)
+            stored = _make_empty(requested, place.schema)
         if isinstance(requested, dict) and isinstance(stored, dict):
             yield from self.objects(stored, requested, place)
         elif isinstance(requested, list) and isinstance(stored, list):
@@ -123,17 +123,17 @@ class _Comparison(NamedTuple):
         elif not _same_scalar(stored, requested, place.tokens):
             yield place.difference(requested, stored)
 
-    def objects(self, stored: JSONObject, requested: JSONObject, place: _Place) -> Iterator[Difference]:
+    def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[Difference]:
         for name, value in requested.items():
             present = stored.get(name, ABSENT)
-            # Equal branches are compared in C; an object or list is only taken apart where it differs.
+            # `!=` compares equal branches in C, so only differing objects and lists are compared member by member.
             if present != value and not (present is ABSENT and value is None):
                 yield from self.values(present, value, place.member(name))
         for name, present in stored.items():
             if name not in requested and present is not None:
                 yield place.member(name).difference(ABSENT, present)
 
-    def lists(self, stored: list[JSON], requested: list[JSON], place: _Place) -> Iterator[Difference]:
+    def lists(self, stored: list[JSON], requested: list[JSON], place: _Location) -> Iterator[Difference]:
         present, wanted = index_elements(stored, place.schema), index_elements(requested, place.schema)
         if present is not None and wanted is not None:
             yield from self.elements(present, wanted, place)
@@ -145,7 +145,7 @@ class _Comparison(NamedTuple):
             yield place.difference(requested, stored)
 
     def elements(
-        self, stored: dict[Identity, JSONObject], requested: dict[Identity, JSONObject], place: _Place
+        self, stored: dict[Identity, JSONObject], requested: dict[Identity, JSONObject], place: _Location
     ) -> Iterator[Difference]:
         places = {identity: number for number, identity in enumerate(stored)}
         for number, (identity, value) in enumerate(requested.items()):
@@ -160,7 +160,7 @@ class _Comparison(NamedTuple):
             yield place.difference(order, stored_order)
 
 
-def _nothing(requested: JSON, schema: MergeSchema) -> JSON:
+def _make_empty(requested: JSON, schema: MergeSchema) -> JSON:
     if isinstance(requested, dict):
         return {}
     return [] if isinstance(requested, list) and schema.identity else ABSENT
@@ -169,7 +169,7 @@ def _nothing(requested: JSON, schema: MergeSchema) -> JSON:
 def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...]) -> bool:
     if stored == requested or (stored is ABSENT and requested is None):
         return True
-    if not (_is_amount(stored) and _is_amount(requested) and _QUANTITY.search("/" + "/".join(tokens))):
+    if not (_may_be_quantity(stored) and _may_be_quantity(requested) and _QUANTITY.search("/" + "/".join(tokens))):
         return False
     try:
         return Quantity.parse(stored) == Quantity.parse(requested)
@@ -177,5 +177,5 @@ def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...]) -> bool
         return False
 
 
-def _is_amount(value: JSON) -> bool:
+def _may_be_quantity(value: JSON) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)

@@ -1,8 +1,7 @@
-"""The values that an overrider replaces in a template: most edits of an overrider change these alone.
+"""Patches a workload after an edit of single values of its overrider, without rendering it.
 
-A workload that the former overrider rendered then has everything that the edited one wants, but for these values. So
-its patch is known without rendering it: rendering lays the template over the workload, which takes the former values
-back, and sets the new ones.
+Most edits of an overrider change only values that replace values of the template, such as images. A workload that the
+former overrider rendered then differs from its new render in these values only, so their operations are the patch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,17 +17,17 @@ _SCALARS: Final = (str, int, float, bool)
 
 
 class EditedValue(NamedTuple):
-    """A value of the template that an overrider replaces by another one of the same type."""
+    """A value that replaces a value of the template with the same type."""
 
     path: Path
-    """In the rendered workload, with the indexes of list elements."""
+    """The path in the rendered workload, with the indexes of list elements."""
     pointer: str
     value: JSON
-    """With marks in place of the values of a pool."""
+    """The value, with marks in place of the values of a pool."""
 
 
 def find_edited_values(delta: ObjectDelta) -> tuple[EditedValue, ...]:
-    """Return the values that a difference sets in members that the template has, too.
+    """Return the values of a difference that replace values of the template.
 
     Args:
         delta: The difference between the template's workload and the rendered one; no list in it is reordered.
@@ -49,7 +48,7 @@ def _find(change: Change, path: Path) -> Iterator[EditedValue]:
 
 
 def is_replaceable(present: JSON, value: JSON) -> bool:
-    """Return whether both are scalars, or lists of texts: nobody else has a part in such a value."""
+    """Return whether both are scalars or lists of strings, which have a single owner."""
     if type(present) is not type(value):
         return False
     if type(value) is list:
@@ -60,12 +59,12 @@ def is_replaceable(present: JSON, value: JSON) -> bool:
 def set_values(
     workload: JSONObject, edited: Sequence[EditedValue], values: PoolValues
 ) -> tuple[JSONObject, list[JSONObject]] | None:
-    """Return a workload with these values, and the operations that set those that differ; None if it lacks one.
+    """Return a workload with these values, and the operations that set them; None if it lacks one of their members.
 
     Args:
-        workload: The workload; never changed.
+        workload: The workload. It is not modified.
         edited: The values.
-        values: Those of the workload's pool.
+        values: The values of the workload's pool.
     """
     operations: list[JSONObject] = []
     for path, pointer, marked in edited:
@@ -77,15 +76,15 @@ def set_values(
         if not is_replaceable(present, value):
             return None
         if present != value:
-            workload = _with_value(workload, path, value)
+            workload = _replace_value(workload, path, value)
             operations.append({"op": "replace", "path": pointer, "value": value})
     return workload, operations
 
 
-def _with_value(document: JSON, path: Path, value: JSON) -> JSON:
+def _replace_value(document: JSON, path: Path, value: JSON) -> JSON:
     """Return a copy of ``document`` with another value at a path that it has."""
     if not path:
         return value
     copied = document.copy()
-    copied[path[0]] = _with_value(document[path[0]], path[1:], value)
+    copied[path[0]] = _replace_value(document[path[0]], path[1:], value)
     return copied

@@ -1,4 +1,4 @@
-"""Overriders that fit their subject and have no effect all the same: no controller, or no node pool."""
+"""Finds overriders without effect: their subject has no controller or no node pool."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,18 +9,18 @@ from app.model.openyurt import GROUP, YURT_APP_DAEMON
 from app.model.selectors import validate_selector
 from app.model.size import count_values
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
+from app.overrider.dry_run import Subject
 from app.overrider.finding import Finding
 from app.overrider.gaps import list_names
 from app.overrider.node_pools import NodePoolView
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
+from app.overrider.pool_rules import knows_node_pools
 from app.overrider.pools import pools_of_subject
-from app.overrider.rehearsal import Subject
 from app.overrider.subject_parts import depends_on_node_pools
-from app.overrider.subject_pools import knows_node_pools
 from app.store import StoreView
 
 _MAX_SELECTOR_VALUES: Final = 1_000
-"""Values of a selector that is checked, which takes 2 ms; people write ten."""
+"""Larger selectors are not checked. A check of so many values takes 2 ms, and users write about ten."""
 
 
 def check_controller(kind: str, *, cluster: str, store: StoreView) -> Iterator[Finding]:
@@ -29,14 +29,14 @@ def check_controller(kind: str, *, cluster: str, store: StoreView) -> Iterator[F
     Args:
         kind: The kind that an overrider names as its subject.
         cluster: Its logical cluster.
-        store: The node pools and, if they are followed, the CustomResourceDefinitions.
+        store: The node pools and, if the server watches them, the CustomResourceDefinitions.
     """
     if GroupKind(GROUP, kind) == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
         yield Finding("no-controller", "subject.kind", DAEMONS_WITHOUT_CONTROLLER)
 
 
-def _selector_problem(subject: Subject) -> str | None:
-    """Return the first mistake in the selector of a subject's node pools, with its path; None if there is none."""
+def _find_selector_problem(subject: Subject) -> str | None:
+    """Return the path and the first mistake of a subject's node pool selector, None without a mistake."""
     selector = as_object(subject.document.get("spec")).get("nodepoolSelector")
     if selector is None or not depends_on_node_pools(subject.group_kind, subject.document):
         return None
@@ -51,10 +51,10 @@ def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Findi
 
     Args:
         subject: The subject of an overrider.
-        store: The node pools; if there is none, nothing is said about subjects that depend on them.
+        store: The node pools. Without any, subjects that depend on them have no finding.
     """
     kind, document, cluster = subject
-    if (problem := _selector_problem(subject)) is not None:
+    if (problem := _find_selector_problem(subject)) is not None:
         name = f"{kind.kind} {document['metadata']['name']}"
         yield Finding("no-pools", "subject.name", f"{name}: {problem}, so it selects no node pool")
         return

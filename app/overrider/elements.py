@@ -1,7 +1,7 @@
-"""The elements of lists whose elements have an identity: containers, env, ports, volumes, tolerations.
+"""Lists whose elements have an identity: containers, env, ports, volumes, tolerations.
 
-Such a list is never addressed by index while a workload is rendered: other webhooks and people add elements of their
-own, before, between and behind those of the template.
+Rendering never addresses elements of such a list by index, because other webhooks and users add elements before,
+between and behind the elements of the template.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import MergeSchema
 
 Identity = tuple[JSON, ...]
-"""The values of the identifying members, and which of the elements that share them it is (0 for the first)."""
+"""The values of the identifying members, and a number that counts the elements with the same values from 0."""
 
 _MISSING: Final = object()
 
@@ -19,11 +19,12 @@ _MISSING: Final = object()
 def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONObject] | None:
     """Return the elements by their identity, in their order.
 
-    Returns None where the list has no identities: it is atomic, or an element lacks an identifying member.
-
     Args:
-        elements: A list, or anything else, for which the answer is None.
-        schema: How the list merges.
+        elements: A list, or a value of another type.
+        schema: The merge schema of the list.
+
+    Returns:
+        None if the value is no list, the list is atomic, or an element lacks an identifying member.
     """
     if not schema.identity or type(elements) is not list:
         return None
@@ -46,7 +47,7 @@ def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONOb
 
 
 def _index_by_member(elements: Sequence[JSON], member: str, default: JSON) -> dict[Identity, JSONObject] | None:
-    """Return what `index_elements` does for elements with one identifying member, as most have."""
+    """Return the result of `index_elements` for elements with one identifying member, the usual case."""
     index: dict[Identity, JSONObject] = {}
     repeated: dict[JSON, int] = {}
     for element in elements:
@@ -63,17 +64,17 @@ def _index_by_member(elements: Sequence[JSON], member: str, default: JSON) -> di
     return index
 
 
-# Objects whose members several parties set. Any other object is one thing, of which an apiserver defaults the rest.
+# Objects whose members several clients set. Any other object has one owner, and an apiserver adds defaults to it.
 _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "limits", "requests"})
 
 
 def is_shared(name: str, value: JSON, schema: MergeSchema) -> bool:
-    """Return whether a member is a map or a list of which each party sets and removes its own part only."""
+    """Return whether a member is a map or a list in which each client sets and removes only its own elements."""
     return (name in _MAPS and isinstance(value, dict)) or (bool(schema.identity) and isinstance(value, list))
 
 
 def identify(element: Mapping[str, JSON], schema: MergeSchema) -> Identity | None:
-    """Return the values of the identifying members of ``element``; None if one is missing or no scalar."""
+    """Return the values of the identifying members of ``element``, None if one is missing or not a scalar."""
     values: list[JSON] = []
     for member, default in schema.identity:
         value = element.get(member, default)
@@ -84,26 +85,26 @@ def identify(element: Mapping[str, JSON], schema: MergeSchema) -> Identity | Non
 
 
 def describe_identity(identity: Identity, schema: MergeSchema) -> str:
-    """Return an identity as a token of a path: ``[name=app]``, or ``[containerPort=53]`` with the further members."""
+    """Return an identity as a token of a path, such as ``[name=app]`` or ``[containerPort=53,protocol=UDP]``."""
     pairs = zip(schema.identity, identity, strict=False)
     shown = [f"{member}={value}" for (member, default), value in pairs if default is None or value != default]
     return f"[{','.join(shown)}]"
 
 
-# A second element of one name is a mistake that an apiserver refuses, in other lists the last one counts.
+# An apiserver refuses two elements with the same name in these lists. In other lists the last one counts.
 _UNIQUE: Final = frozenset({"containers", "initContainers", "ephemeralContainers", "volumes"})
 
 
 def merge_repeated(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
-    """Return ``after`` without the repetitions that a change of ``before`` has made of a list's elements.
+    """Return ``after`` with one element for each identity, merging elements that a change of ``before`` repeats.
 
-    An entry that adds a variable which is there means to set it, and Kubernetes takes the last one of a name. With one
-    element for each identity, taking the entry back finds what was there before.
+    If an entry adds a variable that exists already, it means to set it, and Kubernetes uses the last variable of a
+    name. With one element for each identity, the undo of the entry restores the former element.
 
     Args:
         before: A part of a workload.
-        after: The same part, changed; branches that did not change are shared.
-        schema: Merge keys of this part.
+        after: The same part after the change. It shares unchanged branches with ``before``.
+        schema: The merge schema of this part.
     """
     if after is before:
         return after
@@ -118,7 +119,7 @@ def merge_repeated(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
         made[number if values is None else values] = (
             element if values is None else merge_repeated(known.get((*values, 0)), element, _element_schema(schema))
         )
-    same = len(made) == len(after) and all(map(_is, made.values(), after))
+    same = len(made) == len(after) and all(map(_is_same, made.values(), after))
     return after if same else list(made.values())
 
 
@@ -133,7 +134,7 @@ def _merge_repeated_members(before: Mapping[str, JSON], after: JSONObject, schem
         if child is None or not isinstance(value, (dict, list)):
             continue
         made = (
-            _within(before.get(name), value, child)
+            _merge_within_elements(before.get(name), value, child)
             if name in _UNIQUE
             else merge_repeated(before.get(name), value, child)
         )
@@ -142,8 +143,8 @@ def _merge_repeated_members(before: Mapping[str, JSON], after: JSONObject, schem
     return {**after, **changed} if changed else after
 
 
-def _within(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
-    """Return a list that may not repeat names, with the lists in its elements merged."""
+def _merge_within_elements(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
+    """Return a list of unique elements, with the lists inside its elements merged."""
     if after is before or not isinstance(after, list):
         return after
     known = index_elements(before, schema) or {}
@@ -152,28 +153,28 @@ def _within(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
         values = identify(element, schema) if isinstance(element, dict) else None
         present = None if values is None else known.get((*values, 0))
         made.append(merge_repeated(present, element, _element_schema(schema)))
-    return after if all(map(_is, made, after)) else made
+    return after if all(map(_is_same, made, after)) else made
 
 
 def arrange_elements(
     present: Sequence[Identity], wanted: Sequence[Identity], known: Iterable[Identity]
 ) -> list[Identity]:
-    """Return the order of a list's elements after others were laid over it.
+    """Return the order of a list's elements after an overlay.
 
-    Every element that was there stays in its place. Elements of ``wanted`` that were there in another order change
-    places among themselves; those that are new follow the one before them in ``wanted``.
+    Elements that only ``present`` has keep their place. Elements that both have change places among themselves if their
+    order differs. A new element follows its predecessor in ``wanted``.
 
     Args:
-        present: The identities of the list as it was, in order.
-        wanted: The identities that are laid over it, in order.
-        known: The identities that the result has.
+        present: The identities of the stored list, in order.
+        wanted: The identities of the overlay, in order.
+        known: The identities of the result.
     """
     remaining = set(known)
     kept = [identity for identity in present if identity in remaining]
     common = set(kept).intersection(wanted)
     ranked = iter([identity for identity in wanted if identity in common])
-    # The new elements that follow each one, and in `first` those before all others: insertions into a long list would
-    # move its rest each time.
+    # The new elements after each element, and in `first` those before all others. Inserting them one by one would move
+    # the rest of a long list each time.
     first: list[Identity] = []
     followers, new_of = first, dict[Identity, list[Identity]]()
     for identity in wanted:
@@ -194,23 +195,23 @@ def merge_elements(
     merged: Mapping[Identity, JSONObject],
     wanted: Sequence[Identity],
 ) -> list[JSON]:
-    """Return the merged elements in their order, ``current`` itself where that is what it says already."""
+    """Return the merged elements in their order, or ``current`` itself if nothing changes."""
     if len(merged) == len(current):
         for position, (identity, element) in enumerate(merged.items()):
             if current[position] is not element or present.get(identity, _MISSING) is not element:
                 break
         else:
-            if _in_order(present, wanted):
+            if _is_in_order(present, wanted):
                 return current
     made: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), wanted, merged)]
-    same = len(made) == len(current) and all(map(_is, made, current))
+    same = len(made) == len(current) and all(map(_is_same, made, current))
     return current if same else made
 
 
-def _in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identity]) -> bool:
+def _is_in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identity]) -> bool:
     remaining = iter(present)
     return all(identity in remaining for identity in wanted if identity in present)
 
 
-def _is(left: JSON, right: JSON) -> bool:
+def _is_same(left: JSON, right: JSON) -> bool:
     return left is right

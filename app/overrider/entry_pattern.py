@@ -1,10 +1,10 @@
-"""Entries that differ in the values that they set, as one pattern with a mark for each of these values.
+"""Finds a common pattern of entries that differ only in the values that they set, with a mark for each value.
 
-An overrider with an entry of its own for each node pool would otherwise need a plan for each. The pools whose entries
-have the same pattern share a plan, and their values are filled in as the pool's name is.
+An overrider may have a separate entry for each node pool. Node pools whose entries have the same pattern share a plan,
+and their values replace the marks as the name of the node pool does. Otherwise each node pool would need a plan.
 
-A mark stands for a value that differs from all others that a step may compare it with. A value that is written anywhere
-else in the template or in the entries is therefore no mark's, but a part of the pattern. Equal values have equal marks.
+A mark replaces only a value that differs from every other value that a step may compare it with. A value that occurs
+anywhere else in the template or in the entries is therefore part of the pattern. Equal values have equal marks.
 """
 
 import re
@@ -29,33 +29,33 @@ from app.overrider.pool_mark import (
 )
 
 _DIGITS: Final = re.compile(r"\d+")
-# Of a count of replicas, which is below 2^31.
+# Digits of the largest number of replicas, 2^31 - 1.
 _MAX_DIGITS: Final = 10
 # 1 is the default of replicas, and 0 the zero value.
 _SMALLEST_NUMBER: Final = 2
-# A text with tokens is filled in for each pool, to look for values in it.
+# The search for values fills the name of each pool into texts with tokens, up to this length.
 _MAX_FILLED_LENGTH: Final = 50_000
-# Each value is looked for in the whole template. Entries with more values for one pool are taken as they are written.
+# The search for each value covers the whole template. If a pool has more values, its entries get no pattern.
 _MAX_VALUES: Final = 64
 
 
 class AppliedEntry(NamedTuple):
-    """An entry that applies to a pool."""
+    """An entry that applies to a node pool."""
 
     field: str
-    """Its path, such as ``entries[0]``."""
+    """The path of the entry, such as ``entries[0]``."""
     entry: Mapping[str, JSON]
 
 
 class Applied(NamedTuple):
-    """The entries that apply to a pool."""
+    """The entries that apply to a node pool."""
 
     key: Hashable
-    """Equal for pools whose entries differ by `values` alone."""
+    """Equal for node pools whose entries differ only in `values`."""
     numbers: tuple[int, ...]
-    """Those of the entries."""
+    """The indexes of the entries in the overrider."""
     slots: tuple[tuple["_Slot", ...] | None, ...] = ()
-    """How the values of each entry are written, None for an entry that is taken as it is; empty if all are."""
+    """The slots of each entry, None for an entry without marks. Empty if no entry has marks."""
     values: EntryValues = NO_VALUES
 
 
@@ -63,39 +63,39 @@ class _Shape(NamedTuple):
     """An entry without its values."""
 
     number: int
-    """Equal for entries that differ by their values alone."""
+    """Equal for entries that differ only in their values."""
     values: tuple[str | int, ...]
     text: str
-    """The rest of it, as JSON."""
+    """The entry without its values, as JSON."""
     numbers: frozenset[int]
-    """Those in the rest of it."""
+    """The numbers in `text`."""
 
 
 _Slot = tuple[str, str | int]
-"""How a value is written in a pattern: a mark, or literally."""
+"""A value in a pattern: the type of its mark or ``literal``, and the mark or the value."""
 
 
 class EntryPatterns:
-    """The entries of an overrider, by pool."""
+    """Finds the pattern of the entries that apply to a node pool."""
 
     def __init__(self, entries: JSON, *, template: JSON) -> None:
         """Index the entries.
 
         Args:
-            entries: Those of an overrider; nothing about their shape is taken for granted.
-            template: Everything of the subject that says images or replicas, its node pools' own patches aside.
+            entries: The entries of an overrider. They may have any shape.
+            template: The parts of the subject that may contain images or replicas, except the patches of node pools.
         """
         self._entries: Final[list[JSON]] = entries if isinstance(entries, list) else []
         self._selection: Final = EntrySelection(entries)
         every = [entry for number, entry in enumerate(self._entries) if self._selection.is_for_every(number)]
         self._text: Final = _encode((template, every))
         self._has_token: Final = _has_token(self._text)
-        self._numbers: Final = _numbers_in(self._text)
+        self._numbers: Final = _find_numbers(self._text)
         self._shapes: Final[dict[int, _Shape]] = {}
         self._known: Final[dict[str, int]] = {}
 
     def find_literal(self, pool: str) -> Applied:
-        """Return the entries that apply to ``pool``, as they are written."""
+        """Return the entries that apply to ``pool``, without marks."""
         numbers = self._selection.applying(pool)
         return Applied(numbers, numbers)
 
@@ -103,15 +103,15 @@ class EntryPatterns:
         """Return the pattern of the entries that apply to ``pool``, and the pool's values.
 
         Args:
-            pool: The pool's name, which needs no escaping in JSON.
-            config: The subject's settings for the pool.
+            pool: The name of the node pool. It needs no escaping in JSON.
+            config: The settings of the subject for this node pool.
         """
         numbers = self._selection.applying(pool)
-        shapes = [None if self._selection.is_for_every(number) else self._shape(number) for number in numbers]
+        shapes = [None if self._selection.is_for_every(number) else self._find_shape(number) for number in numbers]
         own = [shape for shape in shapes if shape is not None]
         if not own or sum(len(shape.values) for shape in own) > _MAX_VALUES:
             return Applied(numbers, numbers)
-        taken = self._slots(pool, config or {}, own)
+        taken = self._make_slots(pool, config or {}, own)
         slots = tuple(None if shape is None else taken.take(len(shape.values)) for shape in shapes)
         key = tuple(
             number if shape is None else (shape.number, written)
@@ -120,7 +120,7 @@ class EntryPatterns:
         return Applied(key, numbers, slots, EntryValues(numbers, tuple(taken.texts), tuple(taken.numbers)))
 
     def entries_of(self, applied: Applied) -> tuple[AppliedEntry, ...]:
-        """Return the entries that apply, with the marks of the pattern."""
+        """Return the entries of ``applied``, with marks in place of their values."""
         found: list[AppliedEntry] = []
         slots = applied.slots or (None,) * len(applied.numbers)
         for position, (number, written) in enumerate(zip(applied.numbers, slots, strict=True)):
@@ -132,25 +132,25 @@ class EntryPatterns:
                 found.append(AppliedEntry(f"entries[{entry_mark(position)}]", marked))
         return tuple(found)
 
-    def _shape(self, number: int) -> _Shape:
-        """Return the shape of an entry that selects pools by name."""
+    def _find_shape(self, number: int) -> _Shape:
+        """Return the shape of an entry that selects node pools by name."""
         shape = self._shapes.get(number)
         if shape is None:
             entry = {name: value for name, value in as_object(self._entries[number]).items() if name != "pools"}
             values: list[str | int] = []
             text = _encode(map_values(entry, partial(_collect, values)))
-            shape = _Shape(self._known.setdefault(text, len(self._known)), tuple(values), text, _numbers_in(text))
+            shape = _Shape(self._known.setdefault(text, len(self._known)), tuple(values), text, _find_numbers(text))
             self._shapes[number] = shape
         return shape
 
-    def _slots(self, pool: str, config: JSONObject, shapes: list[_Shape]) -> "_Slots":
+    def _make_slots(self, pool: str, config: JSONObject, shapes: list[_Shape]) -> "_Slots":
         patch = _encode(config["patch"]) if config.get("patch") else ""
         texts = [text for text in (patch, *(shape.text for shape in shapes)) if text]
         too_long = self._has_token and len(self._text) > _MAX_FILLED_LENGTH
         too_long = too_long or any(len(text) > _MAX_FILLED_LENGTH and _has_token(text) for text in texts)
-        shared = _with_name(self._text, pool) if self._has_token and not too_long else self._text
-        known = (shared, *(_with_name(text, pool) for text in texts))
-        numbers = [self._numbers, _numbers_in(patch), *(shape.numbers for shape in shapes)]
+        shared = _fill_name(self._text, pool) if self._has_token and not too_long else self._text
+        known = (shared, *(_fill_name(text, pool) for text in texts))
+        numbers = [self._numbers, _find_numbers(patch), *(shape.numbers for shape in shapes)]
         slots = _Slots()
         for shape in shapes:
             for value in shape.values:
@@ -162,7 +162,7 @@ class EntryPatterns:
 
 
 class _Slots:
-    """How the values of a pool's entries are written, in the order of the entries."""
+    """The slots of a node pool's entries, in the order of the entries."""
 
     def __init__(self) -> None:
         self.texts: Final[list[str]] = []
@@ -171,7 +171,7 @@ class _Slots:
         self._taken = 0
 
     def add_text(self, value: str, known: Sequence[str], *, literal: bool) -> None:
-        # A path of a patch finds elements by members: `[image=…]`.
+        # The path of a patch may select an element by this value: `[image=…]`.
         quoted, named = f'"{value}"', f"={value}"
         escaped = named.replace("~", "~0").replace("/", "~1")
         if literal or any(quoted in text or named in text or escaped in text for text in known):
@@ -203,7 +203,7 @@ class _Slots:
 
 
 def _collect(values: list[str | int], value: str | int) -> str:
-    """Add a value to ``values``; return the name of its type, which takes its place in the pattern."""
+    """Add a value to ``values``; return the name of its type, which replaces it in the pattern."""
     values.append(value)
     return type(value).__name__
 
@@ -216,8 +216,8 @@ def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _numbers_in(text: str) -> frozenset[int]:
-    # A longer number is no count of replicas, and Python refuses to read one of thousands of digits.
+def _find_numbers(text: str) -> frozenset[int]:
+    # A longer number cannot be a number of replicas, and Python refuses to parse thousands of digits.
     found = (one for one in set(_DIGITS.findall(text)) if len(one) <= _MAX_DIGITS)
     return frozenset(map(int, found)) if text else frozenset()
 
@@ -226,5 +226,5 @@ def _has_token(text: str) -> bool:
     return NODEPOOL_TOKEN in text or TWEAK_POOL_TOKEN in text
 
 
-def _with_name(text: str, pool: str) -> str:
+def _fill_name(text: str, pool: str) -> str:
     return text.replace(NODEPOOL_TOKEN, pool).replace(TWEAK_POOL_TOKEN, pool) if _has_token(text) else text

@@ -1,19 +1,19 @@
-"""Which entries of an overrider apply to a node pool, found in the same time however many entries there are."""
+"""Finds the entries of an overrider that apply to a node pool, in a time that does not grow with their number."""
 
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from app.model.json import JSON, as_object
-from app.overrider.pools import PoolSelector
+from app.overrider.pool_exclusion import PoolSelector
 
 
 class EntrySelection:
-    """The pools of all entries of an overrider, by pool."""
+    """An index of the entries of an overrider by node pool."""
 
     __slots__ = ("_by_pool", "_every", "_selectors")
 
     def __init__(self, entries: JSON) -> None:
-        """Index the ``entries`` of an overrider; nothing about their shape is taken for granted."""
+        """Index the ``entries`` of an overrider, which may have any shape."""
         listed = entries if isinstance(entries, list) else []
         self._selectors: Final = [PoolSelector(as_object(entry).get("pools")) for entry in listed]
         self._every: Final[list[int]] = []
@@ -26,13 +26,13 @@ class EntrySelection:
                 self._by_pool.setdefault(name, []).append(number)
 
     def applying(self, pool: str) -> tuple[int, ...]:
-        """Return the numbers of the entries that apply to ``pool``, in order."""
+        """Return the indexes of the entries that apply to ``pool``, in order."""
         named = self._by_pool.get(pool)
         candidates = self._every if not named else sorted([*self._every, *named])
         return tuple(number for number in candidates if self._selectors[number].selects(pool))
 
     def is_for_every(self, number: int) -> bool:
-        """Return whether an entry selects every pool that it does not exclude."""
+        """Return whether an entry selects all node pools except those that it excludes."""
         return self._selectors[number].every
 
     def any_applies(self, pool: str) -> bool:
@@ -42,6 +42,6 @@ class EntrySelection:
 
 
 def selects_any(pools: JSON, known: AbstractSet[str]) -> bool:
-    """Return whether an entry with these ``pools`` applies to one of the known pools at least."""
+    """Return whether an entry with these ``pools`` applies to at least one of the known node pools."""
     selector = PoolSelector(pools)
     return any(map(selector.selects, known if selector.every else selector.named & known))

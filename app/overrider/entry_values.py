@@ -1,7 +1,7 @@
-"""The values of an entry that often differ from node pool to node pool, while the rest of the entry is the same.
+"""Finds the values of an entry that often differ between node pools, while the rest of the entry is the same.
 
-They are the values that no rule of rendering looks into: images, replicas, the values of environment variables,
-arguments, labels, annotations and node selectors, set by an item or by a patch.
+Rendering copies these values without inspecting them: images, replicas, arguments, and the values of environment
+variables, labels, annotations and node selectors. An item or a patch sets them.
 """
 
 import re
@@ -14,10 +14,10 @@ from app.overrider.pool_mark import SMALLEST_MARK
 
 Change = Callable[[str | int], str | int]
 
-# Characters that need no escaping in JSON, so that a value can be filled into a text.
+# Values of these characters need no escaping in JSON, so they can replace a mark inside a JSON text.
 _CLAIM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _TEXT: Final = re.compile(r"[A-Za-z0-9 !#$%&()*+,./:;<=>?@^_|~-]+")
-# The ends of the paths of patches that set such values.
+# The paths of patches that set such values.
 _TEXT_PATH: Final = re.compile(
     r".*/(env/[^/]+/value|args/[^/]+|(annotations|labels|nodeSelector)/[^/]+|(containers|initContainers)/[^/]+/image)"
 )
@@ -27,8 +27,8 @@ def map_values(entry: Mapping[str, JSON], change: Change) -> JSONObject:
     """Return an entry with other values.
 
     Args:
-        entry: The entry; nothing about its shape is taken for granted.
-        change: Called for each value, always in the same order; returns the value to take its place.
+        entry: The entry, which may have any shape.
+        change: Called with each value, always in the same order. Returns its replacement.
     """
     made = dict(entry)
     if isinstance(entry.get("items"), list):

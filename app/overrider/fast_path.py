@@ -1,8 +1,8 @@
-"""The patch of a workload that matches its template, without rendering it.
+"""The patch of a workload that matches its template, without rendering the workload.
 
-That is how a workload arrives from its owner's controller, so it is the usual case. The operations are compiled once
-per plan. A review only has to check that an index in them means the same in the workload. The other usual case is a
-workload that the overrider has rendered before its last edit.
+OpenYurt's controller writes workloads that match their template, so this is the usual case. The operations are compiled
+once per plan. A review only checks that their indexes mean the same elements in the workload. The other usual case is a
+workload that was rendered before the last edit of its overrider.
 """
 
 from collections.abc import Iterator
@@ -26,35 +26,35 @@ _ANNOTATION_POINTERS: Final = {
 
 
 class PrecompiledPatch(NamedTuple):
-    """What a plan does to any workload that matches its template, in every pool that shares the plan."""
+    """The patch of every workload that matches the template of a plan, in all node pools that share the plan."""
 
     operations: tuple[JSONObject, ...]
     is_marked: bool
-    """Whether the pool's values have to be filled into the operations."""
+    """Whether the operations have marks for the values of a node pool."""
     lists: tuple[tuple[Path, int], ...]
-    """Lists that an index goes through, and how long each must be for the index to mean the same."""
+    """Paths of the lists that an operation indexes, each with the length for which the index is right."""
     absent: tuple[tuple[Path, str], ...]
-    """Members that are added: in which object, and under which name. Nobody else may have set them."""
+    """Members that the patch adds: the path of the object, and the name. No other client may have set them."""
     removed: tuple[tuple[Path, str], ...]
-    """Members that are removed."""
+    """Members that the patch removes."""
     replicas: int | None
-    """The number of replicas that the overrider claims, None if it leaves them alone."""
+    """The number of replicas that the overrider sets, None if it sets none."""
     template: PoolTemplate
     bare: JSONObject
-    """What a workload says that matches the template."""
+    """The members of a workload that matches the template."""
     rendered: JSONObject
-    """What it says as the overrider wants it."""
+    """The members of a rendered workload."""
     edited: tuple[EditedValue, ...]
-    """The values that the overrider replaces."""
+    """The values that the overrider replaces in the template."""
 
     def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
-        """Return whether ``workload`` was rendered by this plan and says so still; False where that takes a look."""
+        """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
         if memory != wanted or remembered(workload) != memory or not self._is_rendered(workload, values):
             return False
         return self.replicas is None or workload["spec"].get("replicas") == values.fill_number(self.replicas)
 
     def _is_rendered(self, workload: JSONObject, values: PoolValues) -> bool:
-        """Return whether ``workload`` says all that the overrider wants; the number of replicas aside."""
+        """Return whether ``workload`` has all rendered members, not counting the number of replicas."""
         if not matches(workload, self.rendered, values):
             return False
         try:
@@ -77,15 +77,15 @@ class PrecompiledPatch(NamedTuple):
 
         Args:
             workload: The workload.
-            memory: What its last render left.
-            wanted: What a render by this plan leaves.
-            values: Those of the workload's pool.
+            memory: The annotations of its last render.
+            wanted: The annotations of a render by this plan.
+            values: The values of the workload's node pool.
 
         Returns:
-            None if the workload has to be rendered: the edit adds or removes anything, or somebody else has changed the
+            None if the workload has to be rendered: the edit adds or removes members, or another client has changed the
             workload since.
         """
-        # With the same undo, the former overrider added and removed the same members.
+        # If the undo is the same, the former overrider added and removed the same members.
         if not memory.digest or memory.digest == wanted.digest or memory.undo_text != wanted.undo_text:
             return None
         if remembered(workload) != memory or (made := set_values(workload, self.edited, values)) is None:
@@ -98,7 +98,7 @@ class PrecompiledPatch(NamedTuple):
         return [*_annotate(workload["metadata"]["annotations"], wanted), *operations, *scale]
 
     def _scale(self, workload: JSONObject, values: PoolValues) -> Iterator[JSONObject]:
-        """Yield the operation that sets the number of replicas, where the overrider claims another one."""
+        """Yield the operation that sets the number of replicas, if the workload has another one."""
         replicas = None if self.replicas is None else values.fill_number(self.replicas)
         if replicas is not None and workload["spec"].get("replicas") != replicas:
             yield {"op": "add", "path": _REPLICAS, "value": replicas}
@@ -116,7 +116,7 @@ class PrecompiledPatch(NamedTuple):
             return False
 
     def _is_placed(self, workload: JSONObject) -> bool:
-        # With expressions of its own the template has a required affinity, which is compared with the rest of it.
+        # If the template has expressions of its own, `matches` has compared the required affinity already.
         if self.template.expressions and self.template.dropped_affinity is None:
             return True
         return is_placed(workload["spec"]["template"]["spec"], self.template)
@@ -146,13 +146,13 @@ def compile_fast_path(
     target: JSONObject,
     delta: ObjectDelta,
 ) -> PrecompiledPatch | None:
-    """Return the patch of a workload that matches its template, None where each workload has to be rendered.
+    """Return the patch of a workload that matches its template, None if each workload has to be rendered.
 
     Args:
         template: The pool's template.
-        base: The workload that the template describes, without what only a new one can be given.
-        target: The same as the overrider wants it.
-        delta: The difference between the two.
+        base: The workload that the template describes, without the members that only a creation can set.
+        target: The rendered form of ``base``.
+        delta: The difference between ``base`` and ``target``.
     """
     collected = _Collected([], [], [], [])
     if not _collect(delta, (), collected):
@@ -167,19 +167,19 @@ def compile_fast_path(
         tuple(collected.removed),
         replicas,
         template,
-        _compared(base),
-        _compared(target),
+        _select_compared(base),
+        _select_compared(target),
         tuple(one for one in find_edited_values(delta) if one.pointer != _REPLICAS),
     )
 
 
-def _compared(workload: JSONObject) -> JSONObject:
+def _select_compared(workload: JSONObject) -> JSONObject:
     metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
     return {"metadata": {name: value for name, value in metadata.items() if value}, "spec": workload["spec"]}
 
 
 def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
-    """Collect the operations of a difference; return False where they depend on the workload."""
+    """Collect the operations of a difference; return False if they depend on the workload."""
     if type(change) is ObjectDelta:
         _require_no_sibling(change, tokens, into)
         return all(_collect_member(name, inner, tokens, into) for name, inner in change.members)
@@ -193,7 +193,7 @@ def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
     for one in survivors:
         assert one.before_at is not None
         if type(one.change) is Assign:
-            return False  # A union, whose defaulted members depend on the workload.
+            return False  # The defaulted members of a union depend on the workload.
         if not _collect(one.change, (*tokens, one.before_at), into):
             return False
     for one in sorted(removed, key=lambda one: -(one.before_at or 0)):
@@ -206,7 +206,7 @@ def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
 
 
 def _require_no_sibling(change: ObjectDelta, tokens: Path, into: _Collected) -> None:
-    """Ask for the absence of members that would have to make room for one that is added."""
+    """Require that the alternatives of an added exclusive member are absent."""
     changed = {name for name, _ in change.members}
     for name, inner in change.members:
         if type(inner) is Assign and inner.before is MISSING:
@@ -220,11 +220,11 @@ def _collect_member(name: str, change: Change, tokens: Path, into: _Collected) -
         into.operations.append({"op": "remove", "path": _pointer((*tokens, name))})
         return True
     if type(change) is ObjectDelta and change.removed:
-        return False  # Others may have members in it.
+        return False  # Other clients may have set members of it.
     if type(change) is not Assign:
         return _collect(change, (*tokens, name), into)
     if change.schema.retain_keys:
-        return False  # A union, whose defaulted members depend on the workload.
+        return False  # The defaulted members of a union depend on the workload.
     path = _pointer((*tokens, name))
     if change.after is MISSING:
         into.removed.append((tokens, name))

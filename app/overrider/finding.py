@@ -1,4 +1,4 @@
-"""One finding about an overrider or its subject, as every entry point reports it."""
+"""A finding about an overrider or its subject. All entry points report the same findings."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -8,18 +8,18 @@ Level = Literal["error", "warning"]
 
 
 class Finding(NamedTuple):
-    """A mistake, or something that is probably one."""
+    """A mistake, or a probable mistake."""
 
     code: str
     """One of `ERRORS` and `WARNINGS`."""
     field: str
-    """Path of the member, such as ``entries[0].patches[1].path``; ``""`` for the object itself."""
+    """The path of the member, such as ``entries[0].patches[1].path``; ``""`` for the object itself."""
     message: str
-    """What is wrong and what to do, without the path."""
+    """The mistake and its remedy, without the path."""
 
     @property
     def level(self) -> Level:
-        """An error is refused at admission; a warning is admitted and reported."""
+        """Admission refuses an overrider with an error, and admits and reports one with a warning."""
         return "error" if self.code in ERRORS else "warning"
 
     @property
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
         return f"{self.field}: {self.message}" if self.field else self.message
 
     def cause(self) -> StatusCause:
-        """Return the finding as a refusal lists it."""
+        """Return the finding as a cause of a refusal."""
         return StatusCause(self.field, self.message, ERRORS.get(self.code, "FieldValueInvalid"))
 
 
@@ -44,17 +44,17 @@ ERRORS: Final = {
     "does-not-fit": "FieldValueInvalid",
     "unknown-kind": "FieldValueNotSupported",
 }
-"""Codes that admission refuses, with the reason of the ``metav1.StatusCause``."""
+"""Codes of errors, with the reason of the ``metav1.StatusCause``."""
 
 WARNINGS: Final = {
-    "token": "a misspelled {{nodepool}} stays as it is written",
+    "token": "a misspelled {{nodepool}} is not replaced",
     "unused-entry": "an entry applies to no node pool",
-    "no-effect": "an entry has nothing that changes a workload",
-    "dry-run": "rendering for the node pools shows something that is probably not meant",
+    "no-effect": "an entry changes no workload",
+    "dry-run": "rendering for the node pools shows a probable mistake",
     "unknown-pool": "the subject has no node pool of that name",
     "unknown-subject": "the subject is not known",
     "no-controller": "no controller of OpenYurt creates the subject's workloads",
     "no-pools": "the subject has no node pool, or names one that does not exist",
-    "not-checked": "something else is broken, so the overrider cannot be rendered",
+    "not-checked": "another mistake prevents rendering the overrider",
 }
-"""Codes that admission warns about, with their meaning."""
+"""Codes of warnings, with their meaning."""

@@ -1,4 +1,4 @@
-"""What an overrider should have an effect on and has not: workloads that are missing, unreachable or orphaned."""
+"""Workloads that an overrider should affect and does not: missing, of another API version, or orphaned."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -13,30 +13,30 @@ class Gaps(NamedTuple):
     """The node pools and workloads of a subject that its overrider does not reach."""
 
     missing: tuple[str, ...] = ()
-    """Node pools that the entries select and that have no workload."""
+    """Node pools that the entries select and that have no workload yet."""
     overdue: bool = False
-    """Whether the subject's controller had time enough to create them."""
+    """Whether the time of the subject's controller to create them is over."""
     other_version: tuple[str, ...] = ()
-    """Node pools whose workloads are owned in another API version than the subject is read in."""
+    """Node pools whose workloads have owner references of another API version than `read_version`."""
     subject: str = "the subject"
-    """Kind and name of the subject."""
+    """The kind and name of the subject."""
     read_version: str = ""
-    """The API version that the subject is read in."""
+    """The API version in which the server reads the subject."""
     no_pools: str = ""
-    """Why the subject has no node pool at all, ``""`` if it has any."""
+    """The reason why the subject has no node pool, ``""`` if it has one."""
     absent_pools: tuple[str, ...] = ()
     """Names in the subject's spec for which there is no NodePool."""
     no_controller: str = ""
-    """Why nobody creates workloads for subjects of this kind, ``""`` if somebody seems to."""
+    """The reason why no controller creates workloads of this kind of subject, ``""`` if one seems to."""
     orphans: tuple[str, ...] = ()
-    """Rendered workloads that nobody owns any more, each with its kind and node pool."""
+    """Rendered workloads without an owner, each with its kind and node pool."""
 
     def count_lacking(self, pools: Collection[str]) -> int:
-        """Return how many node pools should have a rendered workload besides ``pools``, which have one."""
+        """Return the number of node pools that lack a rendered workload, not counting ``pools``."""
         return len({*self.missing, *self.other_version}.difference(pools))
 
     def verdicts(self) -> list[tuple[bool, Status, str]]:
-        """Return the statuses and reasons for a condition, the worst first, each with whether it applies."""
+        """Return whether each gap exists, with its status and reason for a condition, the worst first."""
         late = bool(self.missing) and self.overdue
         return [
             (bool(self.other_version), "False", "OwnedByOtherVersion"),
@@ -47,13 +47,13 @@ class Gaps(NamedTuple):
         ]
 
     def texts(self) -> Iterator[str]:
-        """Yield what to say about the gaps."""
+        """Yield a message for each gap."""
         if self.no_pools:
             yield self.no_pools
         elif self.absent_pools:
             yield f"there is no NodePool {list_names(self.absent_pools)}, which {self.subject} names in spec.pools"
         if self.missing:
-            yield f"no workload in node pool {list_names(self.missing)}{self._cause()}"
+            yield f"no workload in node pool {list_names(self.missing)}{self._describe_cause()}"
         elif self.no_controller:
             yield self.no_controller
         if self.other_version:
@@ -65,19 +65,21 @@ class Gaps(NamedTuple):
         if self.orphans:
             yield describe_orphans(self.orphans)
 
-    def _cause(self) -> str:
+    def _describe_cause(self) -> str:
         if not self.overdue:
             return ""
         if self.no_controller:
             return f": {self.no_controller}"
-        return f": the controller of {self.subject} had time to create it; see its status and the log of yurt-manager"
+        return (
+            f": the controller of {self.subject} has not created it in time; see its status and the log of yurt-manager"
+        )
 
 
 NO_GAPS: Final = Gaps()
 
 
 def describe_orphans(orphans: Sequence[str]) -> str:
-    """Return which workloads lost their owner, and what to do."""
+    """Return a message that names the workloads without an owner, and the remedy."""
     named = list_names(orphans, most=_MAX_ORPHANS)
     if len(orphans) == 1:
         text = "a rendered workload has no owner any more and keeps its overrides"
@@ -88,6 +90,6 @@ def describe_orphans(orphans: Sequence[str]) -> str:
 
 
 def list_names(names: Sequence[str], *, most: int = _MAX_NAMED) -> str:
-    """Return names for a message, the first few of many."""
+    """Return the first names for a message, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

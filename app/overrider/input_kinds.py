@@ -1,4 +1,4 @@
-"""Which kinds the workloads of a subject are rendered from, and which of them were read."""
+"""The kinds that rendering depends on, and whether the server has read them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.subject_parts import depends_on_node_pools
 from app.store import StoreView
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -15,7 +15,7 @@ _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 
 
 def input_kinds(group_kind: GroupKind, subject: JSONObject | None) -> frozenset[GroupKind]:
-    """Return the kinds that have to be read before workloads of a subject are written.
+    """Return the kinds that the workloads of a subject are rendered from.
 
     Args:
         group_kind: The subject's kind.
@@ -26,7 +26,7 @@ def input_kinds(group_kind: GroupKind, subject: JSONObject | None) -> frozenset[
 
 
 class InputKinds:
-    """Which kinds were read, so that it is known which subjects can be looked after."""
+    """Keeps track of the kinds that were read, which decide the subjects that can be reconciled."""
 
     def __init__(self, source: KubernetesSource, store: StoreView) -> None:
         """Prepare.
@@ -40,20 +40,20 @@ class InputKinds:
         self._read: Final[set[GroupKind]] = set()
 
     async def wait_for_overriders(self) -> None:
-        """Wait until the overriders were read, and it was at least tried to read the other kinds.
+        """Wait until the overriders were read, and until each other kind was read or has failed once.
 
-        Without the overriders, every override would look as if it had to be undone.
+        Without the overriders, the controller would undo every override.
         """
         await self._source.wait_synced((YURT_APP_OVERRIDER,))
         await self._source.wait_tried(_EVERY_KIND)
 
     def note(self) -> frozenset[GroupKind]:
-        """Take note of the kinds that were read by now, and return the others."""
+        """Record the kinds that were read until now, and return the others."""
         self._read.update(kind for kind in _EVERY_KIND if not self.problem(kind))
         return _EVERY_KIND - self._read
 
     def problem(self, kind: GroupKind) -> str:
-        """Return why a kind was not read, ``""`` if it was."""
+        """Return the reason why a kind was not read, ``""`` if it was."""
         return self._source.missing((kind,))
 
     async def wait_for(self, kind: GroupKind) -> None:
@@ -61,16 +61,16 @@ class InputKinds:
         await self._source.wait_synced((kind,))
 
     def add(self, kind: GroupKind) -> None:
-        """Take note that a kind was read, and that what was concluded without it is corrected."""
+        """Record that a kind was read, after the comparisons without it were repeated."""
         self._read.add(kind)
 
     def were_read(self, binding: Binding) -> bool:
-        """Return whether all kinds were read that the workloads of a subject are rendered from."""
-        return self._kinds_of(binding) <= self._read
+        """Return whether all kinds were read that a subject's workloads are rendered from."""
+        return self._list_kinds(binding) <= self._read
 
     def dependents(self, kind: GroupKind, bindings: Iterable[Binding]) -> Iterator[Binding]:
         """Yield the subjects whose workloads are rendered from objects of a kind."""
-        return (binding for binding in bindings if kind in self._kinds_of(binding))
+        return (binding for binding in bindings if kind in self._list_kinds(binding))
 
-    def _kinds_of(self, binding: Binding) -> frozenset[GroupKind]:
+    def _list_kinds(self, binding: Binding) -> frozenset[GroupKind]:
         return input_kinds(binding.group_kind, self._store.get(*binding))

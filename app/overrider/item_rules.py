@@ -1,4 +1,4 @@
-"""The shapes of the items of an entry: exactly one member each, with its types and required members."""
+"""Validates the items of an entry: each has exactly one member, with its types and required fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -8,9 +8,8 @@ from app.model.json import JSON, as_object
 from app.model.names import label_key_problem, label_value_problem
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
-from app.overrider.members import unknown_members
 from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
-from app.overrider.protected import key_owner
+from app.overrider.protected_fields import key_owner
 from app.overrider.shapes import (
     Check,
     Shape,
@@ -23,12 +22,13 @@ from app.overrider.shapes import (
     quantity,
     text,
 )
+from app.overrider.unknown_fields import find_unknown_fields
 
 _MAX_REPLICAS: Final = 2**31 - 1
-# An image is checked with the names of the node pools that the entry lists; this stands for those of "*".
+# Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
 _SAMPLE_POOL: Final = "pool"
 
-# k8s.io/api/core/v1 v0.36. The objects inside are checked by Kubernetes' own schema when the workload is rendered.
+# k8s.io/api/core/v1 v0.36. The check of the rendered workload validates the objects inside.
 _ENV_VAR: Final = Shape("an environment variable", {"name": text, "value": text, "valueFrom": any_object}, ("name",))
 _VOLUME_MOUNT: Final = Shape(
     "a volume mount",
@@ -52,70 +52,70 @@ _VOLUME: Final = Shape("a volume", {"name": text, **dict.fromkeys(_VOLUME_SOURCE
 _RESOURCES: Final = Shape("resources", dict.fromkeys(("requests", "limits"), map_of(quantity)))
 
 
-def _for_container(member: str, check: Check) -> Shape:
+def _make_container_shape(member: str, check: Check) -> Shape:
     return Shape(f"an item of {member}", {"containerName": text, member: check}, ("containerName", member))
 
 
-def _replicas(value: JSON, field: str) -> Iterator[Finding]:
+def _check_replicas(value: JSON, field: str) -> Iterator[Finding]:
     if type(value) is not int or not 0 <= value <= _MAX_REPLICAS:
         hint = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
         yield Finding("invalid", field, f"must be a whole number from 0, not {value!r}{hint}")
 
 
-def _labels(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _node_selector(value, field)
-    yield from _owned_keys(value, field)
+def _check_labels(value: JSON, field: str) -> Iterator[Finding]:
+    yield from _check_node_selector(value, field)
+    yield from _check_owned_keys(value, field)
 
 
-def _annotations(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_nullable_text)(value, field)
-    yield from _key_problems(value, field)
-    yield from _owned_keys(value, field)
+def _check_annotations(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_check_nullable_text)(value, field)
+    yield from _check_keys(value, field)
+    yield from _check_owned_keys(value, field)
 
 
-def _node_selector(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_nullable_label)(value, field)
-    yield from _key_problems(value, field)
+def _check_node_selector(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_check_nullable_label)(value, field)
+    yield from _check_keys(value, field)
 
 
-def _owned_keys(value: JSON, field: str) -> Iterator[Finding]:
+def _check_owned_keys(value: JSON, field: str) -> Iterator[Finding]:
     for key in as_object(value):
         if owner := key_owner(key):
             yield Finding("forbidden", f"{field}.{key}", f"is written by {owner} only; overrides may not change it")
 
 
-def _key_problems(value: JSON, field: str) -> Iterator[Finding]:
+def _check_keys(value: JSON, field: str) -> Iterator[Finding]:
     for key in as_object(value):
         path = f"{field}.{key}"
         if NODEPOOL_TOKEN not in key and (problem := label_key_problem(key)) is not None:
             yield Finding("invalid", path, problem)
 
 
-def _nullable_text(value: JSON, field: str) -> Iterator[Finding]:
+def _check_nullable_text(value: JSON, field: str) -> Iterator[Finding]:
     if value is not None:
         yield from text(value, field)
 
 
-def _nullable_label(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _nullable_text(value, field)
+def _check_nullable_label(value: JSON, field: str) -> Iterator[Finding]:
+    yield from _check_nullable_text(value, field)
     if isinstance(value, str) and "{" not in value and (problem := label_value_problem(value)) is not None:
         yield Finding("invalid", field, problem)
 
 
 _MEMBERS: Final[Mapping[str, Check]] = {
     "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
-    "replicas": _replicas,
-    "env": _for_container("env", list_of(_ENV_VAR.check)).check,
-    "args": _for_container("args", list_of(text)).check,
-    "resources": _for_container("resources", _RESOURCES.check).check,
-    "volumeMounts": _for_container("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
+    "replicas": _check_replicas,
+    "env": _make_container_shape("env", list_of(_ENV_VAR.check)).check,
+    "args": _make_container_shape("args", list_of(text)).check,
+    "resources": _make_container_shape("resources", _RESOURCES.check).check,
+    "volumeMounts": _make_container_shape("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
     "volumes": list_of(_VOLUME.check),
     "tolerations": list_of(_TOLERATION.check),
-    "nodeSelector": _node_selector,
-    "annotations": _annotations,
-    "labels": _labels,
+    "nodeSelector": _check_node_selector,
+    "annotations": _check_annotations,
+    "labels": _check_labels,
 }
-_NONE: Final = (
+_NO_MEMBER_MESSAGE: Final = (
     f"must have exactly one member of {', '.join(_MEMBERS)}, and has none. If you wrote one, the installed "
     "CustomResourceDefinition does not know it and removed it (upstream's knows image and replicas only): install "
     "fleethook's"
@@ -123,44 +123,44 @@ _NONE: Final = (
 
 
 def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
-    """Yield what is wrong with an item.
+    """Yield the findings about an item.
 
     Args:
         item: The item as written.
         field: Its path.
-        pools: The node pools that the entry names; images are checked with each of them in place of ``{{nodepool}}``.
+        pools: The node pools that the entry names. Each replaces ``{{nodepool}}`` in images for the check.
     """
     if not isinstance(item, dict):
         yield mistyped(field, "an object", item)
         return
-    yield from unknown_members(item, tuple(_MEMBERS), field=field, owner="an item")
+    yield from find_unknown_fields(item, tuple(_MEMBERS), field=field, owner="an item")
     given = [member for member in _MEMBERS if item.get(member) is not None]
     if len(given) > 1:
         yield Finding(
             "invalid", field, f"must have exactly one member, not {' and '.join(given)}: make an item of each"
         )
     elif not given and not item.keys() - _MEMBERS.keys():
-        yield Finding("required", field, _NONE)
+        yield Finding("required", field, _NO_MEMBER_MESSAGE)
     for member in given:
         yield from _MEMBERS[member](item[member], f"{field}.{member}")
         if member != "image":
             yield from misspelled_tokens(item[member], f"{field}.{member}")
-    yield from _image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
+    yield from _check_image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
 
 
-def _image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
+def _check_image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
     claim = image.get("imageClaim")
     if isinstance(claim, str) and claim.strip():
         yield from check_image(claim, field, pools=pools)
 
 
 def check_image(image: str, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
-    """Yield the reason why no registry accepts an image reference.
+    """Yield a finding if no registry accepts an image reference.
 
     Args:
         image: The reference, which may contain ``{{nodepool}}``.
         field: Its path.
-        pools: The names that ``{{nodepool}}`` is replaced with; a sample name if there are none.
+        pools: The names that replace ``{{nodepool}}``. If empty, a sample name replaces it.
     """
     if (token := misspelled_token(image)) is not None:
         yield Finding("image", field, token_problem(token))

@@ -1,8 +1,8 @@
-"""Items: the everyday overrides, for which nobody needs a path.
+"""Applies items: overrides of common fields that need no JSON pointer.
 
-``image`` and ``replicas`` are the proposal's (seed: OpenYurt docs/proposals/20230706-yurtappoverrider.md). The others
-have the names and shapes of the Kubernetes API. An item about a container has ``containerName`` and the container's own
-member; it reaches containers and init containers of that name. ``labels`` and ``annotations`` are the pod template's.
+``image`` and ``replicas`` come from OpenYurt (v1.5, docs/proposals/20230706-yurtappoverrider.md). The other items have
+the names and shapes of the Kubernetes API. An item for a container has ``containerName`` and a field of the container,
+and applies to containers and init containers of that name. ``labels`` and ``annotations`` change the pod template.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,22 +21,22 @@ Apply = Callable[[JSONObject], JSONObject]
 
 
 class ItemEffect(NamedTuple):
-    """What an item does."""
+    """The effect of an item."""
 
     apply: Apply
-    """Returns the workload with the item applied; the one it is given where that changes nothing."""
+    """Returns the workload with the item applied, or the same workload if nothing changes."""
     container: str
-    """The container that the item is about, ``""`` if it is about none."""
+    """The name of the container that the item changes, ``""`` for an item of the pod or workload."""
     idle: str
-    """What to say where it changes nothing."""
+    """The message for an item that changes nothing."""
 
 
 def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
-    """Return what an item does, None if it has no member that is known.
+    """Return the effect of an item, None if it has no known member.
 
     Args:
-        item: The item, with ``{{nodepool}}`` replaced. Its shape was checked at admission; what does not have the
-            shape of the API is left for the check of the rendered workload to name.
+        item: The item, with ``{{nodepool}}`` replaced. Admission has checked its shape. The check of the rendered
+            workload reports values that do not have the shape of the Kubernetes API.
     """
     for member, make in _EFFECTS.items():
         value = item.get(member)
@@ -45,21 +45,21 @@ def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
     return None
 
 
-def _image(value: JSON) -> ItemEffect:
+def _make_image(value: JSON) -> ItemEffect:
     name, claim = str(as_object(value).get("containerName", "")), str(as_object(value).get("imageClaim", ""))
-    return _container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
+    return _make_container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
 
 
-def _container_member(member: str) -> Callable[[JSON], ItemEffect]:
+def _make_container_maker(member: str) -> Callable[[JSON], ItemEffect]:
     def make(value: JSON) -> ItemEffect:
         name = str(as_object(value).get("containerName", ""))
         wanted = {member: as_object(value).get(member)}
-        return _container_effect(name, wanted, f"container {name} has these {member} already")
+        return _make_container_effect(name, wanted, f"container {name} has these {member} already")
 
     return make
 
 
-def _args(value: JSON) -> ItemEffect:
+def _make_args(value: JSON) -> ItemEffect:
     name, args = str(as_object(value).get("containerName", "")), as_object(value).get("args")
 
     def apply(workload: JSONObject) -> JSONObject:
@@ -70,14 +70,14 @@ def _args(value: JSON) -> ItemEffect:
     return ItemEffect(apply, name, f"container {name} has these args already")
 
 
-def _container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
+def _make_container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
     def apply(workload: JSONObject) -> JSONObject:
         return _change_containers(workload, name, lambda element: merge_desired(element, wanted, _CONTAINER))
 
     return ItemEffect(apply, name, idle)
 
 
-def _replicas(value: JSON) -> ItemEffect:
+def _make_replicas(value: JSON) -> ItemEffect:
     def apply(workload: JSONObject) -> JSONObject:
         present = workload["spec"].get("replicas")
         # In Python, True equals 1.
@@ -88,7 +88,9 @@ def _replicas(value: JSON) -> ItemEffect:
     return ItemEffect(apply, "", f"replicas is {value} already")
 
 
-def _pod_member(member: str, *, part: str = "spec", schema: MergeSchema = _POD_SPEC) -> Callable[[JSON], ItemEffect]:
+def _make_pod_maker(
+    member: str, *, part: str = "spec", schema: MergeSchema = _POD_SPEC
+) -> Callable[[JSON], ItemEffect]:
     """Return the maker of an effect on a member of the pod template's spec or metadata."""
 
     def make(value: JSON) -> ItemEffect:
@@ -101,31 +103,31 @@ def _pod_member(member: str, *, part: str = "spec", schema: MergeSchema = _POD_S
 
 
 _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
-    "image": _image,
-    "replicas": _replicas,
-    "env": _container_member("env"),
-    "args": _args,
-    "resources": _container_member("resources"),
-    "volumeMounts": _container_member("volumeMounts"),
-    "volumes": _pod_member("volumes"),
-    "nodeSelector": _pod_member("nodeSelector"),
-    "tolerations": _pod_member("tolerations"),
-    "annotations": _pod_member("annotations", part="metadata", schema=_NO_SCHEMA),
-    "labels": _pod_member("labels", part="metadata", schema=_NO_SCHEMA),
+    "image": _make_image,
+    "replicas": _make_replicas,
+    "env": _make_container_maker("env"),
+    "args": _make_args,
+    "resources": _make_container_maker("resources"),
+    "volumeMounts": _make_container_maker("volumeMounts"),
+    "volumes": _make_pod_maker("volumes"),
+    "nodeSelector": _make_pod_maker("nodeSelector"),
+    "tolerations": _make_pod_maker("tolerations"),
+    "annotations": _make_pod_maker("annotations", part="metadata", schema=_NO_SCHEMA),
+    "labels": _make_pod_maker("labels", part="metadata", schema=_NO_SCHEMA),
 }
 ITEMS: Final = tuple(_EFFECTS)
-"""The members that an item may have, one of them each."""
+"""The members that an item may have. Each item has one of them."""
 
 
 def merge_desired(current: JSONObject, desired: JSONObject, schema: MergeSchema) -> JSONObject:
-    """Return ``current`` with ``desired`` merged into it: objects by member, lists by element, null unsets a member."""
+    """Return ``current`` with ``desired`` merged into it: objects by member, lists by element. Null unsets a member."""
     merged: JSONObject = overlay(current, desired, schema)
     kept: JSONObject = _drop_nulls(current, merged, desired)
     return kept
 
 
 def _drop_nulls(before: JSON, merged: JSON, desired: JSON) -> JSON:
-    """Take the nulls that ``desired`` brought out of ``merged``, and objects and lists that are emptied by that."""
+    """Return ``merged`` without the nulls of ``desired``, and without objects that only had such nulls."""
     if not isinstance(desired, dict) or not isinstance(merged, dict):
         return merged
     known = as_object(before)
@@ -158,7 +160,7 @@ def _is_named(element: JSON, name: str) -> bool:
 
 
 def _change_pod(workload: JSONObject, part: str, change: Apply) -> JSONObject:
-    """Return ``workload`` with its pod template's spec or metadata changed; itself where that changes nothing."""
+    """Return ``workload`` with its pod template's spec or metadata changed, or itself if nothing changes."""
     template = workload["spec"].get("template")
     if not isinstance(template, dict):
         return workload

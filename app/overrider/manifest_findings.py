@@ -1,10 +1,10 @@
-"""The findings about all overriders and subjects in a set of manifests, with file and line.
+"""Validates all overriders and subjects in a set of manifests, and locates the findings by file and line.
 
-The findings and their words are those of admission. Two warnings of admission are errors here, because an overrider may
-come to an apiserver before its subject or a node pool does, and no such order exists among files:
+The findings and messages are those of admission. An apiserver may receive an overrider before its
+subject or a node pool, but files have no order. So two warnings of admission are errors here:
 
 - an overrider whose subject is not in the files, if the files have any YurtAppSet or YurtAppDaemon;
-- an entry that names a node pool which the subject in the files does not have.
+- an entry that names a node pool which its subject in the files does not have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding, Level
-from app.overrider.findings import check
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.pool_rules import knows_node_pools, selects_node_pools
 from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import is_v1beta1
-from app.overrider.subject_patches import check_pool_patches, check_tweaks
-from app.overrider.subject_pools import knows_node_pools, selects_node_pools
+from app.overrider.subject_patch_rules import check_pool_patches, check_tweaks
 from app.overrider.subject_rules import check_subject
+from app.overrider.validation import check_overrider
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
@@ -34,38 +34,38 @@ class ManifestFinding(NamedTuple):
     """A finding about one object of the manifests."""
 
     level: Level
-    """As in files: see the module's text."""
+    """The level for files, see the module docstring."""
     finding: Finding
     key: ObjectKey
     source: str
     line: int
-    """Line of the member that the finding is about."""
+    """The line of the member with the mistake."""
 
     @property
     def text(self) -> str:
-        """The finding on one line, without its place and level: object, field, message."""
+        """The object, field and message on one line, without file and level."""
         name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
         inside = f" of {self.key.cluster}" if self.key.cluster else ""
         return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.text}"
 
     @property
     def place(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self.source}:{self.line}"
+        """``FILE:LINE``, or the source alone for an object without line, such as one of a cluster."""
+        return f"{self.source}:{self.line}" if self.line else self.source
 
 
 def check_documents(documents: Sequence[Document], store: StoreView) -> list[ManifestFinding]:
     """Return the findings about the overriders and subjects in ``documents``, by document and line.
 
     Args:
-        documents: The objects as read from files.
-        store: Holds the same objects.
+        documents: The objects of the files.
+        store: A store with the same objects.
     """
     return [one for found in check_each(documents, store) for one in found]
 
 
 def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list[ManifestFinding]]:
-    """Yield the findings of `check_documents` for one document after the other, so that a server can pause."""
+    """Yield the findings of `check_documents` for each document, so that a server can pause between documents."""
     lines = FieldLines()
     subjects = any(key_of(document.object).group_kind in SUBJECT_KINDS for document in documents)
     seen: dict[ObjectKey, Document] = {}
@@ -85,15 +85,17 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
     if (misspelled := check_kind(manifest)) is not None:
         yield misspelled
     elif key.group_kind == YURT_APP_OVERRIDER:
-        yield from check(manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True)
+        yield from check_overrider(
+            manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
+        )
     elif key.group_kind in SUBJECT_KINDS:
         found = [*check_subject(key.group_kind, manifest)]
         yield from found or (check_tweaks if is_v1beta1(manifest) else check_pool_patches)(manifest)
         if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
-            yield Finding("not-checked", "", f"no NodePool is known, so {_unchecked(manifest)} to check this")
+            yield Finding("not-checked", "", f"no NodePool is known, so {_describe_unchecked(manifest)} to check this")
 
 
-def _unchecked(subject: JSONObject) -> str:
+def _describe_unchecked(subject: JSONObject) -> str:
     if is_v1beta1(subject) and listed_pools(subject):
         return "only the pools in spec.pools could be rendered"
     return "nothing could be rendered"
@@ -103,5 +105,5 @@ def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:
     if first is not document and key_of(document.object).group_kind in _UNIQUE_KINDS:
         now, before = document.object["apiVersion"], first.object["apiVersion"]
         versions = "" if now == before else f" as {before}, which is the same object as in {now}"
-        message = f"is already defined at {first.source}:{first.line}{versions}; remove one of them"
+        message = f"is already defined at {first.place}{versions}; remove one of them"
         yield Finding("duplicate", "metadata.name", message)

@@ -1,4 +1,4 @@
-"""OpenYurt's kinds and versions, and manifests that misspell them: an apiserver knows no such kind."""
+"""Finds manifests that misspell a kind or a version of OpenYurt, which no apiserver would serve."""
 
 from typing import Final
 
@@ -14,17 +14,15 @@ _VERSIONS: Final = {
     YURT_APP_SET.kind: ("v1alpha1", "v1beta1"),
     "NodePool": ("v1alpha1", "v1beta1", "v1beta2"),
 }
-# OpenYurt's other kinds of this group (v1.4 to v1.7), which have nothing to do with overriders.
-_OTHER_KINDS: Final = frozenset({"NodeBucket", "UnitedDeployment", "YurtIngress", "YurtStaticSet"})
-# Kinds of no other project, so that another group is a mistake; NodePool is the name of other projects' kinds, too.
+# No other project has these kinds, so another group is a mistake. Other projects have a NodePool, too.
 _OWN_KINDS: Final = (YURT_APP_OVERRIDER.kind, YURT_APP_SET.kind, YURT_APP_DAEMON.kind)
 
 
 def check_kind(document: JSONObject) -> Finding | None:
-    """Return the finding that a manifest's apiVersion or kind misspells one of those that overriders work with."""
+    """Return a finding if a manifest misspells an apiVersion or kind that overriders work with."""
     group, version = parse_api_version(document["apiVersion"])
     kind = document["kind"]
-    if group == GROUP and kind not in _VERSIONS and kind not in _OTHER_KINDS:
+    if group == GROUP and kind not in _VERSIONS:
         meant = nearest(kind, _VERSIONS)
         return (
             Finding("unknown-kind", "kind", f"{GROUP} has no kind {kind!r}; did you mean {meant}?") if meant else None

@@ -1,4 +1,4 @@
-"""Reporting the findings about served manifests: a log line for each new one, and a detail of ``/readyz``."""
+"""Reports the findings about served manifests: a log line for each new finding, and a detail of ``/readyz``."""
 
 import asyncio
 import logging
@@ -11,16 +11,16 @@ from app.store.yaml_reader import Document
 
 _log: Final = logging.getLogger(__name__)
 
-# /readyz is read by people and probes alike; the log has the rest.
+# Users and probes read /readyz, so it has the first findings only. The log has all.
 _MAX_SHOWN: Final = 20
 _LEVELS: Final = {"error": logging.ERROR, "warning": logging.WARNING}
 
 
 class ManifestReport:
-    """The findings of the last look at the manifests.
+    """The findings of the last check of the manifests.
 
     Attributes:
-        findings: By file and line; empty before the first look.
+        findings: The findings by file and line, empty before the first check.
     """
 
     def __init__(self, store: StoreView) -> None:
@@ -28,9 +28,9 @@ class ManifestReport:
         self.findings: list[ManifestFinding] = []
 
     async def refresh(self, documents: Sequence[Document]) -> None:
-        """Check the manifests and log the findings that are new.
+        """Check the manifests and log new findings.
 
-        Other requests are answered between two documents. The store must not change meanwhile.
+        The server answers requests between two documents. The store must not change meanwhile.
 
         Args:
             documents: The objects in the store, with their files.
@@ -39,7 +39,7 @@ class ManifestReport:
         for of_document in check_each(documents, self._store):
             found += of_document
             await asyncio.sleep(0)
-        # Without the line, so that a comment above does not make all findings new.
+        # The line is not compared: an inserted comment must not make the findings below it new.
         known = {(one.source, one.level, one.text) for one in self.findings}
         for one in found:
             if (one.source, one.level, one.text) not in known:
@@ -49,10 +49,10 @@ class ManifestReport:
 
     def detail(self) -> str:
         """Return the findings as one text, ``""`` if there are none."""
-        shown = "; ".join(_line(one) for one in self.findings[:_MAX_SHOWN])
+        shown = "; ".join(_format_line(one) for one in self.findings[:_MAX_SHOWN])
         more = len(self.findings) - _MAX_SHOWN
         return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _line(one: ManifestFinding) -> str:
+def _format_line(one: ManifestFinding) -> str:
     return f"{one.place}: {one.level}: {one.text}"

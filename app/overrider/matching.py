@@ -1,8 +1,8 @@
 """Checks whether a workload already matches its template, without building the merged object as `overlay` does.
 
-Most reviews need the check and most answers are yes: OpenYurt's controller writes workloads from the same template. It
-may say no where `overlay` would change nothing, never yes where it would change something. It reads the template's
-document itself: checks compiled from it were no faster, and took ten times the memory of the template.
+Most reviews need this check, and most workloads match: OpenYurt's controller writes them from the same template. The
+check may fail although `overlay` would change nothing, but it never succeeds if `overlay` would change something. It
+reads the document of the template. Compiled checks were no faster, and took ten times the memory of the template.
 """
 
 from app.model.json import JSON, JSONObject
@@ -12,12 +12,12 @@ Path = tuple[str | int, ...]
 
 
 def matches(current: JSON, named: JSONObject, values: PoolValues) -> bool:
-    """Return whether ``current`` says all that ``named`` says; members that it has besides do not matter.
+    """Return whether ``current`` has all members of ``named`` with the same values. It may have others.
 
     Args:
-        current: A workload, or anything else.
+        current: A workload, or any other value.
         named: The desired object, with or without marks.
-        values: Those of the workload's pool.
+        values: The values of the workload's node pool.
     """
     return type(current) is dict and _matches_object(current, named, values)
 
@@ -27,7 +27,7 @@ def _matches_object(current: JSONObject, named: JSONObject, values: PoolValues) 
         if name not in current:
             return False
         present = current[name]
-        # Whole branches are compared in C first: that fails at once where the apiserver added defaults.
+        # `!=` compares in C first. It ends at once if the apiserver added defaults.
         if present != value and not _matches_value(present, value, values):
             return False
     return True
@@ -45,7 +45,7 @@ def _matches_value(present: JSON, value: JSON, values: PoolValues) -> bool:
 
 
 def _matches_list(current: list[JSON], named: list[JSON], values: PoolValues) -> bool:
-    """A longer list may hold what others added: whether it matches takes merge keys, and so a closer look."""
+    """Compare lists by index. A longer list may have foreign elements, which only `overlay` matches by merge key."""
     if len(current) != len(named):
         return False
     for present, value in zip(current, named, strict=True):
@@ -55,7 +55,7 @@ def _matches_list(current: list[JSON], named: list[JSON], values: PoolValues) ->
 
 
 def value_of(document: JSON, path: Path) -> JSON:
-    """Return the value at a path; raises KeyError, IndexError or TypeError where there is none."""
+    """Return the value at a path; raises KeyError, IndexError or TypeError if there is none."""
     for token in path:
         document = document[token]
     return document

@@ -1,4 +1,4 @@
-"""The NodePools of a cluster as they are at one moment, for checks that take long."""
+"""A snapshot of the NodePools of a cluster, for checks that take long."""
 
 from collections.abc import Iterator
 from typing import Final, Protocol
@@ -9,7 +9,7 @@ from app.store.store import Stored
 
 
 class NodePoolView(Protocol):
-    """NodePools, and how they are looked up; a store is one."""
+    """The methods of a store that read NodePools."""
 
     def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
         """Return the object of that name, or None."""
@@ -19,10 +19,10 @@ class NodePoolView(Protocol):
 
 
 class NodePools:
-    """A copy of the list of NodePools of one cluster. It does not change, so it may be read in a thread."""
+    """A copy of the list of NodePools of one cluster. It never changes, so a thread may read it."""
 
     def __init__(self, view: NodePoolView, cluster: str) -> None:
-        """List the NodePools of a cluster now."""
+        """Copy the list of NodePools of a cluster."""
         self._cluster: Final = cluster
         self._by_name: Final = {one["metadata"]["name"]: one for one in view.each(cluster, NODE_POOL)}
 

@@ -1,7 +1,7 @@
-"""Having a subject's controller look at the subject again.
+"""Makes OpenYurt's controller reconcile a subject again, by an annotation: a nudge.
 
-OpenYurt 1.4 logs a write that was refused and does not retry it. What was edited or created while fleethook was away
-stays unfinished until something changes the subject, so the leader changes an annotation of it.
+OpenYurt 1.4 logs a refused write and does not retry it. If a subject was edited or created while fleethook was
+unavailable, its workloads stay outdated until the subject changes. So the leader changes an annotation of the subject.
 """
 
 import logging
@@ -13,26 +13,26 @@ from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import NUDGED_ANNOTATION
-from app.overrider.laggards import Laggards
+from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
-from app.overrider.reports import Reporter
-from app.overrider.situation import Situation
+from app.overrider.status_reporter import StatusReporter
+from app.overrider.subject_state import SubjectState
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
 
 
 class Nudger:
-    """Waits for the controllers of subjects, and nudges those that are late."""
+    """Waits for the controllers of subjects, and nudges late ones."""
 
     def __init__(
         self,
         connection: Connection,
         source: KubernetesSource,
         waits: OwnerWaits,
-        laggards: Laggards,
-        reporter: Reporter,
+        outdated: OutdatedWorkloads,
+        reporter: StatusReporter,
         *,
         now: Callable[[], datetime],
     ) -> None:
@@ -40,21 +40,21 @@ class Nudger:
 
         Args:
             connection: To the apiserver.
-            source: What follows the subjects.
-            waits: How long to wait for whom.
-            laggards: The workloads without an override that are behind.
+            source: The watch of the subjects.
+            waits: The times until which the controllers of subjects may write.
+            outdated: The outdated workloads without an override.
             reporter: Writes events.
-            now: The time.
+            now: Returns the time.
         """
         self._connection: Final = connection
         self._source: Final = source
         self._waits: Final = waits
-        self._laggards: Final = laggards
+        self._outdated: Final = outdated
         self._reporter: Final = reporter
         self._now: Final = now
 
-    async def wait_for_owner(self, at: Situation) -> Patience:
-        """Return how long to wait for a subject's controller, after nudging it if it is late."""
+    async def wait_for_owner(self, at: SubjectState) -> Patience:
+        """Nudge a subject's controller if it is late; return whether to wait for it."""
         binding, pools = at.binding, len(at.pools)
         if at.subject is None:
             return Patience(wait=False, observed=True)
@@ -70,50 +70,55 @@ class Nudger:
             )
         return patience
 
-    async def _may_help(self, at: Situation) -> bool:
-        """Return whether the subject's controller has anything to do."""
+    async def _may_help(self, at: SubjectState) -> bool:
+        """Return whether the subject's controller has workloads to write."""
         if at.missing or self._waits.waited(at.binding):
             return True
-        return await self._laggards.confirm(self._laggards.find(at.keys), lane=at.binding)
+        return await self._outdated.confirm(self._outdated.find(at.keys), lane=at.binding)
 
-    def note(self, at: Situation, *, waits: bool) -> None:
-        """Remember what a look found; ``waits`` is whether workloads with an override wait for the controller."""
-        behind = bool(self._laggards.find(at.keys))
-        self._waits.note(at.binding, waiting=waits, behind=behind, missing=bool(at.missing))
-
-    def is_late(self, at: Situation) -> bool:
-        """Return whether the subject's controller has had time enough."""
-        over = self._waits.trouble(at.binding, pools=len(at.pools))
-        return over is not None and self._waits.now >= over
-
-    def find_orphans(self, at: Situation) -> tuple[str, ...]:
-        """Return the workloads without an owner, for messages.
-
-        Those whose owner was deleted are among them only after some time: the garbage collector deletes them as a rule.
-        """
-        return tuple(map(str, (*at.orphans, *(() if self._may_be_collected(at) else at.dangling))))
-
-    def _may_be_collected(self, at: Situation) -> bool:
-        return self._waits.now < self._waits.first_limit(at.binding, pools=len(at.pools))
-
-    def next_look(self, at: Situation, *, waits: bool) -> float:
-        """Return when the subject's controller is late, or its time over; infinity if nobody waits for it.
+    def note(self, at: SubjectState, *, waits: bool) -> None:
+        """Record the result of a reconciliation.
 
         Args:
             at: The subject.
-            waits: Whether workloads wait for it.
+            waits: Whether workloads with an override wait for the subject's controller.
+        """
+        behind = bool(self._outdated.find(at.keys))
+        self._waits.note(at.binding, waiting=waits, behind=behind, missing=bool(at.missing))
+
+    def is_late(self, at: SubjectState) -> bool:
+        """Return whether the time of the subject's controller is over."""
+        over = self._waits.trouble(at.binding, pools=len(at.pools))
+        return over is not None and self._waits.now >= over
+
+    def find_orphans(self, at: SubjectState) -> tuple[str, ...]:
+        """Return the workloads without an owner, for messages.
+
+        A workload whose owner was deleted counts only after some time. Usually the garbage collector deletes it.
+        """
+        return tuple(map(str, (*at.orphans, *(() if self._may_be_collected(at) else at.dangling))))
+
+    def _may_be_collected(self, at: SubjectState) -> bool:
+        return self._waits.now < self._waits.first_limit(at.binding, pools=len(at.pools))
+
+    def next_time(self, at: SubjectState, *, waits: bool) -> float:
+        """Return the time when the controller's time is over or a nudge is due; infinity if nothing waits for it.
+
+        Args:
+            at: The subject.
+            waits: Whether workloads with an override wait for the subject's controller.
         """
         binding, pools = at.binding, len(at.pools)
         times = [self._waits.until(binding, pools=pools)] if waits else []
         if at.dangling and self._may_be_collected(at):
             times.append(self._waits.first_limit(binding, pools=pools))
         late = self._waits.trouble(binding, pools=pools)
-        # A controller that is late already is looked at again if that makes a nudge.
+        # If the controller is late already, only a due nudge needs another reconciliation.
         if late is not None and (late > self._waits.now or self._waits.should_nudge(binding, pools=pools)):
             times += [late] if at.can_nudge or late > self._waits.now else []
         return min(times, default=float("inf"))
 
-    async def _nudge(self, at: Situation, subject: JSONObject) -> None:
+    async def _nudge(self, at: SubjectState, subject: JSONObject) -> None:
         binding = at.binding
         if nudged_lately(subject, now=self._now(), seconds=self._waits.interval):
             self._waits.nudged(binding, well=False)
@@ -126,13 +131,13 @@ class Nudger:
                 "PATCH", self._source.scope(binding.cluster) + path, body=body, content_type=MERGE_PATCH
             )
         except (APIError, UnreachableError) as error:
-            _log.warning("%s: %s, and annotation %s could not be set: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
+            _log.warning("%s: %s; cannot set annotation %s: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
             self._waits.nudged(binding, well=False)
             return
         self._waits.nudged(binding, well=True)
         message = (
             f"{at.lack}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away: "
-            f"annotation {NUDGED_ANNOTATION} was set to have its controller look again"
+            f"fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"
         )
         _log.warning("%s: %s", at.name, message)
-        await self._reporter.tell(binding, subject, "Warning", "OwnerNudged", message)
+        await self._reporter.record_event(binding, subject, "Warning", "OwnerNudged", message)

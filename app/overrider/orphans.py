@@ -1,9 +1,11 @@
-"""Workloads of node pools that no controller of OpenYurt looks after any more: the one definition of an orphan.
+"""Finds orphans: workloads of node pools that no controller of OpenYurt manages any more.
 
-An upgrade from OpenYurt 1.4 releases every workload of a YurtAppSet: the controllers of 1.5 and later find their
-workloads by a label that those of 1.4 lack, take the owner reference of all others away and create new ones. A released
-workload keeps running with its overrides, beside its replacement. So does a workload whose owner is gone or lost its
-node pool, until somebody deletes it. The controller looks for orphans that were rendered, `fleethook convert` for all.
+An upgrade from OpenYurt 1.4 releases every workload of a YurtAppSet. The controllers of 1.5 and later find workloads by
+a label that 1.4 does not set. They remove the owner reference from all other workloads and create replacements. A
+released workload keeps running with its overrides, beside its replacement. So does a workload whose owner is gone, or
+whose owner no longer has its node pool, until a user deletes the workload.
+
+The controller reports orphans that were rendered, `fleethook convert` reports all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,13 +14,14 @@ from typing import Final, NamedTuple
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.openyurt import REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
-from app.overrider.assess import Binding, hash_of, pool_of
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.owner import Owner, find_owner_in
 from app.overrider.pools import pools_of_subject
 from app.store import Index, ObjectKey, StoreView, key_of
 from app.store.partial import PartialBuilder, PartialObject
 
-# k8s.io/apiserver/pkg/storage/names/generate.go: a name has 63 characters, the last five of which are random.
+# k8s.io/apiserver/pkg/storage/names/generate.go: a generated name has at most 63 characters, five of them random.
 _MAX_BASE: Final = 58
 _RANDOM: Final = 5
 
@@ -27,42 +30,42 @@ RELEASED: Final = "it has no owner"
 
 
 class Orphan(NamedTuple):
-    """A workload without an owner that keeps it."""
+    """A workload without an owner that manages it."""
 
     key: ObjectKey
     pool: str
     reason: str = RELEASED
     rendered: bool = True
-    """Whether it has what an overrider set."""
+    """Whether the workload was rendered, and so keeps its overrides."""
 
     def __str__(self) -> str:
         return f"{self.key.group_kind.kind} {self.key.name} in {self.pool}"
 
 
 class OrphanKey(NamedTuple):
-    """Under which an orphan is found."""
+    """The index key of an orphan."""
 
     cluster: str
     namespace: str
     subject: str
-    """Its former owner's name, ``""`` where its own name does not tell."""
+    """The name of the former owner, ``""`` if the name of the workload does not contain it."""
     base: str = ""
-    """In place of that: its own name without the random part."""
+    """If ``subject`` is empty, the name of the workload without its random part."""
 
 
 def is_orphan(workload: PartialObject) -> bool:
-    """Return whether a workload was rendered and `is_released`."""
+    """Return whether a workload was rendered and is released."""
     return bool(hash_of(workload)) and is_released(workload)
 
 
 def is_released(workload: PartialObject) -> bool:
-    """Return whether a workload of a node pool has no owner any more; one that is being deleted needs none."""
+    """Return whether a workload of a node pool has lost its owner. A workload that is being deleted does not count."""
     of_pool = bool(pool_of(workload)) and not workload.deleting
-    return of_pool and not any(_owns(reference) for reference in workload.owners)
+    return of_pool and not any(_is_owner(reference) for reference in workload.owners)
 
 
 def is_former(owner: Owner, subject: JSONObject | None) -> bool:
-    """Return whether the owner that a workload names is gone: there is no subject, or another one of its name."""
+    """Return whether the owner of a workload is gone: there is no subject of its name, or one with another uid."""
     if subject is None:
         return True
     uid = subject["metadata"].get("uid")
@@ -70,7 +73,7 @@ def is_former(owner: Owner, subject: JSONObject | None) -> bool:
 
 
 def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[Orphan]:
-    """Yield the workloads of node pools without an owner, or whose owner is gone or no longer has that node pool.
+    """Yield the orphans: workloads of node pools without an owner, or whose owner is gone or lost the node pool.
 
     Args:
         workloads: Deployments and StatefulSets.
@@ -80,12 +83,14 @@ def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[
     builder = PartialBuilder()
     for document in workloads:
         workload, key = builder.build(document), key_of(document)
-        reason = _reason(workload, key.cluster, store, pools)
+        reason = _find_reason(workload, key.cluster, store, pools)
         if reason:
             yield Orphan(key, pool_of(workload), reason, bool(hash_of(workload)))
 
 
-def _reason(workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]) -> str:
+def _find_reason(
+    workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]
+) -> str:
     if is_released(workload):
         return RELEASED
     owner = find_owner_in(workload.owners)
@@ -101,7 +106,7 @@ def _reason(workload: PartialObject, cluster: str, store: StoreView, pools: dict
     return "" if pool_of(workload) in pools[of] else f"its owner, {name}, has no node pool {pool_of(workload)}"
 
 
-def _owns(reference: JSONObject) -> bool:
+def _is_owner(reference: JSONObject) -> bool:
     if reference.get("controller") is True:
         return True
     group, _ = parse_api_version(str(reference.get("apiVersion") or ""))
@@ -117,7 +122,7 @@ def _orphan_keys(cluster: str, workload: PartialObject) -> list[OrphanKey]:
 
 
 def _former_owner(workload: PartialObject) -> str:
-    """Return the name of the subject that a workload was generated for; ``""`` where a long name was cut.
+    """Return the name of the subject that generated a workload's name, ``""`` if the apiserver truncated a long name.
 
     OpenYurt generates names from ``SUBJECT-POOL-`` (v1.7.0, getWorkloadPrefix in
     pkg/yurtmanager/controller/yurtappset/workloadmanager/util.go; 1.4 does the same).
@@ -134,11 +139,11 @@ ORPHAN_INDEXES: Final = {
 
 
 def orphan_keys_of(binding: Binding, pools: Iterable[str]) -> Iterator[OrphanKey]:
-    """Yield the keys under which orphans of a subject are found.
+    """Yield the index keys of a subject's orphans.
 
     Args:
         binding: The subject.
-        pools: Its node pools: names that are too long for a workload's name can only be compared.
+        pools: The names of its node pools, which are needed to find truncated names of workloads.
     """
     yield OrphanKey(binding.cluster, binding.namespace, binding.name)
     for pool in pools:
@@ -148,7 +153,7 @@ def orphan_keys_of(binding: Binding, pools: Iterable[str]) -> Iterator[OrphanKey
 
 
 def former_bindings(cluster: str, workload: PartialObject) -> list[Binding]:
-    """Return the subjects that may have owned an orphan; none where its name does not tell."""
+    """Return the subjects that may have owned an orphan, none if its name was truncated."""
     subject = _former_owner(workload) if is_orphan(workload) else ""
     if not subject:
         return []

@@ -1,9 +1,10 @@
-"""Laying desired members over an object that holds other people's members as well.
+"""Merges desired members into an object that also has members of other clients.
 
-Like the set half of a strategic merge, with three differences that rendering needs: every element that is there keeps
-its place, so that neither a template nor an overrider moves what another webhook added; nothing is ever deleted
-because it is not named; and a member that cannot stand beside one that is set (another volume source, another probe
-handler) makes room for it.
+An overlay is like a strategic merge patch without deletions, with three differences that rendering needs:
+
+- Every present element keeps its place, so templates and overriders do not move elements of other webhooks.
+- Missing members of the desired object never delete anything.
+- A member that excludes another one, such as a second volume source or probe handler, replaces it.
 """
 
 from collections.abc import Mapping
@@ -16,8 +17,8 @@ from app.overrider.elements import Identity, index_elements, merge_elements
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 
-# Members of the pod API of which at most one may be set (k8s.io/api/core/v1: ProbeHandler, LifecycleHandler, EnvVar);
-# volume sources and the deployment strategy are covered by their schema's retain_keys.
+# Fields of pods of which at most one may be set (k8s.io/api/core/v1: ProbeHandler, LifecycleHandler, EnvVar). The
+# retain_keys of their schema cover volume sources and the deployment strategy.
 _HANDLERS: Final = frozenset({"exec", "httpGet", "tcpSocket", "grpc", "sleep"})
 _ENV_SOURCES: Final = frozenset({"value", "valueFrom"})
 EXCLUSIVE: Final[Mapping[str, frozenset[str]]] = {
@@ -27,15 +28,15 @@ EXCLUSIVE: Final[Mapping[str, frozenset[str]]] = {
 
 
 def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
-    """Return ``current`` with everything that ``named`` names set to its value.
+    """Return ``current`` with all members of ``named`` set.
 
     Args:
-        current: The object or part of it that came in; never changed.
-        named: What is desired of it.
-        schema: Merge keys of this part.
+        current: A stored object or a part of it. It is not modified.
+        named: The desired members of this part.
+        schema: The merge schema of this part.
 
     Returns:
-        ``current`` itself where nothing differs; branches that do not change are shared with ``current``.
+        ``current`` itself if nothing differs. Otherwise the result shares unchanged branches with ``current``.
     """
     if type(named) is dict and type(current) is dict:
         return overlay_object(current, named, schema)
@@ -45,13 +46,13 @@ def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
 
 
 def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) -> JSONObject:
-    """Return what `overlay` returns for two objects."""
+    """Return the result of `overlay` for two objects."""
     result: JSONObject | None = None
     fields = schema.fields
     for name, value in named.items():
         present = current.get(name, _MISSING)
-        # Whole branches are compared in C first: most of a template stands in the object as it is. That takes 1 for
-        # 1.0 and for true, which an apiserver would not let differ in a member of one type.
+        # `==` compares equal branches in C, and most branches are equal. In Python 1 equals 1.0 and True, but a field
+        # of the API has one type, so these never meet.
         if present == value:
             continue
         if type(value) is dict or type(value) is list:
@@ -72,10 +73,10 @@ def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) 
 
 
 def _switches(current: JSONObject, named: JSONObject) -> bool:
-    """Return whether ``named`` chooses another member of a union, so that what is left of the former has to go.
+    """Return whether ``named`` chooses another member of a union, which removes the members of the former choice.
 
-    It does where it sets a member that is not there (another volume source), or a discriminator to another value
-    (``type: Recreate``); members that an apiserver defaulted beside the same choice stay.
+    It does if it sets a missing member (another volume source), or changes a discriminator (``type: Recreate``).
+    If the choice is the same, members that an apiserver defaulted stay.
     """
     return any(
         name not in current or (type(value) not in (dict, list) and current[name] != value)
@@ -115,7 +116,7 @@ def _overlay_elements(
 
 
 def covers(current: JSON, named: JSON) -> bool:
-    """Return whether ``current`` says all that ``named`` says: equal but for members the apiserver defaulted."""
+    """Return whether ``current`` equals ``named``, except for members that the apiserver may have defaulted."""
     if current == named:
         return True
     if type(named) is dict:

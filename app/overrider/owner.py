@@ -1,4 +1,4 @@
-"""Which YurtAppSet or YurtAppDaemon a workload belongs to."""
+"""Finds the YurtAppSet or YurtAppDaemon that owns a workload."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -9,37 +9,37 @@ from app.model.openyurt import SUBJECT_KINDS, SUBJECT_VERSIONS
 
 __all__ = ["SUBJECT_KINDS", "Owner", "find_owner", "find_owner_in"]
 
-# Every change of a workload asks several times.
+# Precomputed, because every change of a workload needs several look-ups.
 _KINDS: Final = {
     (f"{kind.group}/{version}", kind.kind): kind for kind, versions in SUBJECT_VERSIONS.items() for version in versions
 }
 
 
 class Owner(NamedTuple):
-    """The owner reference that makes a workload renderable."""
+    """The owner reference to a subject."""
 
     group_kind: GroupKind
     name: str
     uid: str
     api_version: str
-    """The version in which the reference names it; a workload is rendered only from a subject of this version."""
+    """The API version of the reference. A workload is rendered only from a subject of the same version."""
 
 
 def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
     """Return the subject that owns a workload, or None if no overrider can apply to it.
 
-    The controlling owner reference wins, wherever it is in the list; upstream read element 0 only
-    (deploymentrender_default.go). Owners of versions that are not known are left alone.
+    The controlling owner reference wins at any index. OpenYurt reads only the first reference (v1.5,
+    pkg/yurtmanager/webhook/deploymentrender/v1alpha1/deploymentrender_default.go). Unknown versions are ignored.
 
     Args:
-        metadata: The workload's metadata, as sent; nothing about its shape is taken for granted.
+        metadata: The workload's metadata, which may have any shape.
     """
     references = metadata.get("ownerReferences")
     return find_owner_in(references) if isinstance(references, list) else None
 
 
 def find_owner_in(references: Sequence[JSON]) -> Owner | None:
-    """Return the same for the owner references of a workload."""
+    """Return the subject that `find_owner` returns, for the owner references of a workload."""
     owners = [(reference, owner) for reference in references if (owner := _subject_of(reference))]
     for reference, owner in owners:
         if reference.get("controller") is True:

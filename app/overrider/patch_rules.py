@@ -1,4 +1,4 @@
-"""One patch of an entry: operation, path and value."""
+"""Rules for one patch of an entry: operation, path and value."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -7,14 +7,14 @@ from app.model.json import JSON
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.item_rules import check_image
-from app.overrider.members import PATCH, unknown_members
 from app.overrider.pool_token import misspelled_tokens
-from app.overrider.protected import protected_pointer
+from app.overrider.protected_fields import protected_pointer
 from app.overrider.shapes import mistyped
+from app.overrider.unknown_fields import PATCH, find_unknown_fields
 from app.patch import parse_pointer
 
 OPERATIONS: Final = ("add", "remove", "replace")
-# Operations of other tools, with the one that does the same here.
+# Operations of other tools, with their equivalent here.
 _OTHER_OPERATIONS: Final = {
     "append": "add",
     "delete": "remove",
@@ -30,17 +30,17 @@ _CONTAINER_LISTS: Final = ("containers", "initContainers")
 
 
 def check_patch(patch: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
-    """Yield what is wrong with a patch.
+    """Yield the mistakes in a patch.
 
     Args:
-        patch: The patch as written.
+        patch: The patch, of any type.
         field: Its path.
         pools: The node pools that the entry names, for images that contain ``{{nodepool}}``.
     """
     if not isinstance(patch, dict):
         yield mistyped(field, "an object", patch)
         return
-    yield from unknown_members(patch, PATCH, field=field, owner="a patch")
+    yield from find_unknown_fields(patch, PATCH, field=field, owner="a patch")
     yield from _check_operation(f"{field}.operation", patch)
     yield from _check_value(f"{field}.value", patch)
     yield from _check_path(f"{field}.path", patch)
@@ -53,7 +53,7 @@ def _check_operation(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]
     operation = patch.get("operation")
     known = ", ".join(OPERATIONS)
     if operation in OPERATIONS or (operation is None and "op" in patch):
-        return  # A patch with `op` has a finding already.
+        return  # `op` has a finding of its own: `find_unknown_fields` suggests `operation`.
     if operation is None:
         yield Finding("required", field, f"is required: one of {known}")
     elif not isinstance(operation, str):
@@ -66,7 +66,7 @@ def _check_operation(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]
 
 def _check_value(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
     operation = patch.get("operation", patch.get("op"))
-    # Clients built on Go types send a value they do not have as null, so null cannot be told from absent on a remove.
+    # Clients built on Go types send an absent value as null, so null counts as absent in a remove.
     if operation == "remove" and patch.get("value") is not None:
         yield Finding("forbidden", field, "must be empty when operation is remove")
     elif operation in ("add", "replace") and "value" not in patch:
@@ -81,10 +81,10 @@ def _check_path(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
     try:
         tokens = parse_pointer(path)
     except ValueError as error:
-        yield Finding("invalid", field, f"{error}; {_pointer_hint(path)}")
+        yield Finding("invalid", field, f"{error}; {_suggest_pointer(path)}")
         return
     for token in tokens:
-        if (problem := _element_problem(token)) is not None:
+        if (problem := _find_selector_problem(token)) is not None:
             yield Finding("invalid", field, problem)
     if tokens and tokens[-1] == "-" and operation in ("remove", "replace"):
         message = f"{path} is the place after the last element, where there is nothing to {operation}"
@@ -93,14 +93,14 @@ def _check_path(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
         yield Finding("forbidden", field, f"{path} would change {protected}, which overrides may not do")
 
 
-def _pointer_hint(path: str) -> str:
+def _suggest_pointer(path: str) -> str:
     if path.startswith("/") or not path.strip():
         return _EXAMPLE
     return f"write /{path if '/' in path else path.replace('.', '/')}"
 
 
-def _element_problem(token: str) -> str | None:
-    """Return what is wrong with a token that is to select a list element by a member, such as ``[name=app]``."""
+def _find_selector_problem(token: str) -> str | None:
+    """Return the mistake in a token that selects a list element, such as ``[name=app]``; None if there is none."""
     if not token.startswith("["):
         return None
     key, equals, value = token.removeprefix("[").partition("=")
@@ -115,11 +115,11 @@ def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str]) -
     path = patch.get("path")
     if patch.get("operation") == "remove" or not isinstance(path, str):
         return
-    for inner, image in _images(tuple(path.split("/")[1:]), patch.get("value")):
+    for inner, image in _find_images(tuple(path.split("/")[1:]), patch.get("value")):
         yield from check_image(image, f"{field}{inner}", pools=pools)
 
 
-def _images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
+def _find_images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
     """Yield the images of containers that a patch sets, with the path inside the value."""
     if tokens[: len(_POD_SPEC)] != _POD_SPEC or tokens[len(_POD_SPEC) :][:1] not in {
         (one,) for one in _CONTAINER_LISTS

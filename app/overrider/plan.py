@@ -1,8 +1,7 @@
-"""How a pool's workload is rendered: compiled once per change of its inputs, used for every review.
+"""Compiles the plan that renders the workload of one pool, once per change of its inputs.
 
-The steps of an overrider run here, on the workload that the bare template describes, and nowhere else. Admission,
-preview, validation, digest and undo all use their result, so none of them can see another order of elements than the
-others do.
+Only this module runs the steps of an overrider, on the workload that the bare template describes. Admission, preview,
+validation, digest and undo all use the result, so they all see the same order of elements.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,23 +52,23 @@ from app.overrider.workload_schema import DecodedParts, Finding, check_decoded, 
 from app.overrider.workload_schema.fields import Kind
 from app.patch import StrategicMergeError, format_pointer, identical
 
-# Part of every hash, so that a change of the rules themselves shows as a changed input.
+# Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 1
 MAX_FINDINGS: Final = 10
 _MISSING: Final = object()
 
 
 class Variant(NamedTuple):
-    """What is laid over a workload that is created, or that is updated."""
+    """The changes to a workload that is created, or to one that is updated."""
 
     named: JSONObject
-    """What the template names."""
+    """The members that the template names."""
     pool_delta: ObjectDelta
-    """What the pool's own patch changes of that."""
+    """The changes that the pool's own patch makes to ``named``."""
     delta: ObjectDelta
-    """What the overrider changes of both."""
+    """The changes that the overrider makes to the result."""
     places: bool
-    """Whether the pool's node affinity is added to terms that others have set. The overrider may set the terms."""
+    """Whether the pool's node affinity is added to existing terms; False if the overrider sets the terms."""
 
 
 class Source(NamedTuple):
@@ -77,14 +76,14 @@ class Source(NamedTuple):
 
     tokens: tuple[Token, ...]
     field: str
-    """Which part of the overrider it is, such as ``entries[0].items[1]``."""
+    """Path of the step in the overrider, such as ``entries[0].items[1]``."""
     before: JSON = None
     after: JSON = None
 
     def made(self, tokens: tuple[Token, ...]) -> bool:
-        """Return whether the step changed that place, or something in it.
+        """Return whether the step changed the value at that path, or a value inside it.
 
-        A step that sets a whole list or object changes only the places in it whose values differ from those before.
+        A step that replaces a list or object changes only the paths whose values differ afterwards.
         """
         shared = min(len(self.tokens), len(tokens))
         if self.tokens[:shared] != tokens[:shared]:
@@ -94,61 +93,60 @@ class Source(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How one pool's workload of one subject is rendered."""
+    """The plan of one pool's workload of one subject."""
 
     template: PoolTemplate
     of_v1beta1: bool
     """Whether the subject is a YurtAppSet of v1beta1."""
     steps: tuple[Step, ...]
-    """Empty where no entry applies to the pool."""
+    """Empty if no entry applies to the pool."""
     create: Variant
     update: Variant
     bare: JSONObject
     """The workload of the bare template, with the pool's settings and patch."""
     rendered: JSONObject
-    """The same with the overrider's entries."""
+    """``bare`` with the overrider's entries applied."""
     base: JSONObject
-    """``bare`` without what only a new workload can be given."""
+    """``bare`` without the fields of `CREATE_ONLY`."""
     digest: str
-    """Hash over ``rendered``; kept on the workload as ``fleethook.io/rendered``.
+    """Hash over ``rendered``, stored on the workload as ``fleethook.io/rendered``.
 
-    So two overriders that come to the same leave the same hash, and a workload whose hash is another has to be rendered
-    again.
+    Two overriders with the same result have the same hash. A workload with another hash must be rendered again.
     """
     undo: JSONObject
-    """What takes the entries' additions back where nobody had set any of those members before."""
+    """Removes the additions of the entries from a workload on which no other writer had set those members."""
     undo_text: str
-    """The same as text; kept as ``fleethook.io/undo``."""
+    """``undo`` as text, stored as ``fleethook.io/undo``."""
     fast: PrecompiledPatch | None
-    """The patch of a workload that matches the template, None where each has to be rendered."""
+    """The patch of workloads that match the template, None if every workload must be rendered."""
     sources: tuple[Source, ...]
-    """Which step made which difference, in order."""
+    """The differences with the steps that made them, in order."""
     warnings: tuple[str, ...]
     idle: tuple[str, ...]
-    """What to say about steps that change nothing: for the author of an overrider, not for each workload."""
+    """Remarks about steps that change nothing, for the author of the overrider."""
 
     def source_of(self, tokens: tuple[Token, ...]) -> str:
-        """Return the part of the overrider that set a place last, ``""`` if none did."""
+        """Return the path of the step that set a value last, ``""`` if none did."""
         return next((source.field for source in reversed(self.sources) if source.made(tokens)), "")
 
 
 class BarePlan(NamedTuple):
-    """The part of a plan that no entry has to do with."""
+    """The part of a plan that does not depend on entries."""
 
     template: PoolTemplate
     given: JSONObject
-    """The workload of the bare template, as it is written."""
+    """The workload of the bare template, with values as the user wrote them."""
     parts: DecodedParts
-    """The same as it is stored."""
+    """``given`` in the form that kube-apiserver stores."""
     base: JSONObject
-    """As of `Plan`."""
+    """See `Plan`."""
     restored: JSONObject
-    """What of ``base`` laying the template over a workload restores."""
+    """The part of ``base`` that a workload gets back when the template is laid over it."""
     create: "_BareVariant"
     update: "_BareVariant"
 
 
-def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
+def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
     group_kind: GroupKind,
     subject: JSONObject,
     overrider: JSONObject | None,
@@ -168,14 +166,14 @@ def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
         overrider: The overrider in effect, or None to plan for the bare template.
         kind: Deployment or StatefulSet.
         pool: The pool's name.
-        node_pool: The NodePool object, where it is known.
-        settings: The subject's settings for the pool, as far as the caller has looked them up.
-        applying: The entries that apply, where the caller has found them.
-        bare: What `compile_bare` has returned for the same pool, where the caller has it.
+        node_pool: The NodePool object, None if there is none.
+        settings: The subject's settings for the pool, if the caller has looked them up.
+        applying: The entries that apply, if the caller has found them.
+        bare: The result of `compile_bare` for the same pool, if the caller has it.
 
     Raises:
-        SubjectError: Nothing can be built from the subject.
-        RenderError: An entry does not fit the template, or is broken in itself.
+        SubjectError: The subject describes no workload.
+        RenderError: An entry does not fit the template, or is invalid.
     """
     if bare is None:
         bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
@@ -187,14 +185,14 @@ def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
 def compile_steps_in_slices(
     steps: tuple[Step, ...], subject: JSONObject, *, bare: BarePlan, kind: str, pool: str
 ) -> Sliced[Plan]:
-    """Return the plan that steps make of a bare one; arguments and errors as of `compile_plan`.
+    """Return the plan of a bare plan and steps; arguments and errors as in `compile_plan`.
 
     A slice takes half a millisecond for a template of 6 KB.
     """
     rendered, sources, idle = run_traced(bare.given, steps)
     yield
     wanted = bare.parts.decode(rendered, kind_of(rendered))
-    unknown = checked(bare.given, rendered, sources, stored=wanted) if steps else ()
+    unknown = check_rendered(bare.given, rendered, sources, stored=wanted) if steps else ()
     yield
     claims = any(step.path == REPLICAS for step in steps)
     stored, base, target = bare.parts.document, bare.base, on_update(wanted)
@@ -202,13 +200,13 @@ def compile_steps_in_slices(
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
     undo = undo_of(base, target, named=bare.restored, schema=WORKLOAD)
     undo_text = as_annotation(undo)
-    update = _variant(bare.update, base, target)
+    update = _compile_variant(bare.update, base, target)
     yield
     return Plan(
         template=bare.template,
         of_v1beta1=is_v1beta1(subject),
         steps=steps,
-        create=_variant(bare.create, stored, wanted),
+        create=_compile_variant(bare.create, stored, wanted),
         update=update,
         bare=stored,
         rendered=wanted,
@@ -218,7 +216,7 @@ def compile_steps_in_slices(
         undo_text=undo_text,
         fast=compile_fast_path(bare.template, base, target, update.delta) if steps else None,
         sources=tuple(sources),
-        warnings=(*_unknown_containers(bare.given, steps), *unknown),
+        warnings=(*_warn_about_unknown_containers(bare.given, steps), *unknown),
         idle=tuple(idle),
     )
 
@@ -232,12 +230,12 @@ def compile_bare(
     node_pool: JSONObject | None,
     settings: PoolSettings = NOT_LOOKED_UP,
 ) -> BarePlan:
-    """Return the part of a plan that no entry has to do with; arguments and SubjectError as of `compile_plan`."""
+    """Return the part of a plan that does not depend on entries; arguments and SubjectError as in `compile_plan`."""
     template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
     given = patch_pool(placed, template)
-    # In the form in which they are stored: a zero value that an apiserver drops, or an amount that it writes in other
-    # words, is no difference to a workload.
+    # Compare documents in stored form: kube-apiserver drops zero values and rewrites quantities, and neither is a
+    # difference to a workload.
     parts = DecodedParts(given, kind_of(given))
     stored, named = (parts.decode(one, kind_of(given)) for one in (placed, {"kind": kind, **template.named}))
     base = on_update(parts.document)
@@ -248,8 +246,8 @@ def compile_bare(
         parts=parts,
         base=base,
         restored=restored_by_base(base),
-        create=_bare_variant(named, stored, parts.document),
-        update=_bare_variant(on_update(left), on_update(stored), base),
+        create=_compile_bare_variant(named, stored, parts.document),
+        update=_compile_bare_variant(on_update(left), on_update(stored), base),
     )
 
 
@@ -258,12 +256,12 @@ class _BareVariant(NamedTuple):
     pool_delta: ObjectDelta
 
 
-def _bare_variant(named: JSONObject, placed: JSONObject, bare: JSONObject) -> _BareVariant:
+def _compile_bare_variant(named: JSONObject, placed: JSONObject, bare: JSONObject) -> _BareVariant:
     pool_delta = delta_of(placed, bare, WORKLOAD)
     return _BareVariant(without_removed(named, pool_delta), pool_delta)
 
 
-def _variant(of: _BareVariant, bare: JSONObject, rendered: JSONObject) -> Variant:
+def _compile_variant(of: _BareVariant, bare: JSONObject, rendered: JSONObject) -> Variant:
     delta = delta_of(bare, rendered, WORKLOAD)
     kept: JSONObject = without_removed(of.named, delta)
     return Variant(kept, of.pool_delta, delta, places=not any(_sets_terms(leaf.tokens) for leaf in leaves(delta)))
@@ -280,13 +278,13 @@ def _sets_terms(tokens: tuple[Token, ...]) -> bool:
 def place_template(
     group_kind: GroupKind, subject: JSONObject, template: PoolTemplate, *, kind: str, pool: str
 ) -> JSONObject:
-    """Return the workload that the template and the pool's placement describe, without the pool's patch."""
+    """Return the workload that the template and the pool's placement describe, without the pool's own patch."""
     seeded = seed(group_kind, subject, kind=kind, pool=pool)
     return place(overlay(seeded, template.named, WORKLOAD), template)
 
 
 def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``placed`` with the pool's own patch; raises SubjectError where that does not fit."""
+    """Return ``placed`` with the pool's own patch; raises SubjectError if the patch does not fit."""
     try:
         patched = apply_pool_patch(placed, template)
     except StrategicMergeError as error:
@@ -301,17 +299,20 @@ def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
 
 
 def as_stored(workload: JSONObject) -> JSONObject:
-    """Return ``workload`` as an apiserver writes it, apart from its defaults; unknown members stay."""
+    """Return ``workload`` as kube-apiserver stores it, without defaults and with unknown members."""
     return decode_workload(workload, kind_of(workload))
 
 
 def kind_of(workload: JSONObject) -> Kind:
-    """Return the kind that a workload is read as."""
+    """Return the kind of a workload."""
     return "StatefulSet" if workload["kind"] == "StatefulSet" else "Deployment"
 
 
 def restored_by_base(base: JSONObject) -> JSONObject:
-    """Return the part of ``base`` that laying the template over a workload restores: placement only adds to terms."""
+    """Return ``base`` without the required node affinity, to which placement only adds.
+
+    Laying the template over a workload restores the other members.
+    """
     change: Change = Assign(None, MISSING, WORKLOAD)
     for name in (REQUIRED, "nodeAffinity", "affinity", "spec", "template", "spec"):
         change = ObjectDelta(((name, change),), WORKLOAD)
@@ -320,23 +321,23 @@ def restored_by_base(base: JSONObject) -> JSONObject:
 
 
 def on_update(workload: JSONObject) -> JSONObject:
-    """Return ``workload`` without what only a new one can be given."""
+    """Return ``workload`` without the fields of `CREATE_ONLY`."""
     spec = {name: value for name, value in workload["spec"].items() if name not in CREATE_ONLY}
     return {**workload, "spec": spec}
 
 
 class Traced(NamedTuple):
-    """What the steps of an overrider make of a workload."""
+    """The result of the steps of an overrider."""
 
     rendered: JSONObject
     sources: list[Source]
-    """Which step made which difference, in order."""
+    """The differences with the steps that made them, in order."""
     idle: list[str]
-    """What to say about steps that change nothing."""
+    """Remarks about steps that change nothing."""
 
 
 def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
-    """Return the result of the steps, and which of them made which difference; raises RenderError."""
+    """Return the result of the steps, and the differences that each made; raises RenderError."""
     sources: list[Source] = []
     idle: list[str] = []
     before = bare
@@ -355,8 +356,8 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
 def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
     """Return ``rendered`` with the annotations of OpenYurt's controllers that it lost.
 
-    ``add /metadata/annotations {a: b}`` replaces what the template says. Its author means the template's annotations,
-    not those by which OpenYurt finds and compares its workloads.
+    ``add /metadata/annotations {a: b}`` replaces all annotations. Its author means those of the template, not those by
+    which OpenYurt finds and compares its workloads.
     """
     annotations, known = (as_object(one["metadata"].get("annotations")) for one in (rendered, bare))
     lost = {name: known[name] for name in known if name.startswith(f"{GROUP}/") and name not in annotations}
@@ -365,42 +366,42 @@ def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
     return {**rendered, "metadata": {**rendered["metadata"], "annotations": {**annotations, **lost}}}
 
 
-def checked(
+def check_rendered(
     before: JSONObject, rendered: JSONObject, sources: Sequence[Source], *, stored: JSONObject
 ) -> tuple[str, ...]:
-    """Return warnings about a rendered workload; the template's own mistakes are not the overrider's.
+    """Return warnings about a rendered workload, without the mistakes that the template has on its own.
 
-    An unknown field is a warning: an apiserver drops it, unless it is newer than our schema.
+    An unknown field is a warning: kube-apiserver drops it, unless it knows more fields than our schema.
 
     Args:
         before: The workload of the bare template.
-        rendered: The same with the overrider's entries.
-        sources: Which step made which difference.
-        stored: The rendered workload as it is stored.
+        rendered: The workload with the overrider's entries.
+        sources: The differences with the steps that made them.
+        stored: ``rendered`` in the form that kube-apiserver stores.
 
     Raises:
-        RenderError: A member has a value that the API does not take, or a protected one was changed.
+        RenderError: A member has a value that the API refuses, or a protected member was changed.
     """
     if (path := protected_change(before, rendered)) is not None:
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
-    for path in _reserved(rendered):
+    for path in _find_reserved_keys(rendered):
         raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
-    findings = [(_source_of(rendered, finding, sources), finding) for finding in _new_findings(before, stored)]
+    findings = [(_find_source(rendered, finding, sources), finding) for finding in _find_new_findings(before, stored)]
     if wrong := [(field, finding) for field, finding in findings if finding.problem != "unknown"]:
         further = "".join(f"; {field}: {finding}" for field, finding in wrong[1:MAX_FINDINGS])
         raise RenderError(wrong[0][0], f"the rendered workload is not valid: {wrong[0][1]}{further}")
     return tuple(f"{field}: {finding}" for field, finding in findings)
 
 
-def _new_findings(before: JSONObject, stored: JSONObject) -> list[Finding]:
-    """Return the findings that rendering causes: the template's own mistakes do not make an overrider invalid."""
+def _find_new_findings(before: JSONObject, stored: JSONObject) -> list[Finding]:
+    """Return the findings that rendering causes, without those about the template alone."""
     kind = kind_of(before)
     findings = check_decoded(stored, kind)
     known = set(check_workload(before, kind)) if findings else ()
     return [finding for finding in findings if finding not in known]
 
 
-def _source_of(rendered: JSONObject, finding: Finding, sources: Sequence[Source]) -> str:
+def _find_source(rendered: JSONObject, finding: Finding, sources: Sequence[Source]) -> str:
     tokens = name_tokens(rendered, finding.pointer)
     while tokens:
         for source in reversed(sources):
@@ -416,8 +417,8 @@ _IDENTITY: Final = ("name", "generateName", "namespace", "uid", "ownerReferences
 def protected_change(before: JSONObject, after: JSONObject) -> str | None:
     """Return the pointer of the first protected member that differs, or None.
 
-    Protected is what names the workload and its owner, what selects its pods, and the labels and annotations of
-    OpenYurt's controllers: whoever may edit an overrider must not thereby take a workload away from its owner.
+    Protected members identify the workload and its owner, select its pods, or are labels and annotations of OpenYurt's
+    controllers. The author of an overrider must not be able to take a workload away from its owner.
     """
     for name in _IDENTITY:
         if before["metadata"].get(name, _MISSING) != after["metadata"].get(name, _MISSING):
@@ -452,7 +453,7 @@ def _map_at(document: JSONObject, parents: tuple[str, ...], name: str) -> JSONOb
     return found if isinstance(found, dict) else {}
 
 
-def _reserved(rendered: JSONObject) -> Iterator[str]:
+def _find_reserved_keys(rendered: JSONObject) -> Iterator[str]:
     for parents, name in _METADATA_MAPS:
         for key in _map_at(rendered, parents, name):
             if key.startswith(RESERVED_PREFIX):
@@ -460,7 +461,7 @@ def _reserved(rendered: JSONObject) -> Iterator[str]:
 
 
 def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str) -> bytes:
-    """Return the text that a plan's digest is the hash of."""
+    """Return the input of the hash of a plan."""
     return msgspec.json.encode([_RULES_VERSION, kind, pool, rendered, undo_text], order="deterministic")
 
 
@@ -469,7 +470,7 @@ def hash_text(text: bytes) -> str:
     return sha256(text).hexdigest()[:16]
 
 
-def _unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str, ...]:
+def _warn_about_unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str, ...]:
     known = container_names(bare)
     return tuple(
         f"{step.field}: no container is named '{step.container}'; there are {', '.join(known) or 'none'}"

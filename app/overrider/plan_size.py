@@ -1,4 +1,4 @@
-"""How many bytes a plan takes: its own objects, without those that it shares with its subject."""
+"""Measures the memory of a plan: its own objects, without those that it shares with its subject."""
 
 from collections.abc import Iterable
 from gc import get_referents
@@ -9,21 +9,21 @@ from typing import Any, Final
 from app.model.json import JSON
 from app.model.merge_keys import WORKLOAD
 
-# Names of members are short, and the decoder and the compiler keep one copy of each.
+# Names of members are short, and the decoder and the compiler keep only one copy of each.
 _MAX_NAME_LENGTH: Final = 40
-# The collector's header of an object that may hold others, and the allocator's rounding.
+# The header of the garbage collector on each container, and the rounding of the allocator.
 _HEADER_BYTES: Final = 16
 _SCALARS: Final = (bool, int, float, type(None), type, ModuleType)
 
 
 def size_of(root: object, *, shared: JSON) -> int:
-    """Return the bytes of everything that ``root`` holds, estimated within a tenth.
+    """Return the bytes of all objects that ``root`` refers to, estimated within a tenth.
 
     Args:
-        root: What to measure.
-        shared: A document whose parts are not counted.
+        root: The object to measure.
+        shared: A document that is not counted, nor any part of it.
     """
-    seen = _PROCESS.copy()
+    seen = _SHARED_BY_ALL.copy()
     _add_parts(shared, seen)
     return _add_sizes(root, seen)
 
@@ -54,26 +54,26 @@ def _add_sizes(root: object, seen: set[int]) -> int:
         elif kind is dict or kind is list or not isinstance(value, _SCALARS):
             seen.add(id(value))
             total += getsizeof(value) + _HEADER_BYTES
-            pending += _parts(value)
+            pending += _list_parts(value)
     return total
 
 
-def _parts(value: Any) -> Iterable[object]:
+def _list_parts(value: Any) -> Iterable[object]:
     if type(value) is dict:
         return value.values()
     if type(value) is list:
         return value
     if isinstance(value, FunctionType):
-        # It refers to its module's globals, too; only its closure is its own.
+        # A function also refers to the globals of its module. Only its closure is its own.
         return [cell.cell_contents for cell in value.__closure__ or ()]
     return get_referents(value)
 
 
-def _of_process() -> set[int]:
+def _find_merge_keys() -> set[int]:
     seen: set[int] = set()
     _add_sizes(WORKLOAD, seen)
     return seen
 
 
-# Plans refer to the merge keys of the API, which exist once.
-_PROCESS: Final = _of_process()
+# All plans refer to the same merge keys of the API.
+_SHARED_BY_ALL: Final = _find_merge_keys()

@@ -1,9 +1,8 @@
-"""Stand-ins for what is a node pool's own, so that one plan serves all pools that differ by that alone.
+"""Marks: placeholders for the values that differ between node pools which share a plan.
 
-A plan is compiled with the mark as the name of its pool. What depends on the pool is then where the mark is: in a few
-labels, in a node selector, in values that say ``{{nodepool}}``. Other marks stand for the values that an entry of the
-pool's own sets, and for that entry's number. Filling them in costs some microseconds, where compiling
-costs a millisecond.
+The compiler uses a mark as the name of the pool. The mark then appears in each value that depends on the name: a few
+labels, a node selector, values with ``{{nodepool}}``. Other marks replace the values of entries that only one pool has,
+and the numbers of these entries. Filling in the values takes some microseconds, compiling a millisecond.
 """
 
 import re
@@ -13,11 +12,11 @@ import msgspec
 
 from app.model.json import JSON
 
-# Characters for private use: no name, label or value that an apiserver takes for one has them.
+# Private use characters of Unicode: kube-apiserver accepts them in no name and no label value.
 _START: Final = "\ue000"
 POOL_MARK: Final = "\ue000pool\ue001"
 _MARK: Final = re.compile("\ue000(pool|entry|text)([0-9]*)\ue001")
-# Numbers of replicas that nobody asks for. The first one stands for the pool's own.
+# Numbers that no user requests as replicas. REPLICAS_MARK is the mark for the pool's own replicas.
 SMALLEST_MARK: Final = 2_147_480_000
 REPLICAS_MARK: Final = 2_147_480_017
 _FIRST_NUMBER: Final = 2_147_480_100
@@ -27,7 +26,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def entry_mark(position: int) -> str:
-    """Return the mark for the number of the entry at that position among those that apply to the pool."""
+    """Return the mark for the number of an entry, given its position among the entries that apply to the pool."""
     return f"\ue000entry{position}\ue001"
 
 
@@ -42,10 +41,10 @@ def number_mark(number: int) -> int:
 
 
 class EntryValues(NamedTuple):
-    """The values that replace the marks of the entries that apply to a pool."""
+    """The values for the marks of the entries that apply to a pool."""
 
     entries: tuple[int, ...] = ()
-    """Their numbers."""
+    """The numbers of the entries."""
     texts: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
 
@@ -54,22 +53,22 @@ NO_VALUES: Final = EntryValues()
 
 
 class PoolValues(NamedTuple):
-    """The values that replace all marks of a plan."""
+    """The values for all marks of a plan."""
 
     pool: str
     replicas: int | None = None
-    """The pool's own."""
+    """The replicas of the pool in ``spec.topology``."""
     of_entries: EntryValues = NO_VALUES
 
     def fill_text(self, text: str) -> str:
-        """Return a text with the values for its marks."""
+        """Replace the marks in a text."""
         if _START not in text:
             return text
         if self.of_entries is NO_VALUES:
             return text.replace(POOL_MARK, self.pool)
-        return _MARK.sub(self._value_of, text)
+        return _MARK.sub(self._get_value, text)
 
-    def _value_of(self, mark: re.Match[str]) -> str:
+    def _get_value(self, mark: re.Match[str]) -> str:
         kind, number = mark.groups()
         if kind == "pool":
             return self.pool
@@ -78,22 +77,22 @@ class PoolValues(NamedTuple):
         return self.of_entries.texts[int(number)]
 
     def fill_number(self, number: int) -> int | None:
-        """Return a number, or the value that it is the mark for."""
+        """Return the value of a mark; another number is returned unchanged."""
         if number == REPLICAS_MARK:
             return self.replicas
         position = number - _FIRST_NUMBER
         return self.of_entries.numbers[position] if 0 <= position < len(self.of_entries.numbers) else number
 
     def fill_json(self, text: bytes) -> bytes:
-        """Return JSON with the values for its marks."""
+        """Replace the marks in JSON."""
         return self.fill_numbers(self.fill_text(text.decode())).encode()
 
     def fill_numbers(self, text: str) -> str:
-        """Return a text with the values for its marks of numbers, leaving other marks."""
+        """Replace the marks of numbers in a text, and leave other marks."""
         return _NUMBERS.sub(lambda mark: str(self.fill_number(int(mark[0]))), text)
 
     def fill(self, value: JSON) -> JSON:
-        """Return ``value`` with the values for its marks, for values that are small."""
+        """Replace the marks in ``value``; `Filler` is faster for large values."""
         if isinstance(value, str):
             return self.fill_text(value)
         if isinstance(value, dict):
@@ -104,18 +103,18 @@ class PoolValues(NamedTuple):
 
 
 def is_safe_name(pool: str) -> bool:
-    """Return whether a pool's name needs no escaping in JSON, so that it can be filled into a text."""
+    """Return whether a pool's name needs no escaping in JSON, so that it can be filled into encoded text."""
     return _SAFE.fullmatch(pool) is not None
 
 
 def has_mark(value: object) -> bool:
-    """Return whether a value that JSON can express has any mark in it."""
+    """Return whether a value contains a mark. It must be encodable as JSON."""
     text = msgspec.json.encode(value).decode()
     return _START in text or _NUMBERS.search(text) is not None
 
 
 def mark_name(value: JSON, pool: str) -> JSON:
-    """Return ``value`` with the mark for every text that is the pool's name."""
+    """Replace every text that equals the pool's name by the mark."""
     if isinstance(value, str):
         return POOL_MARK if value == pool else value
     if isinstance(value, dict):
@@ -126,16 +125,15 @@ def mark_name(value: JSON, pool: str) -> JSON:
 
 
 class Filler:
-    """Fills a pool's own values into a value with marks, leaving everything else shared.
+    """Fills the values of a pool into a value with marks, and shares all parts without marks.
 
-    The places of the marks are looked for once for all pools, so that filling visits nothing but them and the
-    containers around them.
+    The constructor finds the marks once for all pools, so `fill` visits only the marks and their containers.
     """
 
     __slots__ = ("_parts", "_root")
 
     def __init__(self, value: Any) -> None:
-        """Look for the marks.
+        """Find the marks.
 
         Args:
             value: JSON, or named tuples and tuples of JSON; it must not change later.
@@ -145,12 +143,12 @@ class Filler:
         self._parts: Final = finder.parts
 
     def fill(self, values: PoolValues) -> Any:
-        """Return the value for a pool; the parts of it that have no mark are shared."""
-        # A part is filled after the parts inside it, and once, so that branches that documents share stay shared.
+        """Return the value for a pool, which shares the parts without marks."""
+        # Inner parts come first. Each part is filled once, so that documents still share their common branches.
         made: list[Any] = []
         for part in self._parts:
             made.append(part.fill(made, values))
-        return made[self._root.number] if isinstance(self._root, _Inner) else _filled(self._root, made, values)
+        return made[self._root.number] if isinstance(self._root, _Inner) else _fill_found(self._root, made, values)
 
 
 class _Inner(NamedTuple):
@@ -167,10 +165,10 @@ class _Plain(NamedTuple):
 
 
 _Found = _Inner | _Plain | str | int
-"""Where the marks of a value are: in a container's parts, nowhere, or in the text or the number itself."""
+"""The position of a value's marks: inside a container, nowhere, or in the text or the number itself."""
 
 
-def _filled(found: _Found, made: list[Any], values: PoolValues) -> Any:
+def _fill_found(found: _Found, made: list[Any], values: PoolValues) -> Any:
     if isinstance(found, str):
         return values.fill_text(found)
     if isinstance(found, _Inner):
@@ -179,7 +177,7 @@ def _filled(found: _Found, made: list[Any], values: PoolValues) -> Any:
 
 
 class _Part:
-    """A container with marks inside, and the members that have them."""
+    """A container with marks inside, and its members with marks."""
 
     __slots__ = ("_inner", "_numbers", "_texts", "_value")
 
@@ -212,11 +210,11 @@ class _Renamed:
         self._members: Final = members
 
     def fill(self, made: list[Any], values: PoolValues) -> Any:
-        return {_filled(name, made, values): _filled(inner, made, values) for name, inner in self._members}
+        return {_fill_found(name, made, values): _fill_found(inner, made, values) for name, inner in self._members}
 
 
 class _MarkFinder:
-    """Finds the containers that have marks inside; those inside others come first."""
+    """Finds the containers that have marks inside; inner containers come first."""
 
     def __init__(self) -> None:
         self.parts: Final[list[_Part | _Renamed]] = []

@@ -1,4 +1,4 @@
-"""``{{nodepool}}`` in the texts of an entry: replacing it, and finding what looks like it and is not replaced."""
+"""Finds misspelled ``{{nodepool}}`` tokens in the texts of an entry, which rendering does not replace."""
 
 import re
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from app.model.json import JSON
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
 
-# Braces around a name, as templates of other tools write them: {{ nodepool }}, {{.NodePool}}, {{nodepool-name}} (the
-# token of YurtAppSet v1beta1), {nodepool}. Bounded, so that the search takes linear time.
+# A name in braces, as in templates of other tools: {{ nodepool }}, {{.NodePool}}, {{nodepool-name}} (the token of
+# YurtAppSet v1beta1), {nodepool}. The repetitions have limits, so that the search takes linear time.
 _BRACED: Final = re.compile(r"(?<!\$)\{{1,2}[ \t]{0,8}[.$]?([A-Za-z][A-Za-z _.-]{0,30}?)[ \t]{0,8}\}{1,2}")
 _NAMES: Final = frozenset({"nodepool", "nodepools", "nodepoolname", "pool", "poolname"})
-# A file with one mistake in a thousand values needs no thousand findings.
+# The same mistake in a thousand values needs no thousand findings.
 _MAX_FINDINGS: Final = 20
 
 
 def misspelled_token(text: str) -> str | None:
-    """Return the first part of ``text`` that looks like ``{{nodepool}}`` and is not, or None."""
+    """Return the first misspelling of ``{{nodepool}}`` in ``text``, or None."""
     if "{" not in text:
         return None
     for found in _BRACED.finditer(text.replace(NODEPOOL_TOKEN, "")):
@@ -39,14 +39,14 @@ def misspelled_tokens(value: JSON, field: str) -> Iterator[Finding]:
         value: A patch's path or value, or an item.
         field: Its path.
     """
-    for number, (path, token) in enumerate(_tokens(value, field)):
+    for number, (path, token) in enumerate(_find_misspelled(value, field)):
         if number == _MAX_FINDINGS:
             return
         yield Finding("token", path, token_problem(token))
 
 
-def _tokens(value: JSON, field: str) -> Iterator[tuple[str, str]]:
-    pending = [(field, value)]  # Not recursive: a value may be nested as deep as its decoder allows.
+def _find_misspelled(value: JSON, field: str) -> Iterator[tuple[str, str]]:
+    pending = [(field, value)]  # Not recursive, because the decoder allows deeply nested values.
     while pending:
         path, one = pending.pop()
         if isinstance(one, str):

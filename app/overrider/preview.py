@@ -1,4 +1,4 @@
-"""What every pool's workload will be, and which entry says so: rendering without a review."""
+"""Renders the workload of every pool without a review, and names the entry behind each difference."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.overrider.binding import overriders_of
 from app.overrider.delta import MISSING, leaves
+from app.overrider.dry_run import Subject
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.plan import Plan
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pools import pools_of_subject
-from app.overrider.rehearsal import Subject
 from app.overrider.render import render_with
 from app.overrider.subject_parts import workload_kinds
 from app.patch import identical
@@ -21,8 +21,8 @@ from app.store import StoreView
 class Change(NamedTuple):
     """One difference that an overrider makes.
 
-    ``before`` is None where the member was not there, ``after`` where it is removed; ``source`` is the part of the
-    overrider that set it last, such as ``entries[0].items[1]``.
+    ``before`` is None for an added member, ``after`` for a removed one. ``source`` is the path of the step that set the
+    member last, such as ``entries[0].items[1]``.
     """
 
     path: str
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """The workload of one pool, as it will be."""
+    """The rendered workload of one pool."""
 
     subject: str
     overrider: str
@@ -44,7 +44,7 @@ class Preview(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One place in the matrix of subjects, pools and workload kinds."""
+    """One combination of subject, pool and workload kind."""
 
     subject: Subject
     overrider: JSONObject | None
@@ -52,7 +52,7 @@ class Cell(NamedTuple):
     kind: str
 
     def title(self) -> str:
-        """Return how messages name this place."""
+        """Return the name of the cell for messages."""
         metadata = self.subject.document["metadata"]
         namespace = metadata.get("namespace") or "default"
         return f"{self.subject.group_kind.kind} {namespace}/{metadata['name']}, node pool {self.pool}, {self.kind}"
@@ -64,14 +64,14 @@ def cells(store: StoreView, clusters: list[str]) -> Iterator[Cell]:
         for group_kind in sorted(SUBJECT_KINDS):
             documents = sorted(store.each(cluster, group_kind), key=_sort_key)
             for document in documents:
-                yield from _subject_cells(store, Subject(group_kind, document, cluster))
+                yield from _list_cells(store, Subject(group_kind, document, cluster))
 
 
 def _sort_key(document: JSONObject) -> tuple[str, str]:
     return document["metadata"].get("namespace") or "", document["metadata"]["name"]
 
 
-def _subject_cells(store: StoreView, subject: Subject) -> Iterator[Cell]:
+def _list_cells(store: StoreView, subject: Subject) -> Iterator[Cell]:
     namespace, name = _sort_key(subject.document)
     bound = overriders_of(store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name)
     for pool in pools_of_subject(subject.group_kind, subject.document, cluster=subject.cluster, store=store):
@@ -80,10 +80,10 @@ def _subject_cells(store: StoreView, subject: Subject) -> Iterator[Cell]:
 
 
 def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
-    """Return the workload of one cell, as its creation would be rendered.
+    """Return the workload of one cell, rendered as if it was created now.
 
     Raises:
-        SubjectError: Nothing can be built from the subject.
+        SubjectError: The subject describes no workload.
         RenderError: The overrider does not fit.
     """
     group_kind, document, cluster = cell.subject
@@ -91,24 +91,24 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
         group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
     ).full
     return Preview(
-        subject=_qualified(group_kind, document),
+        subject=_format_name(group_kind, document),
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
         pool=cell.pool,
         kind=cell.kind,
         workload=render_with(plan, plan.bare, memory=None, creating=True),
-        changes=tuple(_changes(plan)),
+        changes=tuple(_list_changes(plan)),
         warnings=plan.warnings,
     )
 
 
-def _qualified(group_kind: GroupKind, document: JSONObject) -> str:
+def _format_name(group_kind: GroupKind, document: JSONObject) -> str:
     namespace, name = _sort_key(document)
     return f"{group_kind.kind} {namespace or 'default'}/{name}"
 
 
-def _changes(plan: Plan) -> Iterator[Change]:
+def _list_changes(plan: Plan) -> Iterator[Change]:
     for leaf in leaves(plan.create.delta):
         before, after = (None if value is MISSING else value for value in (leaf.before, leaf.after))
         if identical(before, after):
-            continue  # The plan is shared with pools of other names and replicas, where it is a difference.
+            continue  # Only other pools that share the plan, with other names and replicas, have this difference.
         yield Change(leaf.pointer, before, after, plan.source_of(leaf.tokens))

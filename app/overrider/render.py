@@ -1,24 +1,18 @@
-"""Rendering a workload at admission: which overrider applies, and the patch that it makes."""
+"""Renders a workload: selects the plan of its pool, and computes the JSON patch."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-import msgspec
-
-from app.control.slices import Slice, Sliced, run_at_once
-from app.model import admission
-from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.binding import overriders_of
-from app.overrider.changes import unchanged_members
-from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_container, leaves, value_at
+from app.overrider.delta import apply_delta, foreign_container
 from app.overrider.overlay import overlay
-from app.overrider.owner import Owner, find_owner
+from app.overrider.owner import Owner
 from app.overrider.plan import Plan, Variant, restored_by_base
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
@@ -33,7 +27,6 @@ from app.overrider.undo import (
     as_annotation,
     merge_undos,
     outside_added,
-    remembered,
     retract,
     split_undo,
     undo_of,
@@ -41,28 +34,11 @@ from app.overrider.undo import (
 from app.patch import diff
 from app.store import StoreView
 
-KINDS: Final = frozenset({"Deployment", "StatefulSet"})
 NEVER_RENDERED: Final = Memory("", "")
-MAX_REPLACED_VALUES: Final = 5
-MAX_SHOWN: Final = 100
-_RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
-
-
-class _Annotations(TypedDict, total=False):
-    annotations: Any
-
-
-class _Annotated(TypedDict, total=False):
-    """What is decoded of a stored object to find out how it was rendered; the rest is skipped."""
-
-    metadata: _Annotations
-
-
-_decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
 
 
 class Rendering(NamedTuple):
-    """What makes a workload the one that its pool is to have; nothing where there is nothing to render."""
+    """The JSON patch that renders a workload for its pool, empty if nothing changes."""
 
     operations: Sequence[JSONObject]
     warnings: tuple[str, ...]
@@ -74,106 +50,52 @@ class Rendering(NamedTuple):
 NOTHING_TO_RENDER: Final = Rendering((), ())
 
 
-def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
-    """Answer the review of a Deployment or StatefulSet as `mutate_workload_in_slices` does."""
-    return run_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
-
-
-def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
-    """Answer the review of a Deployment or StatefulSet (seed 004, "Workflow of mutating webhook").
-
-    Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
-    YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. A render that fails denies
-    a write that creates the workload or changes what it runs, and never any other write.
-    """
-    if request.kind.kind not in KINDS:
-        found = request.kind.kind or "nothing"
-        return admission.errored(f"expected a Deployment or StatefulSet but got a {found}")
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
-        return admission.allowed()
-    workload = request.desired_object
-    if not isinstance(workload, dict) or not isinstance(workload.get("metadata"), dict):
-        return admission.errored("request.object is not an object with metadata")
-    if not isinstance(workload.get("spec"), dict):
-        return admission.allowed()
-    metadata = workload["metadata"]
-    owner = find_owner(metadata)
-    if owner is None or metadata.get("deletionTimestamp"):
-        return admission.allowed()
-    return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
-
-
-def _mutate_owned(
-    request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
-) -> Sliced[Response]:
-    namespace = request.namespace or workload["metadata"].get("namespace") or ""
-    creating = request.operation == "CREATE"
-    place = Place(request.kind.kind, namespace, owner, creating)
-    memory = _memory(request, workload)
-    try:
-        yield Slice.READS_STORE
-        found = _find_plan(workload, place, memory=memory, store=store, plans=plans)
-        yield Slice.PURE
-        rendering = NOTHING_TO_RENDER if found is None else _render_found(found, workload, place, memory=memory)
-    except SubjectError as error:
-        return admission.allowed(warnings=[f"not rendered: {error}"])
-    except RenderError as error:
-        if _runs_the_same(request, workload):
-            return admission.allowed(warnings=[f"not rendered: {error}"])
-        return admission.denied(str(error))
-    if not rendering.operations:
-        return admission.allowed(warnings=rendering.warnings)
-    # Nobody can have changed an overridden value of a workload that was not overridden before.
-    replaced = _replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
-    return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
-
-
-class Place(NamedTuple):
-    """What is rendered, and for whom."""
+class RenderTarget(NamedTuple):
+    """The workload to render, and its owner."""
 
     kind: str
     """Deployment or StatefulSet."""
     namespace: str
     owner: Owner
     creating: bool
-    """Whether the workload is new, so that what an apiserver lets nobody change can still be set."""
+    """Whether the workload is new, so that the fields of `CREATE_ONLY` can be set."""
 
 
 def render(
-    workload: JSONObject, place: Place, *, memory: Memory | None, store: StoreView, plans: PlanCache
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
 ) -> Rendering:
     """Return the operations that render ``workload`` for its pool.
 
     Args:
-        workload: As it came in, or as it is stored; never changed.
-        place: What it is.
-        memory: What its last render left (`remembered`), None if it was never rendered.
-        store: The objects.
-        plans: What was compiled from them.
+        workload: The requested or the stored object; never changed.
+        target: Its kind and its owner.
+        memory: The memory of its last render (`remembered`), None if it was never rendered.
+        store: Overriders, subjects and NodePools.
+        plans: The plans compiled from them.
 
     Raises:
-        SubjectError: The owner or its template is missing: somebody else's broken object.
+        SubjectError: The owner or its template is missing or broken.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
-    found = _find_plan(workload, place, memory=memory, store=store, plans=plans)
-    return NOTHING_TO_RENDER if found is None else _render_found(found, workload, place, memory=memory)
+    found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+    return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
 
 
-class _Found(NamedTuple):
+class SelectedPlan(NamedTuple):
     """The plan of a workload."""
 
     plan: PoolPlan
     overriders: tuple[JSONObject, ...]
-    """Those of its owner; the first one is in effect."""
+    """The overriders of its owner; the first one is in effect."""
     pool: str
 
 
-def _find_plan(
-    workload: JSONObject, place: Place, *, memory: Memory | None, store: StoreView, plans: PlanCache
-) -> _Found | None:
+def select_plan(
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> SelectedPlan | None:
     """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`."""
     cluster = cluster_of(workload)
-    kind, namespace, owner, _ = place
+    kind, namespace, owner, _ = target
     overriders = overriders_of(
         store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
     )
@@ -190,20 +112,22 @@ def _find_plan(
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
     except RenderError as error:
-        raise _named(error, overrider, namespace=namespace, pool=pool) from error
-    return _Found(plan, overriders, pool) if plan.applies or memory is not None else None
+        raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
+    return SelectedPlan(plan, overriders, pool) if plan.applies or memory is not None else None
 
 
-def _render_found(found: _Found, workload: JSONObject, place: Place, *, memory: Memory | None) -> Rendering:
-    """Return what the plan of a workload makes of it; raises RenderError."""
+def render_selected(
+    found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None
+) -> Rendering:
+    """Return the operations that the plan of a workload results in; raises RenderError."""
     plan, overriders, pool = found
     overrider = overriders[0] if overriders else None
     try:
-        operations = _operations(plan, workload, memory=memory, creating=place.creating)
+        operations = _compute_operations(plan, workload, memory=memory, creating=target.creating)
     except RenderError as error:
-        raise _named(error, overrider, namespace=place.namespace, pool=pool) from error
+        raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
-    return Rendering(operations, _second_overrider(overriders) + plan.warnings, plan, name)
+    return Rendering(operations, _warn_about_ignored(overriders) + plan.warnings, plan, name)
 
 
 def _check_owner(subject: JSONObject, owner: Owner) -> None:
@@ -217,73 +141,57 @@ def _check_owner(subject: JSONObject, owner: Owner) -> None:
 
 
 def other_version(owner: Owner, subject: JSONObject) -> str:
-    """Return the message that a workload belongs to a subject in another version than the one that is read."""
+    """Return the message that an owner reference has another API version than the stored subject."""
     name = f"{owner.group_kind.kind} {subject['metadata'].get('namespace') or 'default'}/{owner.name}"
     return (
-        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: an OpenYurt "
-        "that was upgraded creates other workloads and leaves this one behind"
+        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: after "
+        "an upgrade, OpenYurt creates new workloads and abandons this one"
     )
 
 
-def _memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
-    """Return what the last render left behind, None if the workload was never rendered.
-
-    The stored object tells, not the one that came in: a client that replaces the whole object loses the annotations,
-    and a template may forge them. Forged ones are taken away.
-    """
-    if request.operation == "UPDATE" and _RENDERED_BYTES in bytes(request.old_object_raw):
-        try:
-            stored = _decode_annotations(request.old_object_raw)
-        except msgspec.DecodeError:
-            stored = {}
-        return remembered(stored)
-    return None if remembered(workload) is None else NEVER_RENDERED
-
-
 def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
-    """Return ``workload`` as ``plan`` wants it.
+    """Return ``workload`` rendered by ``plan``.
 
     Args:
         plan: The plan of the workload's pool.
-        workload: As it came in; never changed.
-        memory: What the last render left, None if the workload was never rendered.
-        creating: Whether the workload is new, so that members can be set that an apiserver lets nobody change.
+        workload: The requested object; never changed.
+        memory: The memory of the last render, None if the workload was never rendered.
+        creating: Whether the workload is new, so that the fields of `CREATE_ONLY` can be set.
 
     Raises:
-        RenderError: Somebody else's element is where an entry adds one.
+        RenderError: An entry adds a container whose name another webhook or person has taken.
     """
     variant = plan.create if creating else plan.update
-    undo = _allowed_undo(memory)
+    undo = _filter_undo(memory)
     kept, beyond = split_undo(undo, plan.undo, WORKLOAD)
     added, gone = split_undo(beyond, variant.named, WORKLOAD)
     claimed = "replicas" in as_object(gone.get("spec"))
-    stripped = retract(workload, _without_replicas(gone), WORKLOAD) if gone else workload
+    stripped = retract(workload, _remove_replicas(gone), WORKLOAD) if gone else workload
     bare = _lay_template(stripped, plan, variant)
     if claimed and not creating:
-        bare = _replicas_of_template(bare, plan)
+        bare = _restore_replicas(bare, plan)
     if not plan.steps:
-        return _remember(bare, NEVER_RENDERED)
+        return _set_memory(bare, NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare, undo)) is not None:
-        raise _taken(name, plan)
+        raise _make_name_conflict(name, plan)
     rendered = apply_delta(bare, variant.delta)
     replaced = undo_of(bare, rendered, named=restored_by_base(plan.base), schema=WORKLOAD)
     replaced = outside_added(replaced, kept, WORKLOAD) if kept else replaced
-    # An unchanged overrider that finds another value than its own finds one that somebody wrote since: that is the one
-    # to give back. A changed overrider finds its own former value.
+    # If the overrider is unchanged, a value that differs from the rendered one was written since the last render, and
+    # undo must restore it. If the overrider changed, the value is its own earlier one.
     since, before = (replaced, kept) if memory is not None and memory.digest == plan.digest else (kept, replaced)
-    # A template that is older here than at its owner brings back members that the owner has dropped.
+    # This template may be older than the one of the owner's controller, and restore members that the owner dropped.
     brought = {} if creating else undo_of(stripped, rendered, named=EVERYTHING, schema=WORKLOAD)
     made: JSONObject = {}
     for part in (added, brought, plan.undo, before, since):
-        made = merge_undos(made, _without_replicas(part), WORKLOAD)
+        made = merge_undos(made, _remove_replicas(part), WORKLOAD)
     if "replicas" in as_object(plan.undo.get("spec")):
         made = {**made, "spec": {**made.get("spec", {}), "replicas": None}}
-    undo = made
-    return _remember(rendered, Memory(plan.digest, as_annotation(undo)))
+    return _set_memory(rendered, Memory(plan.digest, as_annotation(made)))
 
 
-def _allowed_undo(memory: Memory | None) -> JSONObject:
-    """Return the undo that an annotation holds, as far as a render may have written it."""
+def _filter_undo(memory: Memory | None) -> JSONObject:
+    """Return the undo of an annotation without the members that no render writes."""
     undo = {} if memory is None else memory.undo
     spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
     kept = {
@@ -294,12 +202,12 @@ def _allowed_undo(memory: Memory | None) -> JSONObject:
 
 
 def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
-    """Return ``workload`` as the template wants it, without overrides; other people's members survive."""
+    """Return ``workload`` with the template laid over it, without overrides; members of other writers stay."""
     template = plan.template if variant.places else plan.template._replace(expressions=())
     return apply_delta(place(overlay(workload, variant.named, WORKLOAD), template), variant.pool_delta)
 
 
-def _taken(name: str, plan: Plan) -> RenderError:
+def _make_name_conflict(name: str, plan: Plan) -> RenderError:
     added = (one for one in plan.sources if one.tokens[:3] == ("spec", "template", "spec"))
     field = next((one.field for one in added if one.tokens[4:] == ((name, 0),)), "entries")
     return RenderError(
@@ -308,7 +216,9 @@ def _taken(name: str, plan: Plan) -> RenderError:
     )
 
 
-def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> Sequence[JSONObject]:
+def _compute_operations(
+    plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool
+) -> Sequence[JSONObject]:
     if (fast := plan.fast) is not None and not creating:
         wanted = plan.memory
         if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
@@ -321,19 +231,19 @@ def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, 
                 return operations
     if (problem := shape_problem(workload)) is not None:
         raise RenderError("entries", f"the workload is not valid: {problem}")
-    whole = plan.full if creating else plan.for_update
-    return diff(workload, render_with(whole, workload, memory=memory, creating=creating))
+    full_plan = plan.full if creating else plan.for_update
+    return diff(workload, render_with(full_plan, workload, memory=memory, creating=creating))
 
 
-def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
-    """Give back a replica count that an earlier override had claimed; nobody else's count is touched."""
+def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
+    """Restore the template's replica count after an override that had claimed it."""
     replicas = plan.bare["spec"].get("replicas", plan.template.default_replicas)
     if replicas is None or workload["spec"].get("replicas") == replicas:
         return workload
     return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
 
 
-def _remember(rendered: JSONObject, memory: Memory) -> JSONObject:
+def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
     wanted = annotations_of(*memory)
@@ -347,65 +257,21 @@ def _remember(rendered: JSONObject, memory: Memory) -> JSONObject:
     return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
 
 
-def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
-    """Say which values an update wanted to set that an entry sets otherwise.
-
-    A value is one that somebody has just set if it differs from the stored object's and from the template's.
-    """
-    if rendering.plan is None or not rendering.plan.applies:
-        return ()
-    if unchanged_members(request).issuperset(name for name, _ in rendering.plan.shared.plan.update.delta.members):
-        return ()  # As the controller's touch, which changes an annotation.
-    plan = rendering.plan.for_update
-    stored = request.old_object
-    unchanged = {name for name in ("metadata", "spec") if workload.get(name) == as_object(stored).get(name)}
-    found = []
-    for leaf in leaves(plan.update.delta):
-        if leaf.tokens[0] in unchanged:
-            continue
-        wanted, before = value_at(workload, leaf.tokens), value_at(stored, leaf.tokens)
-        if leaf.after is MISSING or wanted in (MISSING, leaf.after, leaf.before) or wanted == before:
-            continue
-        source = f"YurtAppOverrider {rendering.overrider} sets in {plan.source_of(leaf.tokens)}"
-        found.append(
-            f"{describe_place(leaf.tokens)}: {_shown(wanted)} is replaced by {_shown(leaf.after)}, which {source}; "
-            "edit the overrider to change it"
-        )
-    return tuple(found[:MAX_REPLACED_VALUES])
-
-
-def _shown(value: JSON) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-def _without_replicas(undo: JSONObject) -> JSONObject:
-    """Return ``undo`` without the replica count: it goes back to the template's, whoever had scaled before."""
+def _remove_replicas(undo: JSONObject) -> JSONObject:
+    """Return ``undo`` without the replica count, which always reverts to the template's."""
     if "replicas" not in as_object(undo.get("spec")):
         return undo
     return {**undo, "spec": {name: step for name, step in undo["spec"].items() if name != "replicas"}}
 
 
-def _runs_the_same(request: AdmissionRequest, workload: JSONObject) -> bool:
-    """Return whether an update leaves alone what the workload runs: metadata and replicas are not part of that."""
-    if request.operation != "UPDATE":
-        return False
-    before = as_object(as_object(request.old_object).get("spec"))
-    return _but_replicas(before) == _but_replicas(workload["spec"])
-
-
-def _but_replicas(spec: Mapping[str, JSON]) -> JSONObject:
-    return {name: value for name, value in spec.items() if name != "replicas"}
-
-
-def _named(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
+def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
     name = overrider["metadata"]["name"] if overrider else "(none)"
     return RenderError(
         f"YurtAppOverrider {namespace}/{name} cannot be rendered for node pool {pool}: {error.field}", error.reason
     )
 
 
-def _second_overrider(overriders: tuple[JSONObject, ...]) -> tuple[str, ...]:
+def _warn_about_ignored(overriders: tuple[JSONObject, ...]) -> tuple[str, ...]:
     if len(overriders) < 2:
         return ()
     names = [overrider["metadata"]["name"] for overrider in overriders]

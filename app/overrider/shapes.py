@@ -1,4 +1,4 @@
-"""Checks the types and members of a value against a shape, with messages that say what to write."""
+"""Checks types and members of a value against a shape, with messages that suggest a correct value."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -6,10 +6,10 @@ from typing import NamedTuple
 from app.model.json import JSON
 from app.model.quantity import Quantity
 from app.overrider.finding import Finding
-from app.overrider.members import meant_members, unknown_members
+from app.overrider.unknown_fields import find_meant_fields, find_unknown_fields
 
 Check = Callable[[JSON, str], Iterator[Finding]]
-"""Yields what is wrong with a value, given its path."""
+"""Yields the mistakes in a value, given its path."""
 
 
 class Shape(NamedTuple):
@@ -21,18 +21,18 @@ class Shape(NamedTuple):
     required: tuple[str, ...] = ()
 
     def check(self, value: JSON, field: str) -> Iterator[Finding]:
-        """Yield wrong types, missing and unknown members; a null member counts as absent, as in the Kubernetes API."""
+        """Yield wrong types, missing and unknown members. Null counts as absent, as in the Kubernetes API."""
         if not isinstance(value, dict):
             yield mistyped(field, "an object", value)
             return
-        meant = meant_members(value, self.members)
+        meant = find_meant_fields(value, self.members)
         for member in self.required:
             if _is_empty(value.get(member)) and member not in meant:
                 yield Finding("required", f"{field}.{member}", "is required")
         for member, check in self.members.items():
             if not _is_empty(value.get(member)):
                 yield from check(value[member], f"{field}.{member}")
-        yield from unknown_members(value, tuple(self.members), field=field, owner=self.owner)
+        yield from find_unknown_fields(value, tuple(self.members), field=field, owner=self.owner)
 
 
 def _is_empty(value: JSON) -> bool:
@@ -51,7 +51,7 @@ def type_name(value: JSON) -> str:
 
 
 def text(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield that a value is not text; YAML reads unquoted numbers and words such as ``yes`` as other types."""
+    """Yield a finding if a value is not text. YAML reads unquoted numbers and words such as ``yes`` as other types."""
     if isinstance(value, str):
         return
     if value is None or isinstance(value, (dict, list)):
@@ -65,19 +65,19 @@ def text(value: JSON, field: str) -> Iterator[Finding]:
 
 
 def boolean(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield that a value is not true or false."""
+    """Yield a finding if a value is not true or false."""
     if not isinstance(value, bool):
         yield mistyped(field, "true or false", value)
 
 
 def integer(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield that a value is not a whole number."""
+    """Yield a finding if a value is not a whole number."""
     if type(value) is not int:
         yield mistyped(field, "a whole number", value)
 
 
 def any_object(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield that a value is not an object; its members are checked by Kubernetes' schema."""
+    """Yield a finding if a value is not an object. Kubernetes' schema checks its members."""
     if not isinstance(value, dict):
         yield mistyped(field, "an object", value)
 
@@ -109,7 +109,7 @@ def map_of(check: Check) -> Check:
 
 
 def quantity(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield that a value is no resource quantity; null unsets one."""
+    """Yield a finding if a value is neither a resource quantity nor null, which unsets one."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):

@@ -1,7 +1,7 @@
-"""A plan that pools share, and the part of a plan that is one pool's own.
+"""Plans that pools share, and the values of each pool.
 
-A shared plan is compiled with a mark in place of the pool's name. It is filled in for a pool where a render needs the
-whole plan; the hash and the undo of a pool are made from texts.
+A shared plan is compiled with marks in place of a pool's values. If a render needs the full plan of a pool, the marks
+are filled. The hash and the undo of a pool are computed from text, without filling the plan.
 """
 
 from collections import OrderedDict
@@ -19,41 +19,41 @@ from app.overrider.plan_size import size_of
 from app.overrider.pool_mark import NO_VALUES, POOL_MARK, EntryValues, Filler, PoolValues
 from app.overrider.undo import Memory
 
-# Each takes as much as a plan of its own; a render asks for one, several times in a row. All of them take 3 MB at most.
+# A render requests the same filled plan several times. All of them together take 3 MB at most.
 MAX_FILLED: Final = 64
-# A review that renders needs one of its subject. Finding the marks again costs ten times the fill, so those of many
-# subjects are kept: 25 MB at most.
+# A render needs the filler of its subject. Finding the marks again takes ten times as long as filling them, so the
+# fillers of many subjects are cached: 25 MB at most.
 MAX_FILLERS: Final = 512
 
-# Measured with tracemalloc: a pool, and the tuples of the values of its own entries.
+# Measured with tracemalloc: a pool, and the tuples with the values of its own entries.
 _POOL_BYTES: Final = 430
 _VALUES_BYTES: Final = 330
 
 _Names = tuple[frozenset[str], frozenset[str]]
-"""The names of elements that have the mark, and the others."""
+"""The names of elements with the mark, and the other names."""
 _NO_NAMES: Final[_Names] = (frozenset(), frozenset())
 
 
 class SharedPlan:
-    """A plan of all pools of a subject that differ by `PoolValues` alone."""
+    """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
     __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
     def __init__(
         self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
     ) -> None:
-        """Keep a plan; see `share_plan`."""
+        """Store a plan; use `share_plan` instead."""
         self.plan: Final = plan
         self.key: Final = key
         self.pools = 0
-        """How many pools share it."""
+        """The number of pools that share the plan."""
         self.is_marked: Final = is_marked
         self.names: Final = names
         self.size: Final = size
         self._text: Final = text
 
     def confuses(self, pool: str) -> bool:
-        """Return whether an element that is named after its pool has, in ``pool``, the name of another one."""
+        """Return whether, in ``pool``, an element named after the pool has the same name as another element."""
         marked, others = self.names or _NO_NAMES
         return any(name.replace(POOL_MARK, pool) in others for name in marked)
 
@@ -62,10 +62,10 @@ class SharedPlan:
         return hash_text(values.fill_json(self._text)) if self._text else self.plan.digest
 
     def filler(self, *, creating: bool) -> Filler:
-        """Return the means to fill the members of the whole plan.
+        """Return a filler for the members of the plan.
 
         Args:
-            creating: Whether to fill the members that only a new workload needs, too.
+            creating: Whether to fill the members that only a new workload needs.
         """
         plan = self.plan
         if not creating:
@@ -74,14 +74,14 @@ class SharedPlan:
 
 
 def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> Sliced[SharedPlan]:
-    """Return a plan for all pools that differ by `PoolValues` alone.
+    """Return the plan of all pools that differ only by their `PoolValues`.
 
     Args:
-        plan: Compiled for the mark, or for the one pool that it is for.
+        plan: The plan, compiled for the mark or for a single pool.
         kind: Deployment or StatefulSet.
-        pool: The name that it was compiled for.
+        pool: The name that the plan was compiled for.
         key: The settings that the pools with this plan have in common.
-        template: The subject's, which is not counted into its size.
+        template: The template of the subject, which the size does not include.
     """
     is_marked = pool == POOL_MARK
     names = find_names((plan.bare, plan.rendered)) if is_marked else _NO_NAMES
@@ -93,22 +93,21 @@ def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSO
 
 
 class FilledPlans:
-    """The whole plans of pools that share one, as far as they were asked for lately."""
+    """A cache of filled plans and of fillers; the least recently used are evicted first."""
 
     def __init__(self) -> None:
-        """Prepare; nothing is known yet."""
+        """Create an empty cache."""
         self._plans: Final[OrderedDict[tuple[SharedPlan, PoolValues, bool], Plan]] = OrderedDict()
-        # To find the marks takes ten times as long as to fill them, and to remember their places as much as a plan.
         self._fillers: Final[OrderedDict[tuple[SharedPlan, bool], Filler]] = OrderedDict()
 
     def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
-        """Return the whole plan of a pool, without the members that only a new workload needs where none is created."""
+        """Return the filled plan of a pool; without ``creating``, the members of new workloads are not filled."""
         if not of.shared.is_marked:
             return of.shared.plan
         key = (of.shared, of.values, creating)
         plan = self._plans.get(key)
         if plan is None:
-            members = self._filler_of(of.shared, creating=creating).fill(of.values)
+            members = self._get_filler(of.shared, creating=creating).fill(of.values)
             plan = self._plans[key] = msgspec.structs.replace(Plan(*members), digest=of.digest)
             if len(self._plans) > MAX_FILLED:
                 self._plans.popitem(last=False)
@@ -116,7 +115,7 @@ class FilledPlans:
             self._plans.move_to_end(key)
         return plan
 
-    def _filler_of(self, shared: SharedPlan, *, creating: bool) -> Filler:
+    def _get_filler(self, shared: SharedPlan, *, creating: bool) -> Filler:
         key = (shared, creating)
         filler = self._fillers.get(key)
         if filler is None:
@@ -129,31 +128,31 @@ class FilledPlans:
 
 
 class PoolPlan:
-    """How one pool's workload is rendered: which plan it shares, and what is its own."""
+    """The plan of one pool: a shared plan and the values of the pool."""
 
     __slots__ = ("_filled", "_of_entries", "digest", "pool", "replicas", "shared", "undo_text")
 
     def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
-        """Fill in what is a pool's own."""
+        """Compute the hash and the undo of the pool."""
         self._filled: Final = filled
         self._of_entries: Final[EntryValues] = values.of_entries
         self.shared: Final = shared
         self.pool: Final = values.pool
         self.replicas: Final = values.replicas
         self.digest: Final = shared.digest(values)
-        """As of `Plan`."""
+        """See `Plan`."""
         text = shared.plan.undo_text
         self.undo_text: Final = values.fill_text(text) if shared.is_marked else text
-        """As of `Plan`."""
+        """See `Plan`."""
 
     @property
     def values(self) -> PoolValues:
-        """The pool's own part of its plan."""
+        """The values of the pool for the marks of the plan."""
         return PoolValues(self.pool, self.replicas, self._of_entries)
 
     @property
     def size(self) -> int:
-        """The bytes that it takes besides what it shares, estimated."""
+        """Estimated bytes of the pool, without the shared plan."""
         own = self._of_entries
         return _POOL_BYTES if own is NO_VALUES else _POOL_BYTES + _VALUES_BYTES + sum(map(getsizeof, own.texts))
 
@@ -164,7 +163,7 @@ class PoolPlan:
 
     @property
     def memory(self) -> Memory:
-        """The annotations that a render leaves on a workload that nobody else has changed."""
+        """The annotations that a render sets on a workload without changes by other writers."""
         return Memory(self.digest, self.undo_text)
 
     @property
@@ -174,29 +173,29 @@ class PoolPlan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for a user who writes a workload of the pool."""
+        """Warnings for reviews of the pool's workload."""
         warnings = self.shared.plan.warnings
         return tuple(map(self.values.fill_text, warnings)) if self.shared.is_marked else warnings
 
     @property
     def full(self) -> Plan:
-        """The plan with the pool's name in every place."""
+        """The plan with the values of the pool in place of all marks."""
         return self._filled.get(self, creating=True)
 
     @property
     def for_update(self) -> Plan:
-        """The same without what only a new workload needs: ``create``, ``rendered`` and ``fast`` are not to be read."""
+        """The filled plan for updates. Callers must not read ``create``, ``rendered`` and ``fast``."""
         return self._filled.get(self, creating=False)
 
 
 def find_names(documents: tuple[JSON, ...]) -> _Names | None:
-    """Return the names of elements that have the mark, and the others; None where an object's key has it.
+    """Return the names of elements with the mark, and the other names; None if the key of an object has the mark.
 
-    In the pool of that name a marked one may be another one of the template's. The order of an object's keys is part of
-    the hash, so keys with a mark are not for sharing at all.
+    In some pool, an element with a mark may get the name of another element. Keys with a mark cannot be shared, because
+    the order of keys is part of the hash.
     """
     found: list[JSON] = []
-    seen: set[int] = set()  # What the documents share is looked at once.
+    seen: set[int] = set()  # The documents share objects; each is visited once.
     pending = [*documents]
     while pending:
         value = pending.pop()

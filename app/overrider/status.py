@@ -1,4 +1,4 @@
-"""The status of an overrider: whether it is in effect, and how the workloads that it is about stand."""
+"""Builds the status of an overrider: its conditions, and the state of each workload."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from app.control.conditions import Condition, Status, build_conditions
 from app.control.slices import Sliced, run_at_once
 from app.model.json import JSONObject, as_object
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.gaps import NO_GAPS, Gaps, describe_orphans, list_names
 
 BOUND: Final = "Bound"
@@ -20,37 +20,37 @@ _SLICE: Final = 1_000
 
 
 class Result(NamedTuple):
-    """How the override of one workload stands."""
+    """The state of one workload."""
 
     pool: str
     kind: str
     workload: str
     hash: str
-    """What it is to carry, ``""`` where no entry applies to its pool."""
+    """The expected value of ``fleethook.io/rendered``, ``""`` if no entry applies to the pool."""
     generation: int
     error: str
-    """What is wrong, ``""`` if nothing is."""
+    """The error, ``""`` if the workload is rendered."""
     waits: bool = False
-    """Whether the error is only that the owner's controller has to write first."""
+    """Whether the only error is that the owner's controller must write first."""
     lost: bool = False
-    """Whether the error is that the apiserver did not keep what was requested."""
+    """Whether the error is that the apiserver did not store the requested values."""
     notes: tuple[str, ...] = ()
-    """Pointers of empty values and defaults that are not stored as they were requested."""
+    """Pointers of empty values and defaults that the apiserver stored in another form."""
 
     @property
     def counts(self) -> bool:
-        """Whether the overrider has to do with this workload."""
+        """Whether the overrider applies to this workload, or an error is to be reported."""
         return bool(self.hash or self.error)
 
 
 def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, subject: bool) -> Condition:
-    """Return whether ``overrider`` is in effect.
+    """Return the condition `BOUND`: whether ``overrider`` is in effect.
 
     Args:
-        overrider: Whose status it is.
-        binding: What it is bound to.
+        overrider: The overrider of the status.
+        binding: Its subject.
         effective: The overrider in effect for the same subject.
-        subject: Whether the subject is there.
+        subject: Whether the subject exists.
     """
     name = f"{binding.group_kind.kind} {binding.name}"
     if overrider is not effective:
@@ -62,11 +62,11 @@ def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, sub
 
 
 def unrendered(is_bound: Condition, orphans: Sequence[str] = ()) -> Condition:
-    """Return the `RENDERED` condition of an overrider that is not in effect: nothing is rendered by it.
+    """Return the condition `RENDERED` of an overrider that is not in effect.
 
     Args:
-        is_bound: Why it is not in effect.
-        orphans: Workloads that keep what it rendered before.
+        is_bound: The condition `BOUND`, with the reason.
+        orphans: Workloads that keep earlier overrides.
     """
     if not orphans:
         return Condition(RENDERED, "False", is_bound.reason, is_bound.message)
@@ -74,24 +74,24 @@ def unrendered(is_bound: Condition, orphans: Sequence[str] = ()) -> Condition:
 
 
 def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Condition:
-    """Return whether every workload is as the overrider wants it."""
+    """Return the condition `RENDERED`: whether every workload matches the overrider."""
     concerned = [result for result in results if result.counts]
     failed = [result for result in concerned if result.error]
-    status, reason = _verdict(concerned, failed, gaps)
-    right, wanted = _counts(concerned, gaps)
+    status, reason = _judge(concerned, failed, gaps)
+    right, wanted = _count_workloads(concerned, gaps)
     counted = f"{right} of {wanted} workloads" if wanted else ""
-    parts = [counted, *_failures(failed), *gaps.texts(), *_notes(concerned)]
+    parts = [counted, *_describe_failures(failed), *gaps.texts(), *_describe_notes(concerned)]
     text = "; ".join(part for part in parts if part)
     return Condition(RENDERED, status, reason, text or f"no entry selects a node pool of {gaps.subject}")
 
 
-def _counts(concerned: Sequence[Result], gaps: Gaps) -> tuple[int, int]:
-    """Return how many workloads are as they should be, and how many there should be."""
+def _count_workloads(concerned: Sequence[Result], gaps: Gaps) -> tuple[int, int]:
+    """Return the number of rendered workloads, and of workloads that should exist."""
     right = sum(not result.error for result in concerned)
     return right, len(concerned) + gaps.count_lacking({result.pool for result in concerned})
 
 
-def _verdict(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) -> tuple[Status, str]:
+def _judge(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) -> tuple[Status, str]:
     waiting = [result for result in failed if result.waits]
     lost = [result for result in failed if result.lost]
     verdicts: list[tuple[bool, Status, str]] = [
@@ -105,20 +105,20 @@ def _verdict(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) 
     return next(((status, reason) for applies, status, reason in verdicts if applies), ("True", "NoWorkloads"))
 
 
-def _failures(failed: Sequence[Result]) -> list[str]:
-    # Those that only wait say nothing about what is wrong, and may be many.
+def _describe_failures(failed: Sequence[Result]) -> list[str]:
+    # Waiting workloads may be many, and need no action, so they come last.
     first = sorted(failed, key=lambda result: result.waits)[:_MAX_NAMED]
     shown = [f"{result.workload} in {result.pool}: {result.error}" for result in first]
     return [*shown, f"and {len(failed) - _MAX_NAMED} more"] if len(failed) > _MAX_NAMED else shown
 
 
-def _notes(concerned: Sequence[Result]) -> list[str]:
+def _describe_notes(concerned: Sequence[Result]) -> list[str]:
     pointers = list(dict.fromkeys(pointer for result in concerned for pointer in result.notes))
     return [f"defaults and empty values stored otherwise than requested: {list_names(pointers)}"] if pointers else []
 
 
 def conflicts(text: str) -> tuple[Condition, ...]:
-    """Return the condition for settings of OpenYurt that disturb overriders; none for ``""``."""
+    """Return the condition `CONFLICT` for a text about OpenYurt's settings; no condition for ``""``."""
     return (Condition(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
 
 
@@ -130,7 +130,7 @@ def status_of(
     *,
     now: datetime,
 ) -> JSONObject:
-    """Return the status to store: equal to the one that is stored if nothing changed."""
+    """Return the status to store, which equals the stored one if nothing changed."""
     return run_at_once(status_in_slices(overrider, findings, results, gaps, now=now))
 
 
@@ -154,18 +154,18 @@ def status_in_slices(
     ranked.sort()
     yield
     kept = [concerned[number] for *_, number in ranked[:_MAX_POOLS]]
-    right, wanted = _counts(concerned, gaps)
+    right, wanted = _count_workloads(concerned, gaps)
     yield
     former = as_object(overrider.get("status")).get("conditions")
     return {
         "observedGeneration": generation,
         "summary": f"{right}/{wanted}",
         "conditions": build_conditions(findings, former=former, generation=generation, now=now),
-        "pools": [_pool(result) for result in kept],
+        "pools": [_build_pool(result) for result in kept],
     }
 
 
-def _pool(result: Result) -> JSONObject:
+def _build_pool(result: Result) -> JSONObject:
     made: JSONObject = {"pool": result.pool, "kind": result.kind, "workload": result.workload}
     if result.hash:
         made["hash"] = result.hash

@@ -1,6 +1,6 @@
-"""The entries of an overrider, compiled for one pool and applied in order.
+"""Compiles the entries of an overrider for one pool into steps, and applies them in order.
 
-Later entries win over earlier ones; inside an entry items come first and then its patches. All of them apply or none.
+Later entries win over earlier ones. Inside an entry, items apply before patches. Either all steps apply or none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from app.overrider.defaulted_fields import explain_missing
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.items import item_effect
 from app.overrider.patch_limits import LIMITS
-from app.overrider.paths import END, PathError, find_target, missing_parent, pointer_of
+from app.overrider.patch_paths import END, PathError, find_target, missing_parent, pointer_of
 from app.patch import PatchError, apply, parse_pointer, resolve_pointer
 
 _OPERATIONS: Final = ("add", "remove", "replace")
@@ -23,8 +23,8 @@ class RenderError(ValueError):
     """An entry that does not fit the workload.
 
     Attributes:
-        field: Which part of the overrider, such as ``entries[1].patches[0]``.
-        reason: What is wrong with it, with operation and path.
+        field: The path of the step in the overrider, such as ``entries[1].patches[0]``.
+        reason: The mistake, with operation and path.
     """
 
     def __init__(self, field: str, reason: str) -> None:
@@ -37,30 +37,30 @@ class Step(NamedTuple):
     """One item or patch."""
 
     field: str
-    """Which part of the overrider it is, such as ``entries[0].items[1]``."""
+    """The path of the step in the overrider, such as ``entries[0].items[1]``."""
     run: Callable[[JSONObject], JSONObject]
-    """Returns the workload with the step applied, the given one where it changes nothing; raises RenderError."""
+    """Returns the workload with the step applied, the same object if nothing changes; raises RenderError."""
     idle: str
-    """What to say where it changes nothing."""
+    """The remark if the step changes nothing."""
     container: str = ""
-    """The container that it is about, for an item that is about one."""
+    """The container that an item changes, ``""`` for other steps."""
     path: str = ""
-    """The path of a patch; ``/spec/replicas`` for an item that sets them."""
+    """The path of a patch; ``/spec/replicas`` for an item that sets replicas."""
 
 
 def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = None) -> tuple[Step, ...]:
-    """Return what the entries that apply to ``pool`` do, in order.
+    """Return the steps of the entries that apply to ``pool``, in order.
 
-    ``{{nodepool}}`` is replaced by the pool's name in items, patch values and patch paths (upstream: values only).
+    The pool's name replaces ``{{nodepool}}`` in items, patch values and patch paths (OpenYurt: in values only).
 
     Args:
         entries: The overrider's entries.
         pool: The pool's name.
-        applying: The numbers of the entries that apply, where the caller has found them.
+        applying: The numbers of the entries that apply, if the caller has found them.
 
     Raises:
-        RenderError: A patch that no workload could take: a bad pointer, an unknown operation, a missing value. Or more
-            patches apply than `app.overrider.patch_limits` allows.
+        RenderError: A patch fits no workload, because of a bad pointer, an unknown operation or a missing value. Or
+            more patches apply than `app.overrider.patch_limits` allows.
     """
     listed = entries if isinstance(entries, list) else []
     numbers = EntrySelection(listed).applying(pool) if applying is None else applying
@@ -68,22 +68,22 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = 
 
 
 def compile_entries(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -> tuple[Step, ...]:
-    """Return what entries do to the workload of ``pool``, as `compile_steps` does.
+    """Return the steps of entries for the workload of ``pool``; errors as in `compile_steps`.
 
     Args:
-        entries: Those that apply, each with its path.
+        entries: The entries that apply, each with its path.
         pool: The pool's name.
     """
     chosen = tuple(entries)
     _check_count(chosen, pool)
-    return tuple(step for field, entry in chosen for step in _entry_steps(field, entry, pool))
+    return tuple(step for field, entry in chosen for step in _compile_entry(field, entry, pool))
 
 
 def _check_count(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -> None:
-    """Refuse more patches for one pool than a rendering may apply; raises RenderError."""
+    """Raise RenderError if more patches apply to one pool than the limit allows."""
     count = 0
     for field, entry in entries:
-        count += len(_listed(entry, "patches", field))
+        count += len(_read_list(entry, "patches", field))
         if count > LIMITS.operations:
             limit = LIMITS.operations
             raise RenderError(
@@ -91,37 +91,37 @@ def _check_count(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -
             )
 
 
-def _listed(entry: Mapping[str, JSON], member: str, field: str) -> list[JSON]:
-    """Return a list of an entry, which a manifest may have of another type; raises RenderError."""
+def _read_list(entry: Mapping[str, JSON], member: str, field: str) -> list[JSON]:
+    """Return a list of an entry; raises RenderError if the value has another type."""
     value = entry.get(member) or []
     if not isinstance(value, list):
         raise RenderError(f"{field}.{member}", "must be a list")
     return value
 
 
-def _entry_steps(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:
-    for number, item in enumerate(_listed(entry, "items", field)):
-        effect = item_effect(as_object(_with_pool(item, pool)))
+def _compile_entry(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:
+    for number, item in enumerate(_read_list(entry, "items", field)):
+        effect = item_effect(as_object(_fill_pool(item, pool)))
         if effect is not None:
             path = REPLICAS if "replicas" in item else ""
             yield Step(f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path)
-    for number, patch in enumerate(_listed(entry, "patches", field)):
-        yield _patch_step(f"{field}.patches[{number}]", as_object(_with_pool(patch, pool)))
+    for number, patch in enumerate(_read_list(entry, "patches", field)):
+        yield _compile_patch(f"{field}.patches[{number}]", as_object(_fill_pool(patch, pool)))
 
 
-def _with_pool(value: JSON, pool: str) -> JSON:
+def _fill_pool(value: JSON, pool: str) -> JSON:
     if isinstance(value, str):
         return value.replace(NODEPOOL_TOKEN, pool)
     if isinstance(value, dict):
-        return {_with_pool(name, pool): _with_pool(inner, pool) for name, inner in value.items()}
+        return {_fill_pool(name, pool): _fill_pool(inner, pool) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_with_pool(inner, pool) for inner in value]
+        return [_fill_pool(inner, pool) for inner in value]
     return value
 
 
-def _patch_step(field: str, patch: Mapping[str, JSON]) -> Step:
+def _compile_patch(field: str, patch: Mapping[str, JSON]) -> Step:
     operation, path = patch.get("operation"), patch.get("path", "")
-    problem = _malformed(operation, path, patch)
+    problem = _find_problem(operation, path, patch)
     if problem:
         raise RenderError(field, f"{operation} {path}: {problem}")
 
@@ -137,7 +137,7 @@ def _patch_step(field: str, patch: Mapping[str, JSON]) -> Step:
     return Step(field, run, f"{operation} {path} changes nothing", path=path)
 
 
-def _malformed(operation: JSON, path: JSON, patch: Mapping[str, JSON]) -> str:
+def _find_problem(operation: JSON, path: JSON, patch: Mapping[str, JSON]) -> str:
     if operation not in _OPERATIONS:
         return f"op must be one of {', '.join(_OPERATIONS)}, not {operation!r}"
     if not isinstance(path, str):
@@ -155,20 +155,18 @@ def _run_patch(workload: JSONObject, operation: str, path: str, value: JSON) -> 
     target = find_target(workload, path, add=operation == "add")
     pointer = pointer_of(target)
     if operation == "remove":
-        return _patched(workload, "remove", pointer)
+        return _apply(workload, "remove", pointer)
     if value is None and not (target.last == END or target.last.isdecimal()):
-        # In the Kubernetes API a null member is an absent one.
-        return (
-            _patched(workload, "remove", pointer) if operation == "replace" or _is_set(workload, pointer) else workload
-        )
+        # Null means absent in the Kubernetes API.
+        return _apply(workload, "remove", pointer) if operation == "replace" or _is_set(workload, pointer) else workload
     if target.filled:
-        value = _named_element(value, target.filled)
-        # An element that is there is set, not put before itself.
+        value = _complete_element(value, target.filled)
+        # `add` at an index would insert a second element before the existing one.
         operation = "add" if target.last == END else "replace"
-    return _patched(workload, operation, pointer, value)
+    return _apply(workload, operation, pointer, value)
 
 
-def _patched(workload: JSONObject, operation: str, pointer: str, value: JSON = None) -> JSONObject:
+def _apply(workload: JSONObject, operation: str, pointer: str, value: JSON = None) -> JSONObject:
     patched: JSONObject = apply(workload, [{"op": operation, "path": pointer, "value": value}])
     return patched
 
@@ -181,24 +179,26 @@ def _is_set(workload: JSONObject, pointer: str) -> bool:
     return True
 
 
-def _named_element(value: JSON, wanted: Mapping[str, str]) -> JSON:
-    """Return the value of an element that a path names, with the members that the name gives it."""
+def _complete_element(value: JSON, wanted: Mapping[str, str]) -> JSON:
+    """Return the value of an element with the members that its path names."""
     if not isinstance(value, dict):
-        raise PathError("the value of an element that is named must be an object")
+        raise PathError("the value of an element that the path names must be an object")
     for name, text in wanted.items():
         if name in value and str(value[name]) != text:
             raise PathError(f"the path names an element with {name}={text}, but the value has {name}: {value[name]!r}")
     missing = {name: text for name, text in wanted.items() if name not in value}
     if any(text.isdecimal() for text in missing.values()):
-        raise PathError(f"the value must have {', '.join(missing)}, as a path cannot tell a number from a text")
+        raise PathError(
+            f"the value must have {', '.join(missing)}, because a path does not distinguish numbers from texts"
+        )
     return {**missing, **value}
 
 
 def trace(workload: JSONObject, steps: tuple[Step, ...]) -> Iterator[tuple[Step, JSONObject]]:
-    """Yield each step with the workload as it is after it.
+    """Yield each step with the workload after it.
 
     Raises:
-        RenderError: The first step that does not apply.
+        RenderError: A step does not apply.
     """
     for step in steps:
         workload = step.run(workload)

@@ -1,4 +1,4 @@
-"""The members of a subject by the version of its API: where its templates are, and which tweaks a pool gets."""
+"""Reads the members of subjects of any API version: templates, workload kinds, and the tweaks of a pool."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from app.model.openyurt import API_VERSION_V1BETA1, YURT_APP_DAEMON
 from app.model.selectors import compile_selector
 
 TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
-"""The members of a subject's workloadTemplate by the kind of the workloads."""
+"""The members of a subject's workloadTemplate by workload kind."""
 
 
 def is_v1beta1(subject: JSONObject) -> bool:
@@ -17,7 +17,7 @@ def is_v1beta1(subject: JSONObject) -> bool:
 
 
 def depends_on_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
-    """Return whether NodePool objects tell which workloads a subject has, or what is in them."""
+    """Return whether the workloads of a subject, or their content, depend on NodePools."""
     return group_kind == YURT_APP_DAEMON or is_v1beta1(subject)
 
 
@@ -33,9 +33,10 @@ def templates_of(subject: JSONObject) -> JSON:
 
 
 def workload_kinds(subject: JSONObject) -> list[str]:
-    """Return which workload kinds the subject has a template for.
+    """Return the workload kinds for which the subject has a template.
 
-    Of a YurtAppSet v1beta1 with both, OpenYurt's controller takes the StatefulSet (yurt_app_set_controller.go).
+    If a YurtAppSet v1beta1 has both templates, OpenYurt's controller uses that of the StatefulSet
+    (yurt_app_set_controller.go).
     """
     templates = as_object(templates_of(subject))
     kinds = [kind for kind, member in TEMPLATES.items() if templates.get(member)]
@@ -49,7 +50,7 @@ def tweaks_of(subject: JSONObject) -> list[JSON]:
 
 
 class PoolSelection:
-    """Which node pools ``pools`` and ``nodepoolSelector`` of a set, or of one of its tweaks, select.
+    """The node pools that ``pools`` and ``nodepoolSelector`` of a set, or of one of its tweaks, select.
 
     Source: workloadmanager/util.go, isNodePoolRelated (OpenYurt v1.7.0).
     """
@@ -57,7 +58,7 @@ class PoolSelection:
     __slots__ = ("_names", "_selects")
 
     def __init__(self, members: JSON) -> None:
-        """Compile the object with these members: one question takes the same time however many pools it names."""
+        """Compile the members, so that a lookup takes the same time for any number of pools."""
         selection = as_object(members)
         listed, selector = selection.get("pools"), selection.get("nodepoolSelector")
         names = (name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
@@ -69,7 +70,7 @@ class PoolSelection:
 
         Args:
             pool: Its name.
-            node_pool: The NodePool, None if it is not known; then only its name can select it.
+            node_pool: The NodePool, None if it is unknown; then only its name can select it.
         """
         if pool in self._names:
             return True
@@ -77,7 +78,7 @@ class PoolSelection:
 
 
 class SetSelections:
-    """Which node pools a YurtAppSet v1beta1 has workloads in, and which tweaks they get."""
+    """The node pools in which a YurtAppSet v1beta1 has workloads, and the tweaks of each."""
 
     __slots__ = ("_set", "_tweaks")
 
@@ -91,6 +92,6 @@ class SetSelections:
         return self._set.selects(pool, node_pool)
 
     def tweaks(self, pool: str, node_pool: JSONObject | None) -> tuple[int, ...]:
-        """Return the numbers of the tweaks that a node pool gets; one that is taken to exist has no labels."""
+        """Return the numbers of the tweaks of a node pool; a pool without a NodePool object has no labels."""
         known = node_pool or {"metadata": {"name": pool}}
         return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, known))

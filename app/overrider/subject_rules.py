@@ -1,6 +1,6 @@
-"""Rules for a YurtAppSet or YurtAppDaemon in itself, as far as rendering depends on them.
+"""Rules for a YurtAppSet or YurtAppDaemon alone, for the members that rendering reads.
 
-OpenYurt validates its own objects at admission. These rules judge manifests that no apiserver has seen.
+OpenYurt validates its own objects at admission. The command line applies these rules to manifests.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,9 +11,9 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
 from app.model.selectors import validate_selector
 from app.overrider.finding import Finding
-from app.overrider.members import METADATA, unknown_members
 from app.overrider.shapes import mistyped
 from app.overrider.subject_parts import is_v1beta1
+from app.overrider.unknown_fields import METADATA, find_unknown_fields
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")
@@ -33,8 +33,8 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
         group_kind: YurtAppSet or YurtAppDaemon.
         subject: An object with metadata.
     """
-    yield from unknown_members(subject, _OBJECT, field="", owner=f"a {group_kind.kind}")
-    yield from unknown_members(subject["metadata"], METADATA, field="metadata", owner="metadata")
+    yield from find_unknown_fields(subject, _OBJECT, field="", owner=f"a {group_kind.kind}")
+    yield from find_unknown_fields(subject["metadata"], METADATA, field="metadata", owner="metadata")
     spec = subject.get("spec")
     if not isinstance(spec, dict):
         yield Finding("required", "spec", "is required")
@@ -43,7 +43,7 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
         yield from _check_app_set_v1beta1(spec)
         return
     app_set = group_kind == YURT_APP_SET
-    yield from unknown_members(spec, _APP_SET if app_set else _APP_DAEMON, field="spec", owner="spec")
+    yield from find_unknown_fields(spec, _APP_SET if app_set else _APP_DAEMON, field="spec", owner="spec")
     yield from _check_template(spec.get("workloadTemplate"), "spec.workloadTemplate")
     if app_set:
         yield from _check_topology(as_object(spec.get("topology")))
@@ -52,12 +52,12 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
 
 
 def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
-    yield from unknown_members(spec, _APP_SET_V1BETA1, field="spec", owner="spec")
+    yield from find_unknown_fields(spec, _APP_SET_V1BETA1, field="spec", owner="spec")
     workload = spec.get("workload")
     if not isinstance(workload, dict):
         yield Finding("required", "spec.workload", "is required, with workloadTemplate")
         return
-    yield from unknown_members(workload, _WORKLOAD, field="spec.workload", owner="workload")
+    yield from find_unknown_fields(workload, _WORKLOAD, field="spec.workload", owner="workload")
     yield from _check_template(workload.get("workloadTemplate"), "spec.workload.workloadTemplate")
     yield from _check_selection(spec, "spec")
     if not spec.get("pools") and not isinstance(spec.get("nodepoolSelector"), dict):
@@ -88,13 +88,13 @@ def _check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(tweak, dict):
         yield mistyped(field, "an object", tweak)
         return
-    yield from unknown_members(tweak, _TWEAK, field=field, owner="a tweak")
+    yield from find_unknown_fields(tweak, _TWEAK, field=field, owner="a tweak")
     yield from _check_selection(tweak, field)
     if not tweak.get("pools") and not isinstance(tweak.get("nodepoolSelector"), dict):
         yield Finding("unused-entry", field, "applies to no node pool: it has neither pools nor nodepoolSelector")
     changes = tweak.get("tweaks")
     if isinstance(changes, dict):
-        yield from unknown_members(changes, _TWEAKS, field=f"{field}.tweaks", owner="tweaks")
+        yield from find_unknown_fields(changes, _TWEAKS, field=f"{field}.tweaks", owner="tweaks")
     else:
         yield mistyped(f"{field}.tweaks", "an object", changes)
 
@@ -103,21 +103,21 @@ def _check_template(templates: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(templates, dict):
         yield Finding("required", field, f"is required, with one of {' and '.join(_TEMPLATES)}")
         return
-    yield from unknown_members(templates, _TEMPLATES, field=field, owner="workloadTemplate")
+    yield from find_unknown_fields(templates, _TEMPLATES, field=field, owner="workloadTemplate")
     given = [member for member in _TEMPLATES if templates.get(member)]
     if not given and not templates.keys() - set(_TEMPLATES):
         yield Finding("required", field, f"must have one of {' and '.join(_TEMPLATES)}")
     for member in given:
         template, path = templates[member], f"{field}.{member}"
         if isinstance(template, dict):
-            yield from unknown_members(template, ("metadata", "spec"), field=path, owner=member)
+            yield from find_unknown_fields(template, ("metadata", "spec"), field=path, owner=member)
         else:
             yield mistyped(path, "an object", template)
 
 
 def _check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
     field = "spec.topology"
-    yield from unknown_members(topology, ("pools",), field=field, owner="topology")
+    yield from find_unknown_fields(topology, ("pools",), field=field, owner="topology")
     pools = topology.get("pools")
     if pools is not None and not isinstance(pools, list):
         yield mistyped(f"{field}.pools", "a list", pools)
@@ -131,7 +131,7 @@ def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
     if not isinstance(pool, dict):
         yield mistyped(field, "an object with name", pool)
         return
-    yield from unknown_members(pool, _POOL, field=field, owner="a pool")
+    yield from find_unknown_fields(pool, _POOL, field=field, owner="a pool")
     name = pool.get("name")
     if not isinstance(name, str) or not name:
         yield Finding("required", f"{field}.name", "is required")

@@ -1,10 +1,10 @@
-"""What a subject's template says about the workload of one node pool.
+"""Builds the template of one node pool's workload from its subject.
 
-The rules are those by which OpenYurt's own controllers build these workloads (YurtAppSet v1alpha1:
-adapter.DeploymentAdapter.ApplyPoolTemplate; YurtAppDaemon: workloadcontroller.DeploymentController.ApplyTemplate; for
-v1beta1 see `app.overrider.app_set_v1beta1`), so that a pool with an override differs from one without by the override
-alone. They differ where upstream is wrong: the revision label is left as it came in, no empty node selector term is
-left behind, members that the template does not name are kept.
+OpenYurt's own controllers build workloads by the same rules, so that a pool with an override differs from the others
+only by the override. Source: adapter.DeploymentAdapter.ApplyPoolTemplate for YurtAppSets v1alpha1,
+workloadcontroller.DeploymentController.ApplyTemplate for YurtAppDaemons; for v1beta1 see
+`app.overrider.app_set_v1beta1`. Three differences correct defects of OpenYurt: this module does not change the revision
+label, adds no empty node selector term, and keeps members that the template does not name.
 """
 
 from collections.abc import Mapping
@@ -47,15 +47,15 @@ def build_template(
     node_pool: JSONObject | None,
     settings: PoolSettings = NOT_LOOKED_UP,
 ) -> PoolTemplate:
-    """Return what ``subject`` says about its workload in ``pool``.
+    """Return the template of ``subject`` for its workload in ``pool``.
 
     Args:
         group_kind: YurtAppSet or YurtAppDaemon.
         subject: The subject as stored.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
-        node_pool: The NodePool object, where it is known; its taints matter to a YurtAppDaemon, its labels to tweaks.
-        settings: The subject's settings for the pool, as far as the caller has looked them up.
+        node_pool: The NodePool object, None if there is none. Daemons depend on its taints, tweaks on its labels.
+        settings: The subject's settings for the pool, if the caller has looked them up.
 
     Raises:
         SubjectError: The subject has no valid template of that kind, or does not list the pool.
@@ -64,7 +64,7 @@ def build_template(
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
     if not template:
         raise SubjectError(f"{name} has no {templates_path(subject)}.{TEMPLATES[kind]}")
-    # OpenYurt's CustomResourceDefinition keeps a template as it is, so a wrong type in it reaches us.
+    # OpenYurt's CustomResourceDefinition does not check the types in a template.
     shape = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     if (problem := shape_problem(shape)) is not None:
         raise SubjectError(f"{name}: the template is not valid: {problem}")
@@ -75,13 +75,13 @@ def build_template(
         except SubjectError as error:
             raise SubjectError(f"{name}: {error}") from error
     spec = as_object(subject.get("spec"))
-    named = _common(template, spec=spec, pool=pool)
+    named = _build_common_members(template, spec=spec, pool=pool)
     if group_kind == YURT_APP_SET:
         config = topology(spec).get(pool) if settings.config is None else settings.config
         if config is None:
             raise SubjectError(lacks_pool(group_kind, subject, pool))
-        return _app_set_template(named, spec=spec, config=config)
-    return _app_daemon_template(named, node_pool=node_pool, pool=pool)
+        return _build_set_template(named, spec=spec, config=config)
+    return _build_daemon_template(named, node_pool=node_pool, pool=pool)
 
 
 def lacks_pool(group_kind: GroupKind, subject: JSONObject, pool: str) -> str:
@@ -93,12 +93,12 @@ def lacks_pool(group_kind: GroupKind, subject: JSONObject, pool: str) -> str:
 
 
 def subject_name(group_kind: GroupKind, subject: JSONObject) -> str:
-    """Return how messages name a subject."""
+    """Return the name of a subject for messages."""
     metadata = subject["metadata"]
     return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
 
 
-def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str) -> JSONObject:
+def _build_common_members(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str) -> JSONObject:
     metadata = as_object(template.get("metadata"))
     selector = as_object(as_object(spec.get("selector")).get("matchLabels"))
     pool_label = {POOL_NAME_LABEL: pool}
@@ -118,7 +118,7 @@ def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str
     }
 
 
-def _app_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:
+def _build_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:
     workload_spec = named["spec"]
     workload_spec["selector"] = {
         "matchLabels": {
@@ -132,24 +132,24 @@ def _app_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JS
     if spec.get("revisionHistoryLimit") is not None:
         workload_spec["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
     patch = config.get("patch")
-    named["metadata"]["annotations"][POOL_PATCH_ANNOTATION] = _patch_text(patch)
+    named["metadata"]["annotations"][POOL_PATCH_ANNOTATION] = _encode_patch(patch)
     term = as_object(config.get("nodeSelectorTerm"))
     return PoolTemplate(
         named=named,
         named_on_update=without_create_only(named),
-        expressions=_objects(term.get("matchExpressions")),
-        tolerations=_objects(config.get("tolerations")),
+        expressions=_list_objects(term.get("matchExpressions")),
+        tolerations=_list_objects(config.get("tolerations")),
         dropped_affinity=None,
         pool_patch=patch if isinstance(patch, dict) else None,
     )
 
 
-def _patch_text(patch: JSON) -> str:
-    # Keys sorted, no spaces: how an apiserver prints the member, and so what OpenYurt's controller writes here.
+def _encode_patch(patch: JSON) -> str:
+    # OpenYurt's controller writes the member as kube-apiserver encodes it: with sorted keys and without spaces.
     return msgspec.json.encode(patch, order="sorted").decode() if patch else ""
 
 
-def _app_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, pool: str) -> PoolTemplate:
+def _build_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, pool: str) -> PoolTemplate:
     named["metadata"]["annotations"][REF_NODEPOOL_ANNOTATION] = pool
     pod_spec = {**as_object(named["spec"]["template"].get("spec")), "nodeSelector": {NODE_LABEL_NODEPOOL: pool}}
     dropped = None
@@ -162,7 +162,7 @@ def _app_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, poo
         if not pod_spec["affinity"]:
             del pod_spec["affinity"]
     named["spec"]["template"] = {**named["spec"]["template"], "spec": pod_spec}
-    taints = _objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
+    taints = _list_objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
     return PoolTemplate(
         named=named,
         named_on_update=without_create_only(named),
@@ -174,12 +174,12 @@ def _app_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, poo
 
 
 def tolerate(taint: JSONObject) -> JSONObject:
-    """Return the toleration that lets a pod onto nodes with ``taint``, whatever the taint's value."""
+    """Return the toleration of ``taint`` for any value of the taint."""
     toleration = {"key": taint.get("key", ""), "operator": "Exists"}
     return {**toleration, "effect": taint["effect"]} if taint.get("effect") else toleration
 
 
-def _objects(value: JSON) -> tuple[JSONObject, ...]:
+def _list_objects(value: JSON) -> tuple[JSONObject, ...]:
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
@@ -195,24 +195,23 @@ def apply_pool_patch(workload: JSONObject, template: PoolTemplate) -> JSONObject
 
 
 def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``workload`` with the pool's placement added where it is not there yet.
+    """Return ``workload`` with the pool's placement, added only if missing.
 
-    Every required node affinity term gets the pool's expressions. A term without any matches no node at all
-    (upstream leaves ``nodeSelectorTerms: [{}]`` for a pool without expressions, and the pods never start): such
-    terms are dropped.
+    Every required node affinity term gets the pool's expressions. Terms without any expression match no node, so they
+    are dropped. OpenYurt leaves ``nodeSelectorTerms: [{}]`` for a pool without expressions, and its pods never start.
     """
     pod_template = workload["spec"].get("template")
     pod_spec = pod_template.get("spec") if isinstance(pod_template, dict) else None
     if not isinstance(pod_spec, dict) or is_placed(pod_spec, template):
         return workload
-    placed = _tolerating(_attracted(pod_spec, template), template.tolerations)
+    placed = _add_tolerations(_add_affinity(pod_spec, template), template.tolerations)
     if placed is pod_spec:
         return workload
     return {**workload, "spec": {**workload["spec"], "template": {**pod_template, "spec": placed}}}
 
 
 def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
-    """Return whether `place` would change nothing, False where that takes a closer look."""
+    """Return whether `place` certainly changes nothing; False means that only `place` can decide."""
     tolerations = pod_spec.get("tolerations") or []
     if template.dropped_affinity is not None or not isinstance(tolerations, list):
         return False
@@ -222,53 +221,53 @@ def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
     terms = as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms")
     if not terms:
         return not template.expressions and REQUIRED not in node_affinity
-    return isinstance(terms, list) and all(_attracts(term, template.expressions) for term in terms)
+    return isinstance(terms, list) and all(_has_expressions(term, template.expressions) for term in terms)
 
 
-def _attracts(term: JSON, wanted: tuple[JSONObject, ...]) -> bool:
+def _has_expressions(term: JSON, wanted: tuple[JSONObject, ...]) -> bool:
     present = as_object(term).get("matchExpressions")
     return isinstance(present, list) and bool(present) and all(expression in present for expression in wanted)
 
 
-def _tolerating(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:
+def _add_tolerations(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:
     present = pod_spec.get("tolerations") or []
     missing = [toleration for toleration in tolerations if toleration not in present]
     return {**pod_spec, "tolerations": [*present, *missing]} if missing else pod_spec
 
 
-def _attracted(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
+def _add_affinity(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
     affinity = as_object(pod_spec.get("affinity"))
     node_affinity = as_object(affinity.get("nodeAffinity"))
     required = node_affinity.get(REQUIRED)
-    wanted = _required_affinity(required, template)
+    wanted = _merge_required(required, template)
     if wanted == required:
         return pod_spec
-    node_affinity = _with_member(node_affinity, REQUIRED, wanted)
-    affinity = _with_member(affinity, "nodeAffinity", node_affinity or None)
-    return _with_member(pod_spec, "affinity", affinity or None)
+    node_affinity = _set_member(node_affinity, REQUIRED, wanted)
+    affinity = _set_member(affinity, "nodeAffinity", node_affinity or None)
+    return _set_member(pod_spec, "affinity", affinity or None)
 
 
-def _required_affinity(required: JSON, template: PoolTemplate) -> JSON:
+def _merge_required(required: JSON, template: PoolTemplate) -> JSON:
     if template.dropped_affinity is not None and required == template.dropped_affinity:
         return None
-    terms = _objects(as_object(required).get("nodeSelectorTerms"))
+    terms = _list_objects(as_object(required).get("nodeSelectorTerms"))
     terms = tuple(term for term in terms if term.get("matchExpressions") or term.get("matchFields"))
     if template.expressions:
-        terms = tuple(_with_expressions(term, template.expressions) for term in terms or ({},))
-    return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _term_list(terms)
+        terms = tuple(_add_expressions(term, template.expressions) for term in terms or ({},))
+    return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _wrap_terms(terms)
 
 
-def _term_list(terms: tuple[JSONObject, ...]) -> JSON:
+def _wrap_terms(terms: tuple[JSONObject, ...]) -> JSON:
     return {"nodeSelectorTerms": list(terms)} if terms else None
 
 
-def _with_expressions(term: JSONObject, expressions: tuple[JSONObject, ...]) -> JSONObject:
+def _add_expressions(term: JSONObject, expressions: tuple[JSONObject, ...]) -> JSONObject:
     present = term.get("matchExpressions") or []
     missing = [expression for expression in expressions if expression not in present]
     return {**term, "matchExpressions": [*present, *missing]} if missing else term
 
 
-def _with_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
+def _set_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
     if value is None:
         return {member: inner for member, inner in target.items() if member != name}
     return {**target, name: value}

@@ -1,8 +1,7 @@
-"""The shape that rendering relies on: objects and lists where a Deployment or StatefulSet has them.
+"""Checks the shape that rendering relies on: the objects and lists of a Deployment or StatefulSet.
 
-OpenYurt's CustomResourceDefinitions keep templates and pools' patches as they are written, manifests are checked by
-nobody, and a review may come from another caller than an apiserver. The values inside are checked against Kubernetes'
-schema when the workload is rendered.
+OpenYurt's CustomResourceDefinitions do not check templates and the patches of pools. No apiserver checks manifests on
+the command line, and a review may come from another caller. Rendering checks the values against Kubernetes' schema.
 """
 
 from typing import Any
@@ -69,7 +68,7 @@ class _Workload(_Shape):
 
 
 def shape_problem(workload: JSONObject) -> str | None:
-    """Return the first member of a workload that has another shape, with its path; None if the shape is right."""
+    """Return the first member of a workload with a wrong shape and its path, None if the shape is right."""
     try:
         msgspec.convert(workload, _Workload)
     except msgspec.ValidationError as error:

@@ -1,11 +1,11 @@
-"""Taking an earlier render back.
+"""Computes and applies the undo of a render.
 
-A render is recomputed from the template, but everything that the template does not name survives it. So something has
-to know which of those members an earlier render put there, and which values of other people it replaced. That memory
-is the annotation ``fleethook.io/undo``: a small strategic merge patch, readable by a person and applicable by
-``kubectl patch --type strategic``. Null and ``$patch: delete`` stand for members and elements that a render added, a
-value stands for one that it replaced. The undo of an added element names its members, too, which ``$patch: delete``
-ignores: an edited overrider may add the same element without one of them.
+Each render starts from the template, but keeps all members that the template does not name. So a render must record
+which of these members it added, and which values of other writers it replaced. The record is the annotation
+``fleethook.io/undo``, a small strategic merge patch that ``kubectl patch --type strategic`` can apply. Null and
+``$patch: delete`` mark members and elements that the render added; a value is one that it replaced. The undo of an
+added element also lists its members, which ``$patch: delete`` ignores. An edited overrider may add the same element
+without one of them.
 """
 
 from collections.abc import Mapping
@@ -19,27 +19,27 @@ from app.overrider.elements import Identity, identify, index_elements, is_shared
 from app.overrider.overlay import EXCLUSIVE
 
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
-"""Hash over everything that a render depended on."""
+"""Hash over all inputs of the render."""
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 RESERVED_PREFIX: Final = "fleethook.io/"
-"""Of the annotations and labels that belong to fleethook alone."""
+"""The prefix of annotations and labels that only fleethook writes."""
 
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 _DIRECTIVE: Final = "$patch"
 EVERYTHING: Final = object()
-"""As what a template names: every member that is there, so that only additions are undone."""
+"""Used as ``named``: the template names every existing member, so that only additions are undone."""
 
 
 class Memory(NamedTuple):
-    """What the last render left on a workload."""
+    """The annotations that the last render set on a workload."""
 
     digest: str
     undo_text: str
 
     @property
     def undo(self) -> JSONObject:
-        """The undo, ``{}`` where there is none to read: anybody who may write the workload may write an annotation."""
+        """The undo, ``{}`` if the annotation is not valid: every writer of the workload can change it."""
         try:
             undo = msgspec.json.decode(self.undo_text or b"{}")
         except msgspec.DecodeError:
@@ -48,7 +48,7 @@ class Memory(NamedTuple):
 
 
 def remembered(workload: Mapping[str, JSON]) -> Memory | None:
-    """Return what the last render left on ``workload``, None if it was never rendered."""
+    """Return the memory of the last render of ``workload``, None if it was never rendered."""
     annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
     digest, undo_text = annotations.get(RENDERED_ANNOTATION), annotations.get(UNDO_ANNOTATION)
     if digest is None and undo_text is None:
@@ -57,12 +57,12 @@ def remembered(workload: Mapping[str, JSON]) -> Memory | None:
 
 
 def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: MergeSchema) -> JSONObject:
-    """Return what makes ``before`` of ``after`` again, as far as laying the template over it does not.
+    """Return the undo from ``after`` to ``before``, without values that the template restores.
 
     Args:
         before: The base, without overrides.
         after: The base with overrides applied.
-        named: What the template names, under which it restores the value, or EVERYTHING.
+        named: The members that the template names and therefore restores, or EVERYTHING.
         schema: Merge keys.
     """
     undo: JSONObject = {}
@@ -83,12 +83,12 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
 
 
 def as_annotation(undo: JSONObject) -> str:
-    """Return ``undo`` as text for an annotation, always the same for the same undo; ``""`` where there is none."""
+    """Encode ``undo`` for an annotation with sorted keys; ``""`` for an empty undo."""
     return msgspec.json.encode(undo, order="sorted").decode() if undo else ""
 
 
 def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
-    """Return the annotations that a render leaves on a workload; none for an empty text."""
+    """Return the annotations that a render sets on a workload, without empty ones."""
     rendered = {RENDERED_ANNOTATION: digest} if digest else {}
     return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
 
@@ -97,12 +97,12 @@ def _undo_added(value: JSON, schema: MergeSchema) -> JSON:
     if isinstance(value, dict) and value:
         return {name: _undo_added(inner, schema.fields.get(name, _NO_SCHEMA)) for name, inner in value.items()}
     elements = index_elements(value, schema)
-    # Of several elements with one identity, as in env, one step takes all.
+    # One step removes all elements with the same identity, which may repeat in env.
     return [_delete(element, schema) for (*_, n), element in elements.items() if n == 0] if elements else None
 
 
 def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema) -> JSON:
-    """Return the undo of a changed member, or _MISSING where none is needed."""
+    """Return the undo of a changed member, _MISSING if none is needed."""
     if isinstance(before, dict) and isinstance(after, dict):
         return undo_of(before, after, named=named, schema=schema) or _MISSING
     present, wanted = index_elements(before, schema), index_elements(after, schema)
@@ -125,16 +125,16 @@ def _undo_elements(
         elif known is not element and (
             step := undo_of(known, element, named=template.get(identity, absent), schema=schema)
         ):
-            undo.append({**_identifying(element, schema), **step})
+            undo.append({**_select_identifying(element, schema), **step})
     return undo
 
 
-def _identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
+def _select_identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
     return {member: element[member] for member, _ in schema.identity if member in element}
 
 
 def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
-    identifying = _identifying(element, schema)
+    identifying = _select_identifying(element, schema)
     members = {
         name: _undo_added(value, schema.fields.get(name, _NO_SCHEMA))
         for name, value in element.items()
@@ -144,11 +144,10 @@ def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
 
 
 def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
-    """Return ``current`` without what ``undo`` names; members emptied by that go too.
+    """Return ``current`` with ``undo`` applied, and without members that it empties.
 
-    A value is given back where the member that replaced it is still there, or was taken away here: if it went
-    otherwise, its owner wrote the object anew, and what was replaced went with it. Whatever does not fit the object is
-    passed over.
+    A replaced value is restored if the member that replaced it still exists, or if this call removes it. Otherwise the
+    owner rewrote the object, and the replaced value is obsolete. Steps that do not fit the object are skipped.
     """
     result: JSONObject | None = None
     absent: list[str] = []
@@ -169,7 +168,7 @@ def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) 
     if result is None:
         return current
     for name in absent:
-        restored = _restored(undo[name])
+        restored = _get_restored(undo[name])
         if restored is not _MISSING:
             result[name] = restored
     return result
@@ -193,40 +192,40 @@ def _retract_elements(present: list[JSON], undo: list[JSON], schema: MergeSchema
         if step is None:
             kept.append(element)
         elif step.get(_DIRECTIVE) != "delete":
-            inner = {name: part for name, part in step.items() if name not in _identifying(step, schema)}
+            inner = {name: part for name, part in step.items() if name not in _select_identifying(step, schema)}
             kept.append(retract(element, inner, schema))
     same = len(kept) == len(present) and all(left is right for left, right in zip(kept, present, strict=True))
     return present if same else kept
 
 
-def _restored(step: JSON) -> JSON:
-    """Return the values that a step gives back, _MISSING if it gives back none."""
+def _get_restored(step: JSON) -> JSON:
+    """Return the values that a step restores, _MISSING if it restores none."""
     if step is None:
         return _MISSING
     if isinstance(step, dict):
         if _DIRECTIVE in step:
             return _MISSING
-        values = {name: value for name, inner in step.items() if (value := _restored(inner)) is not _MISSING}
+        values = {name: value for name, inner in step.items() if (value := _get_restored(inner)) is not _MISSING}
         return values or _MISSING
     if isinstance(step, list):
-        elements = [value for inner in step if (value := _restored(inner)) is not _MISSING]
+        elements = [value for inner in step if (value := _get_restored(inner)) is not _MISSING]
         return elements or _MISSING
     return step
 
 
 def split_undo(undo: Mapping[str, JSON], places: JSON, schema: MergeSchema) -> tuple[JSONObject, JSONObject]:
-    """Return the part of ``undo`` that is about members that ``places`` has, too, and the rest.
+    """Split ``undo`` into the steps of members that ``places`` has, too, and the other steps.
 
     Args:
         undo: The undo of the last render.
-        places: Another undo, or what a template names.
+        places: Another undo, or the members that a template names.
         schema: Merge keys.
     """
     within: JSONObject = {}
     beyond: JSONObject = {}
     for name, step in undo.items():
         if not isinstance(places, dict) or name not in places:
-            # What made room for a member goes with that member.
+            # A member that excludes another one is undone together with that one.
             shared = isinstance(places, dict) and not EXCLUSIVE.get(name, frozenset()).isdisjoint(places)
             (within if shared else beyond)[name] = step
             continue
@@ -259,8 +258,8 @@ def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -
         elif schema.retain_keys or (_DIRECTIVE in place and _DIRECTIVE not in step):
             within.append(step)
         else:
-            # An element that is still there keeps the memory that it was added; members that are gone are taken back.
-            identifying = _identifying(step, schema)
+            # An element that still exists keeps its directive. Members that no longer exist are undone.
+            identifying = _select_identifying(step, schema)
             directive = {name: step[name] for name in (_DIRECTIVE,) if name in step}
             parts = {name: part for name, part in step.items() if name not in {*identifying, *directive}}
             kept, gone = split_undo(parts, place, schema)
@@ -270,7 +269,7 @@ def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -
 
 
 def merge_undos(first: JSONObject, second: JSONObject, schema: MergeSchema) -> JSONObject:
-    """Return both undos as one; where both are about a member, the second one counts."""
+    """Merge two undos; the second one wins if both have a step for a member."""
     if not second:
         return first
     merged = dict(first)
@@ -300,10 +299,10 @@ def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSch
 def outside_added(undo: JSONObject, memory: JSONObject, schema: MergeSchema) -> JSONObject:
     """Return ``undo`` without its steps inside elements that an earlier render added.
 
-    Such an element goes as a whole, and with it every value that was replaced in it.
+    Undo removes such an element with all its values, so replaced values in it need no steps.
 
     Args:
-        undo: What a render replaced.
+        undo: The undo of the values that a render replaced.
         memory: The undo of the earlier render.
         schema: Merge keys.
     """
@@ -314,13 +313,13 @@ def outside_added(undo: JSONObject, memory: JSONObject, schema: MergeSchema) -> 
         if isinstance(step, dict) and isinstance(known, dict):
             kept = outside_added(step, known, child)
         elif isinstance(step, list) and isinstance(known, list) and child.identity:
-            kept = _outside_added_elements(step, known, child)
+            kept = _filter_element_undos(step, known, child)
         if kept or kept is step:
             made[name] = kept
     return made
 
 
-def _outside_added_elements(undo: list[JSON], memory: list[JSON], schema: MergeSchema) -> list[JSON]:
+def _filter_element_undos(undo: list[JSON], memory: list[JSON], schema: MergeSchema) -> list[JSON]:
     known = {identify(step, schema): step for step in memory if isinstance(step, dict)}
     made: list[JSON] = []
     for step in undo:
@@ -328,7 +327,7 @@ def _outside_added_elements(undo: list[JSON], memory: list[JSON], schema: MergeS
         if former is None or _DIRECTIVE in step:
             made.append(step)
         elif _DIRECTIVE not in former:
-            identifying = _identifying(step, schema)
+            identifying = _select_identifying(step, schema)
             inner = {name: part for name, part in step.items() if name not in identifying}
             if kept := outside_added(inner, former, schema):
                 made.append({**identifying, **kept})

@@ -1,6 +1,6 @@
-"""What is asked of an apiserver about workloads: to read them, touch them, and tell what it would store.
+"""Reads workloads from the apiserver, touches them, and dry-runs changes.
 
-All of it raises APIError (the apiserver, or a webhook, refuses) and UnreachableError (there is no answer).
+All calls raise APIError if the apiserver or a webhook refuses the request, and UnreachableError if there is no answer.
 """
 
 import asyncio
@@ -17,34 +17,33 @@ from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.assess import Binding
-from app.overrider.freshness import trigger
+from app.overrider.binding import Binding
 from app.overrider.owner_waits import OWNER_SECONDS
+from app.overrider.read_your_writes import trigger
 from app.store import ObjectKey
 from app.store.sources.kubernetes.paging import PageSize
 from app.store.sources.kubernetes.resources import WORKLOADS, WatchedResource
 from app.store.sources.kubernetes.source import KubernetesSource
 from app.store.sources.kubernetes.wire import decode_page
 
-# Workloads that are decoded and compared between two pauses, at some 0.15 ms each.
+# Workloads to decode and compare between two pauses, at some 0.15 ms each.
 _SLICE: Final = 4
 _GONE: Final = 404
 
 
 class Limits(NamedTuple):
-    """How fast workloads are touched."""
+    """Limits of the rate at which workloads are touched."""
 
     per_second: float = 50.0
-    """In the long run."""
+    """Touches per second on average."""
     at_once: int = 10
-    """At a time."""
+    """Concurrent touches."""
     owner_seconds: float = OWNER_SECONDS
-    """How long to wait until the controller of a subject has written a change itself, besides the time that its writes
-    take."""
+    """Seconds to wait for a subject's controller to write a change itself, in addition to the time of its writes."""
 
 
-class Seen(NamedTuple):
-    """What the replica that renders a touched workload must have seen."""
+class RequiredVersions(NamedTuple):
+    """The versions that the replica which renders a touched workload must have seen."""
 
     overrider: str
     """The resourceVersion of the overrider, or of its deletion."""
@@ -52,19 +51,19 @@ class Seen(NamedTuple):
     """The resourceVersion of the subject."""
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The answer to a write of a workload."""
 
     text: bytes
     document: JSONObject | None
-    """The workload as it is stored then, None if the watch had brought that version before the answer arrived."""
+    """The stored workload, None if the watch delivered that version before the answer arrived."""
 
 
 class WorkloadClient:
-    """Calls within limits; answers that were stored are learned by the source.
+    """Sends requests within limits, and passes stored answers to the informers.
 
     Attributes:
-        touched: How many workloads were touched.
+        touched: The number of touched workloads.
     """
 
     def __init__(
@@ -77,14 +76,14 @@ class WorkloadClient:
         now: Callable[[], datetime],
         scheduler: Scheduler | None = None,
     ) -> None:
-        """Prepare.
+        """Create a client.
 
         Args:
-            connection: To the apiserver.
-            source: What follows the workloads.
-            slices: Whose turns it takes to decode workloads.
-            limits: How fast workloads are touched.
-            now: The time.
+            connection: The connection to the apiserver.
+            source: The informers of workloads.
+            slices: Shares the event loop while workloads are decoded.
+            limits: The limits of touches.
+            now: Returns the time.
             scheduler: The clock of the limits; None for the running event loop.
         """
         self.touched = 0
@@ -94,22 +93,22 @@ class WorkloadClient:
         self._now: Final = now
         self._pace: Final = RateLimiter(limits.per_second, at_once=limits.at_once, scheduler=scheduler)
         self._slots: Final = asyncio.Semaphore(limits.at_once)
-        # The trigger annotations of writes that have not been answered yet.
+        # The trigger annotations of writes without an answer yet.
         self._writing: Final[dict[ObjectKey, str]] = {}
 
     def writing(self, key: ObjectKey) -> str | None:
-        """Return the trigger annotation that is being written to a workload now, None if none is."""
+        """Return the trigger annotation of a running write of a workload, None if no write is running."""
         return self._writing.get(key)
 
     async def read_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
-        """Yield every workload as the apiserver holds it."""
+        """Yield every workload that the apiserver stores."""
         for resource in WORKLOADS:
             token: str | None = ""
             size = PageSize()
             while token is not None:
                 items, token = await self._read_page(resource, token, size)
                 for number, item in enumerate(items):
-                    # To plan for a workload may take a millisecond or two; reviews come in between.
+                    # The caller may need two milliseconds for a workload, so reviews get a turn.
                     if number % _SLICE == 0:
                         await self._slices.pause()
                     document = resource.decode(item)
@@ -123,7 +122,7 @@ class WorkloadClient:
             answer = await self._connection.request("GET", self._source.everywhere + resource.path, query=query)
         except APIError as error:
             if error.code == _GONE:
-                return [], None  # Not served; the informer asks again.
+                return [], None  # The resource is not served; the informer retries.
             raise
         await self._slices.pause()
         page = decode_page(answer)
@@ -131,25 +130,25 @@ class WorkloadClient:
         return page.items, page.continue_token or None
 
     async def read(self, key: ObjectKey) -> JSONObject:
-        """Return one workload as the apiserver holds it."""
+        """Return one workload that the apiserver stores."""
         async with self._slots:
             text = await self._connection.request("GET", self._path(key))
             await self._slices.pause()
             return self._learn(key, text)
 
-    def decode(self, key: ObjectKey, written: Written) -> JSONObject:
-        """Return the workload of an answer."""
+    def decode(self, key: ObjectKey, written: WriteResult) -> JSONObject:
+        """Return the workload in the answer of a write."""
         if written.document is not None:
             return written.document
         return self._source.informer(key.group_kind).resource.decode(written.text)
 
-    async def touch(self, key: ObjectKey, *, seen: Seen, lane: Binding) -> Written:
-        """Have a workload rendered.
+    async def touch(self, key: ObjectKey, *, seen: RequiredVersions, lane: Binding) -> WriteResult:
+        """Change the trigger annotation of a workload, so that the webhook renders it.
 
         Args:
             key: The workload.
-            seen: The versions that the replica which renders it must have seen.
-            lane: Its subject; subjects share the limits fairly.
+            seen: The versions that the rendering replica must have seen.
+            lane: The subject of the workload; subjects share the limits fairly.
         """
         text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen.overrider, subject=seen.subject)
         body: JSONObject = {"metadata": {"annotations": {TRIGGER_ANNOTATION: text}}}
@@ -160,27 +159,27 @@ class WorkloadClient:
                 self.touched += 1
                 await self._slices.pause()
                 is_known = self._source.informer(key.group_kind).has_version_of(key, text_written)
-                return Written(text_written, None if is_known else self._learn(key, text_written))
+                return WriteResult(text_written, None if is_known else self._learn(key, text_written))
             finally:
                 del self._writing[key]
 
     async def dry_run(
         self, key: ObjectKey, workload: JSONObject, operations: Sequence[JSONObject], *, lane: Binding
     ) -> JSONObject:
-        """Return what the apiserver would store if a workload was changed.
+        """Return the workload that the apiserver would store after a change.
 
         Args:
             key: The workload.
-            workload: As it was read; if it changed since, the answer is 409 Conflict.
-            operations: A JSON patch of it.
-            lane: As for `touch`.
+            workload: The workload that was read. If it changed since, the answer is 409 Conflict.
+            operations: A JSON Patch of the workload.
+            lane: See `touch`.
         """
         version = workload["metadata"]["resourceVersion"]
         unchanged: JSONObject = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
         query = {"dryRun": "All"}
         async with self._pace.turn(lane):
             answer = await self._patch(key, [unchanged, *operations], content_type=JSON_PATCH, query=query)
-        # Nothing of it is stored, so nothing of it is learned.
+        # The apiserver stores nothing, so the informer must not see the answer.
         return self._source.informer(key.group_kind).resource.decode(answer)
 
     async def _patch(

@@ -1,4 +1,4 @@
-"""The workloads of node pools: followed, compared with what is wanted, and announced where somebody changed them."""
+"""Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
@@ -9,22 +9,20 @@ from app.control.slices import Slices
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.assess import (
-    AS_WANTED,
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
-    Assessment,
-    Binding,
-    assess,
     binding_of,
     hash_of,
     pool_of,
 )
+from app.overrider.drift import NO_DRIFT, Drift, detect_drift
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
-from app.overrider.plans import PlanCache
-from app.overrider.remainders import Remainders
-from app.overrider.workload_client import Limits, WorkloadClient, Written
+from app.overrider.plan_cache import PlanCache
+from app.overrider.unstored_values import UnstoredValues
+from app.overrider.workload_client import Limits, WorkloadClient, WriteResult
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices
 from app.store.partial import PartialObject
@@ -33,37 +31,37 @@ from app.store.sources.kubernetes.source import KubernetesSource
 
 
 class Change(NamedTuple):
-    """A workload that changed."""
+    """A change of a workload."""
 
     binding: Binding
     key: ObjectKey
     drifted: bool
-    """Whether somebody made it other than it should be, in a way that was not known before."""
+    """Whether the change caused a drift that was not known before."""
     rendered: bool
-    """Whether it carries a hash, or did before."""
+    """Whether the workload has or had the hash of a render."""
     other_hash: bool
-    """Whether it is new, is gone, or carries another hash than before."""
+    """Whether the workload was created or deleted, or its hash changed."""
     respecified: bool
-    """Whether its spec is another one than before."""
+    """Whether its spec changed."""
     gone: bool
 
 
-class _Drift(NamedTuple):
+class _KnownDrift(NamedTuple):
     identity: str
     pointers: tuple[str, ...]
 
 
 class Workloads:
-    """What is known of the workloads.
+    """The workloads of all subjects and their drifts.
 
     Attributes:
-        source: What follows them.
-        client: What asks the apiserver about them.
-        remainders: What the apiserver does not store of their requests.
-        failed: How often one was not brought to what it is to be.
+        source: The informers of workloads.
+        client: Sends requests about workloads to the apiserver.
+        unstored: The requested values that the apiserver does not store.
+        failed: How often a workload could not be made to match its plan.
     """
 
-    def __init__(  # noqa: PLR0913 - all that it works with, by name
+    def __init__(  # noqa: PLR0913 - all collaborators, by name
         self,
         connection: Connection,
         objects: StoreView,
@@ -76,21 +74,21 @@ class Workloads:
         now: Callable[[], datetime],
         scheduler: Scheduler | None = None,
     ) -> None:
-        """Prepare; nothing is read yet.
+        """Create the informers without starting them.
 
         Args:
-            connection: To the apiserver.
-            objects: Overriders, subjects and node pools.
-            plans: What was compiled from them.
-            slices: Whose turns it takes to read and compare workloads.
-            limits: How fast workloads are touched.
-            absent_seconds: How often to ask for a resource that is not served.
-            every_cluster: Whether the server is kcp's, and all logical clusters are meant.
-            now: The time.
+            connection: The connection to the apiserver.
+            objects: Overriders, subjects and NodePools.
+            plans: The plans compiled from them.
+            slices: Shares the event loop while workloads are read and compared.
+            limits: The limits of touches.
+            absent_seconds: Seconds between two requests for a resource that is not served.
+            every_cluster: Whether the server is a kcp, and workloads of all logical clusters are watched.
+            now: Returns the time.
             scheduler: The clock of the limits; None for the running event loop.
         """
         self.failed = 0
-        self.remainders: Final = Remainders()
+        self.unstored: Final = UnstoredValues()
         self._objects: Final = objects
         self._plans: Final = plans
         indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
@@ -106,25 +104,25 @@ class Workloads:
         self.client: Final = WorkloadClient(
             connection, self.source, slices=slices, limits=limits, now=now, scheduler=scheduler
         )
-        # The workload that was compared last, for the caller that compares it right after its change was announced.
-        self._compared: tuple[JSONObject, Assessment] | None = None
-        # What the last look at a workload found wrong with it; a new look finds it again.
-        self._drifts: Final[dict[ObjectKey, _Drift]] = {}
-        self._told: Final[list[Callable[[Change], None]]] = []
-        self._store.subscribe(self._changed)
+        # The last comparison. A subscriber usually compares a workload again right after the notification.
+        self._compared: tuple[JSONObject, Drift] | None = None
+        # The drift that the last comparison of each workload found.
+        self._drifts: Final[dict[ObjectKey, _KnownDrift]] = {}
+        self._subscribers: Final[list[Callable[[Change], None]]] = []
+        self._store.subscribe(self._handle_change)
 
     @property
     def touched(self) -> int:
-        """How many workloads were touched."""
+        """The number of touched workloads."""
         return self.client.touched
 
-    def subscribe(self, told: Callable[[Change], None]) -> Callable[[], None]:
-        """Have ``told`` told of each change of a workload that an overrider can apply to; return what ends that."""
-        self._told.append(told)
-        return lambda: self._told.remove(told)
+    def subscribe(self, notify: Callable[[Change], None]) -> Callable[[], None]:
+        """Call ``notify`` for each change of a workload that an overrider can apply to; return the unsubscriber."""
+        self._subscribers.append(notify)
+        return lambda: self._subscribers.remove(notify)
 
-    def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
-        # Until all are read, nobody can look at any; then all subjects are looked at, and all workloads compared.
+    def _handle_change(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        # Comparisons start when all workloads are read. Then the controller compares all of them.
         if not self.source.synced:
             return
         kept: PartialObject | None = before if after is None else self.get(key)
@@ -133,57 +131,55 @@ class Workloads:
         respecified = before is None or kept is None or before.generation != kept.generation
         if after is None or binding is None:
             self._drifts.pop(key, None)
-            self.remainders.forget(key)
+            self.unstored.forget(key)
         else:
             known = self._drifts.get(key)
-            found = assess(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+            found = detect_drift(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
             self._compared = (after, found)
             identity = self.note(key, found)
-            news = identity != (known.identity if known else "") or respecified
-            drifted = bool(identity) and news and not self._is_ours(key, before, after)
-        for released in _released(key, before, None if after is None else kept, binding):
-            self._tell(released)
+            is_news = identity != (known.identity if known else "") or respecified
+            drifted = bool(identity) and is_news and not self._is_own_write(key, before, after)
+        for released in _find_released(key, before, None if after is None else kept, binding):
+            self._notify(released)
         if binding is not None:
             hashes = {hash_of(one) for one in (before, kept) if one is not None}
             other = before is None or after is None or len(hashes) > 1
-            self._tell(Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None))
+            self._notify(Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None))
 
-    def _tell(self, change: Change) -> None:
-        for told in self._told:
-            told(change)
+    def _notify(self, change: Change) -> None:
+        for notify in self._subscribers:
+            notify(change)
 
-    def note(self, key: ObjectKey, found: Assessment) -> str:
-        """Remember what was found wrong with a workload, unless `remainders` explains it; return its identity."""
+    def note(self, key: ObjectKey, found: Drift) -> str:
+        """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
         identity = found.identity
         if not identity:
-            self.remainders.forget(key)
-        if not identity or self.remainders.explains(key, identity):
+            self.unstored.forget(key)
+        if not identity or self.unstored.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = _Drift(identity, found.pointers[:3])
+        self._drifts[key] = _KnownDrift(identity, found.pointers[:3])
         return identity
 
-    def _is_ours(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
-        """Return whether a change is the write that this controller makes now.
+    def _is_own_write(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
+        """Return whether a change is a running write of this controller.
 
-        The event of a write may arrive before its answer. The write's trigger annotation is in no version before it.
+        The event of a write may arrive before its answer. No earlier version has the trigger annotation of the write.
         """
-        ours = self.client.writing(key)
+        trigger = self.client.writing(key)
         return (
-            ours is not None
-            and as_object(after["metadata"].get("annotations")).get(TRIGGER_ANNOTATION) == ours
-            and (before is None or before.annotations.get(TRIGGER_ANNOTATION) != ours)
+            trigger is not None
+            and as_object(after["metadata"].get("annotations")).get(TRIGGER_ANNOTATION) == trigger
+            and (before is None or before.annotations.get(TRIGGER_ANNOTATION) != trigger)
         )
 
-    # What is known.
-
     def get(self, key: ObjectKey) -> PartialObject | None:
-        """Return what is kept of a workload."""
+        """Return the stored part of a workload, None if it does not exist."""
         kept: PartialObject | None = self._store.get(*key)
         return kept
 
     def drift(self, key: ObjectKey) -> tuple[str, ...] | None:
-        """Return where a workload was found to be other than it should be; None if it was not."""
+        """Return the pointers of a workload's drift, None if it has none."""
         drift = self._drifts.get(key)
         return None if drift is None else drift.pointers
 
@@ -196,7 +192,7 @@ class Workloads:
         ]
 
     def of_other_version(self, binding: Binding) -> set[str]:
-        """Return the pools of a subject whose workloads it owns in a version to which overriders do not apply."""
+        """Return the pools of workloads whose owner reference has a version to which overriders do not apply."""
         return {
             pool_of(workload)
             for index in OTHER_VERSION_INDEXES.values()
@@ -204,7 +200,7 @@ class Workloads:
         }
 
     def orphans_of(self, binding: Binding, pools: Iterable[str]) -> tuple[Orphan, ...]:
-        """Return the rendered workloads that a subject owned and nobody owns any more, by name.
+        """Return the rendered workloads that a subject owned and that have no owner any more, by name.
 
         Args:
             binding: The subject.
@@ -227,35 +223,35 @@ class Workloads:
                 assert isinstance(binding, ObjectKey)
                 yield binding
 
-    def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
-        """Return how a whole workload compares with what is wanted."""
+    def detect_drift(self, key: ObjectKey, workload: JSONObject) -> Drift:
+        """Compare a complete workload with its plan."""
         compared, self._compared = self._compared, None
         if compared is not None and compared[0] is workload:
             return compared[1]
-        return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+        return detect_drift(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-    def assess_written(self, key: ObjectKey, written: Written) -> tuple[JSONObject, Assessment]:
-        """Return a workload that was written, and how it compares with what is wanted.
+    def detect_drift_after_write(self, key: ObjectKey, written: WriteResult) -> tuple[JSONObject, Drift]:
+        """Return a written workload, and its comparison with the plan.
 
-        It is neither decoded nor compared where its event has been seen and is as wanted.
+        If its event has been handled without a drift, the workload is neither decoded nor compared.
         """
-        if written.document is None and key not in self._drifts and self.remainders.get(key) is None:
-            return {}, AS_WANTED
+        if written.document is None and key not in self._drifts and self.unstored.get(key) is None:
+            return {}, NO_DRIFT
         document = self.client.decode(key, written)
-        return document, self.assess(key, document)
+        return document, self.detect_drift(key, document)
 
     def release(self) -> None:
-        """Forget all workloads: nobody follows them any more, and they take most of a leader's memory."""
-        self._told.clear()
+        """Forget all workloads after the watch has ended: they take most of a leader's memory."""
+        self._subscribers.clear()
         self._drifts.clear()
         free_in_slices(self._store.drain())
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a workload that the apiserver does not have any more."""
+        """Forget a deleted workload."""
         self._store.remove(key)
 
     async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, Binding, JSONObject]]:
-        """Look at every workload that an overrider can apply to as the apiserver holds it; yield it with its subject.
+        """Read every workload that an overrider can apply to from the apiserver; yield it with its subject.
 
         Raises APIError and UnreachableError.
         """
@@ -263,27 +259,27 @@ class Workloads:
             kept = self.get(key)
             binding = None if kept is None else binding_of(kept, key.cluster)
             if kept is not None and binding is not None:
-                # A version that the watch brought while the page was gone through has been compared already.
+                # `_handle_change` has compared a newer version that the watch delivered during this page.
                 if kept.resource_version == document["metadata"].get("resourceVersion", ""):
-                    self.note(key, self.assess(key, document))
+                    self.note(key, self.detect_drift(key, document))
                 yield key, binding, document
 
 
-def _released(
+def _find_released(
     key: ObjectKey, before: PartialObject | None, after: PartialObject | None, binding: Binding | None
 ) -> Iterator[Change]:
-    """Yield what a change of a workload means for subjects that lost it, or lost it before.
+    """Yield a deletion for each subject that lost a workload with a change, or earlier.
 
     Args:
         key: The workload.
-        before: As it was.
-        after: As it is, None if it is gone.
-        binding: The subject that owns it, or owned it last.
+        before: The workload before the change, None if it was created.
+        after: The workload after the change, None if it was deleted.
+        binding: The subject that owns the workload, or owned it last.
     """
     former = None if before is None else binding_of(before, key.cluster)
     left = {former} if former is not None and former != binding else set()
     for one in (before, after):
         left.update(former_bindings(key.cluster, one) if one is not None else ())
     for subject in sorted(left):
-        # Only an overrider makes it worth a look: its status names the workload.
+        # Only the overrider of such a subject needs a reconcile, because its status names the workload.
         yield Change(subject, key, drifted=False, rendered=False, other_hash=True, respecified=False, gone=True)

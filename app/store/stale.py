@@ -2,4 +2,4 @@
 
 
 class StaleError(Exception):
-    """The objects that the answer depends on cannot be read, so there is no answer; the caller has to ask again."""
+    """The objects that the answer depends on cannot be read now, so the caller has to retry."""

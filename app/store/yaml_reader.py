@@ -41,6 +41,11 @@ class Document(NamedTuple):
     path: tuple[int, ...] = ()
     """Number of the YAML document in the file, then the index in each list (``kind: List``) around the object."""
 
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``, or the source alone for an object that has no line, such as one of a cluster."""
+        return f"{self.source}:{self.line}" if self.line else self.source
+
 
 class _Loader(_BASE):  # type: ignore[misc]
     """YAML 1.1 as Kubernetes tools resolve it: without dates and base-60 numbers."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from app.api.codec import decode_review
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.plan_cache import PlanCache
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply
 from app.store import Store
 from benchmarks import reviews

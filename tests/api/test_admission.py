@@ -16,7 +16,7 @@ from app.store.sources.source import PartState
 from app.store.stale import StaleError
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
-from tests.overrider.test_surroundings import render_configuration, upstream
+from tests.overrider.test_openyurt_conflicts import render_configuration, upstream
 
 MUTATE = "/mutate-apps-v1-deployment"
 VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
@@ -329,7 +329,7 @@ async def test_writing_an_overrider_warns_about_openyurts_own_renderer(
     kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
     response = (await call(app, VALIDATE, review(RULE, kind=kind, dryRun=True))).json()["response"]
     assert response["allowed"], response
-    assert "yurtappoverriders.apps.openyurt.io drops entries[].items[]" in response["warnings"][-1]
+    assert "yurtappoverriders.apps.openyurt.io silently drops entries[].items[]" in response["warnings"][-1]
 
 
 async def test_a_review_gets_503_if_its_objects_are_stale() -> None:

@@ -20,7 +20,7 @@ from app.interpret.chain import Chain, NativeLayer, PythonLayer
 from app.interpret.lua import runner
 from app.interpret.python_interpreter import interpreter
 from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
-from app.overrider import findings, rehearsal, subject_review
+from app.overrider import dry_run, subject_admission, validation
 from app.overrider import render as overrider_render
 from app.registration import paths
 from app.settings import Settings
@@ -134,19 +134,19 @@ async def test_a_large_workload_is_rendered_in_a_thread(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
-    for name in ("find_subject", "check_parts", "rehearse"):
-        noted.note(findings, name)
+    for name in ("find_subject", "check_parts", "dry_run_overrider"):
+        noted.note(validation, name)
     body = review(RULE, SIZES[size])
     answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, body)
     assert answer.json()["response"]["allowed"]
-    assert noted.seen == {"find_subject": True, "check_parts": size == "small", "rehearse": size == "small"}
+    assert noted.seen == {"find_subject": True, "check_parts": size == "small", "dry_run_overrider": size == "small"}
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
     for name in ("overriders_of", "pools_to_check", "check_fit"):
-        noted.note(subject_review, name)
+        noted.note(subject_admission, name)
     old = yurt_app_set()
     edited = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
     body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)
@@ -158,9 +158,9 @@ async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: py
 
 @pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
 def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(rehearsal, limit, 0)
+    monkeypatch.setattr(dry_run, limit, 0)
     subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
-    answer = findings.check(RULE, cluster="", namespace="default", store=served(subject).store)
+    answer = validation.check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
     assert [one.code for one in answer] == ["not-checked"]
     assert answer[0].message.startswith("not checked: the templates have more than")
 

@@ -37,7 +37,7 @@ def test_a_loss_exits_1_and_names_line_entry_pool_and_path() -> None:
     lost = next(line for line in result.stderr.splitlines() if ": error: " in line)
     assert lost.startswith(
         "<stdin>:4: error: YurtAppOverrider default/demo1: entries[0].patches[0]: node pool beijing: "
-        "/spec/template/spec/containers/0/env/0/value comes out another"
+        "/spec/template/spec/containers/0/env/0/value has the value"
     )
     assert result.stderr.endswith("fleethook: 1 error, 2 warnings\n")
     assert yaml.safe_load(result.stdout)["kind"] == "YurtAppSet", "what can be converted is still printed"

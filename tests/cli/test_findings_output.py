@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.overrider.review import validate_overrider
+from app.overrider.admission import validate_overrider
 from app.store.yaml_reader import read_documents
 from tests.builders import request, store_of
 from tests.serving import EXAMPLES

@@ -10,7 +10,7 @@ import pytest
 
 from app.model.openyurt import REVISION_LABEL, YURT_APP_SET
 from app.overrider.plan import as_stored, compile_plan
-from app.overrider.plans import SubjectPlans
+from app.overrider.plan_cache import SubjectPlans
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.subject_parts import workload_kinds

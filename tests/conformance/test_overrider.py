@@ -13,9 +13,9 @@ import yaml
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON
+from app.overrider.admission import default_overrider, validate_overrider
 from app.overrider.plan import patch_pool, place_template
 from app.overrider.pool_template import workload_prefix
-from app.overrider.review import default_overrider, validate_overrider
 from app.overrider.steps import RenderError, compile_steps, run_steps
 from app.overrider.template import build_template, tolerate
 from app.patch import resolve_pointer

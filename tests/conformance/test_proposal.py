@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.review import validate_overrider
+from app.overrider.admission import validate_overrider
 from app.store.store import key_of
 from app.store.yaml_reader import read_documents
 from tests.builders import request, store_of

@@ -10,7 +10,7 @@ import pytest
 from app.asgi import Fleethook, create_app
 from app.cli.leader import make_selection_writer
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.selected import bound_subjects
+from app.overrider.bound_subjects import bound_subjects
 from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import SELECTED, URLReference, webhook_configurations
 from app.settings import Settings
@@ -133,7 +133,7 @@ async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_anno
     late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.registration.announcer._MAX_SECONDS", NET)
-    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
     await late.leader.write()
     late.watch.flowing.clear()
     asking = asyncio.create_task(late.ask())

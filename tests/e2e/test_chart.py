@@ -183,7 +183,7 @@ def test_the_readme_has_every_value() -> None:
     assert missing == []
 
 
-# A subject is nudged only after an outage in which its controller gave up: tests/overrider/test_waiting_for_owner.py.
+# A subject is nudged only after an outage in which its controller gave up: tests/overrider/test_nudge.py.
 NUDGES = {("apps.openyurt.io", plural, "patch") for plural in ("yurtappsets", "yurtappdaemons")}
 
 

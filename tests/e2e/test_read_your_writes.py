@@ -11,7 +11,7 @@ import pytest
 
 from app.asgi import Fleethook, create_app
 from app.kube.errors import UnreachableError
-from app.overrider.freshness import trigger
+from app.overrider.read_your_writes import trigger
 from app.patch import apply
 from app.settings import Settings
 from tests.asgi_client import Answer, call
@@ -103,7 +103,7 @@ class Cluster:
 async def cluster(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", 0.3)
+    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", 0.3)
     assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, whatever tests before did to the apiserver.
     app = create_app(Settings(kubeconfig=config(plane, "late", plane.port)), log=None)
     watch = LateWatch(app)
@@ -184,7 +184,7 @@ def version(cluster: Cluster) -> str:
 async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     answer = asyncio.create_task(cluster.image("UPDATE", seen=seen))
     done, _ = await asyncio.wait([answer], timeout=0.2)

@@ -1,7 +1,7 @@
 """An apiserver in memory, for the controller: list, watch, merge patch, JSON patch, dry run, generations, webhooks.
 
-The webhook is the real one. What the server makes of a request is a list of functions, so that a test can have fields
-pruned, defaults added, or another webhook change everything back.
+The webhook is the real one. The server passes each written workload through a list of functions, with which a test can
+prune fields, add defaults, or act as another webhook that reverts the render.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from app.kube.errors import APIError
 from app.model.gvk import parse_api_version
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.plan_cache import PlanCache
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply, merge_patch
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
@@ -29,21 +29,21 @@ PLURALS = {resource.kind: resource for resource in (*RESOURCES, *WORKLOADS)}
 
 
 class Apiserver:
-    """The objects, their watchers, and what was asked.
+    """The objects, their watchers, and counts of requests.
 
     Attributes:
-        writes: How often each object was written, dry runs and statuses not counted.
-        statuses: How often each status was written.
-        dry_runs: How often each object was written in a dry run.
+        writes: The number of writes of each object, without dry runs and statuses.
+        statuses: The number of writes of each status.
+        dry_runs: The number of dry runs for each object.
         events: The events, as reason and message.
         webhook: Whether the workload webhook is registered.
-        after: What happens to a written workload after the webhook and before it is stored.
-        stored: Called after each write of a workload, with its path: other controllers.
-        refuse: Returns the error that a request is answered with, None for none.
-        late: Whether answers arrive after the events of what they answer.
-        silent: Plurals whose watchers hear nothing.
-        drops: Members of statuses that are not stored.
-        served: The version of each plural that is served, where there are several.
+        after: Functions that change a written workload after the webhook and before it is stored.
+        stored: Functions that are called with the path of each written workload, as other controllers are.
+        refuse: Returns the error for a request, None to answer it.
+        late: Whether answers arrive after the events of their writes.
+        silent: Plurals whose watchers receive no events.
+        drops: Fields of statuses that the server does not store.
+        served: The served version of each plural, for kinds with several versions.
     """
 
     def __init__(self, objects: Store, plans: PlanCache) -> None:
@@ -64,10 +64,10 @@ class Apiserver:
         self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
         self._version = 1
 
-    # What a test does.
+    # Methods for tests.
 
     def put(self, document: Document, *, review: bool = False) -> str:
-        """Store a whole object and return its path."""
+        """Store a complete object and return its path."""
         metadata = document["metadata"]
         path = path_of(document)
         before = self._documents.get(path)
@@ -81,7 +81,7 @@ class Apiserver:
         return path
 
     def edit(self, path: str, patch: Document, *, review: bool = True) -> None:
-        """Merge-patch an object as somebody else."""
+        """Merge-patch an object as another client."""
         before = self._documents[path]
         after = merge_patch(before, patch)
         self._store(path, before, self._admitted(before, after) if review and is_workload(path) else after)
@@ -95,7 +95,7 @@ class Apiserver:
     def __getitem__(self, path: str) -> Document:
         return copy.deepcopy(self._documents[path])
 
-    # What the controller asks.
+    # Requests of the controller.
 
     async def request(
         self,
@@ -211,7 +211,7 @@ class Apiserver:
         entry = (path.rsplit("/", 1)[-1], watcher)
         self._watchers.append(entry)
         for known, document in self._documents.items():
-            # What came between the list and this.
+            # Changes between the list and this watch.
             if f"/{entry[0]}/" in known and int(document["metadata"]["resourceVersion"]) > int(
                 query["resourceVersion"]
             ):

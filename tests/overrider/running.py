@@ -1,4 +1,4 @@
-"""A controller that runs against an apiserver in memory, on a clock that the test moves."""
+"""A controller against an apiserver in memory, with a clock that the test advances."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from app.control.scheduler import sleep
 from app.kube.connection import Connection
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.controller import OverriderController
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.workload_client import Limits
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES
@@ -24,10 +24,10 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Fleet:
-    """Subjects with workloads and overriders, an apiserver, and the controller that looks after them."""
+    """Subjects with workloads and overriders, an apiserver, and the controller that reconciles them."""
 
     def __init__(self, server: Apiserver | None = None) -> None:
-        """Start with an empty apiserver, or with that of another fleet, as a process that is started anew."""
+        """Start with an empty apiserver, or with the apiserver of another fleet, like a restarted process."""
         self.clock = FakeClock(0.0)
         self.objects = Store([OVERRIDERS_BY_SUBJECT])
         self.plans = PlanCache()
@@ -45,7 +45,7 @@ class Fleet:
 
     @contextlib.asynccontextmanager
     async def leader(self, **limits: Any) -> AsyncIterator[OverriderController]:
-        """A leader that starts now and ends with the context."""
+        """Run a leader until the end of the context."""
         controller = OverriderController(
             cast("Connection", self.server),
             self.objects,
@@ -67,12 +67,12 @@ class Fleet:
             await asyncio.wait(tasks)
 
     async def settle(self) -> None:
-        """Let everything happen that happens without time."""
+        """Run all tasks that do not wait for the clock."""
         for _ in range(300):
             await asyncio.sleep(0)
 
     async def wait(self, seconds: float) -> None:
-        """Let that much time pass, from timer to timer."""
+        """Advance the clock by that many seconds, from timer to timer."""
         end = self.clock.now + seconds
         await self.settle()
         while self.clock.now < end:
@@ -85,10 +85,10 @@ class Fleet:
             assert self.clock.now < end, f"not within {seconds} s"
             await self.wait(STEP_SECONDS)
 
-    # What a user does.
+    # Actions of users and of OpenYurt's controller.
 
     def subject(self, name: str = "demo", pools: tuple[str, ...] = ("hangzhou",), **template: Any) -> str:
-        """A YurtAppSet with the workloads that OpenYurt's controller made of it."""
+        """Add a YurtAppSet with the workloads that OpenYurt's controller created."""
         made = yurt_app_set(name, pools=[pool(one) for one in pools])
         made["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"].update(template)
         path = self.server.put(made)
@@ -111,13 +111,13 @@ class Fleet:
         return self.server.put(overrider(*entries, name=subject, subject=target, uid=f"rule-{subject}"))
 
     def edit_template(self, path: str, *, tag: str) -> None:
-        """Give the subject's template another image, as a new generation."""
+        """Set another image in the subject's template, as a new generation."""
         self.server.edit(path, {"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": {"template": {"spec": {
             "containers": [{"name": "nginx", "image": f"nginx:{tag}"}]
         }}}}}}})  # fmt: skip
 
     def owner_writes(self, *pools: str, tag: str, review: bool = True) -> None:
-        """OpenYurt's controller writes the template into the workloads of some pools, with a new revision label."""
+        """Write the template into workloads of pools, with a new revision label, like OpenYurt's controller."""
         for one in pools:
             template = {
                 "metadata": {"labels": {"revision": tag}},
@@ -126,19 +126,19 @@ class Fleet:
             self.server.edit(self.path(pool_name=one), {"spec": {"template": template}}, review=review)
 
     def observed(self, path: str) -> None:
-        """OpenYurt's controller says that it has seen the subject."""
+        """Report the generation of the subject as observed, like OpenYurt's controller."""
         generation = self.server[path]["metadata"]["generation"]
         self.server.edit(path, {"status": {"observedGeneration": generation}})
 
-    # What a test wants to know.
+    # State that tests compare.
 
     def nudges(self, path: str) -> str | None:
-        """When the subject's controller was nudged last."""
+        """Return the time of the last nudge of the subject's controller."""
         annotations: dict[str, str] = self.server[path]["metadata"].get("annotations", {})
         return annotations.get("fleethook.io/nudged-at")
 
     def rule(self, subject: str = "demo") -> str:
-        """Where the overrider of a subject is."""
+        """Return the path of the overrider of a subject."""
         return f"/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappoverriders/{subject}"
 
     def status(self, subject: str = "demo") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Node pools that a subject names and nobody has created."""
+"""Tests of node pools that a subject names although no NodePool exists."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
 
 
 @pytest.mark.parametrize("pools", [None, "a", {"a": 1}])
-def test_pools_of_another_shape_name_nothing(pools: Any) -> None:
+def test_pools_of_a_wrong_type_are_ignored(pools: Any) -> None:
     assert absent_pools(beta(pools=pools), cluster="", store=store_of()) == ()
 
 
@@ -45,12 +45,12 @@ SELECTS = {"matchLabels": {"region": "east"}}
         (yurt_app_set(pools=[]), "spec.topology.pools is empty"),
     ],
 )
-def test_why_a_set_has_no_node_pool_is_named(subject: dict[str, Any], text: str) -> None:
+def test_the_message_says_why_a_set_has_no_node_pool(subject: dict[str, Any], text: str) -> None:
     absent = absent_pools(subject, cluster="", store=store_of())
     assert describe_lack_of_pools(YURT_APP_SET, subject, absent) == f"YurtAppSet demo has no node pool: {text}"
 
 
-def test_why_a_daemon_has_no_node_pool_is_named() -> None:
+def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
     subject = yurt_app_daemon()
     assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()) == (
         "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"

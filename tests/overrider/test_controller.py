@@ -1,4 +1,4 @@
-"""The controller against an apiserver in memory: how often it writes, when, and what it says."""
+"""Tests of the controller against an apiserver in memory: number and time of its writes, status and events."""
 
 import asyncio
 import copy
@@ -28,7 +28,7 @@ def prune_misspelled(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def drop_empty(document: dict[str, Any]) -> dict[str, Any]:
-    """As an apiserver drops empty members; these two names stand for any that the engine does not know to be dropped."""
+    """Drop two empty members as an apiserver does. They represent any member that fleethook does not expect to be dropped."""
     for name in ("emptyOne", "emptyOther"):
         pod_spec(document).pop(name, None)
     return document
@@ -40,7 +40,7 @@ def default_volumes(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-async def test_an_overrider_is_rendered_by_one_write_and_reported_once() -> None:
+async def test_an_overrider_needs_one_write_and_one_status() -> None:
     fleet = Fleet()
     fleet.subject(pools=("hangzhou", "beijing"))
     async with fleet.leader():
@@ -53,7 +53,7 @@ async def test_an_overrider_is_rendered_by_one_write_and_reported_once() -> None
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
 
 
-async def test_a_write_names_the_versions_that_the_replica_which_renders_it_must_have_seen() -> None:
+async def test_a_write_names_the_versions_of_its_inputs() -> None:
     fleet = Fleet()
     subject = fleet.subject()
     async with fleet.leader():
@@ -81,7 +81,7 @@ async def test_nothing_is_written_before_the_webhook_is_registered() -> None:
         assert rule in fleet.server.statuses
 
 
-async def test_a_registration_that_fails_does_not_keep_the_controller_from_its_work(
+async def test_a_failed_registration_does_not_stop_the_controller(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fleet = Fleet()
@@ -89,16 +89,16 @@ async def test_a_registration_that_fails_does_not_keep_the_controller_from_its_w
     fleet.subject()
     fleet.override(entry("*", items=TO_2))
     async with fleet.leader(owner_seconds=0.01):
-        await asyncio.wait_for(written(fleet), 30)
+        await asyncio.wait_for(wait_for_write(fleet), 30)
     assert "not registered within" in caplog.text
 
 
-async def written(fleet: Fleet) -> None:
+async def wait_for_write(fleet: Fleet) -> None:
     while not fleet.server.writes:
         await asyncio.sleep(0.01)
 
 
-async def test_an_unknown_field_is_named_and_requested_once() -> None:
+async def test_an_unknown_field_is_reported_and_requested_once() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -115,7 +115,7 @@ async def test_an_unknown_field_is_named_and_requested_once() -> None:
         assert fleet.image() == "nginx:2.0"
 
 
-async def test_a_mended_overrider_is_rendered_although_the_one_before_was_not_kept() -> None:
+async def test_a_corrected_overrider_is_rendered_after_lost_values() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -125,13 +125,13 @@ async def test_a_mended_overrider_is_rendered_although_the_one_before_was_not_ke
         fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwork", True)]))
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
         assert fleet.server.writes[fleet.path()] == 2
-        assert len(controller.workloads.remainders) == 0
+        assert len(controller.workloads.unstored) == 0
 
 
 async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
     fleet = Fleet()
     fleet.server.after.append(drop_empty)
-    # The workload was stored without them, as an apiserver does it.
+    # An apiserver stores the workload without them.
     fleet.subject(emptyOne=False)
     fleet.server.put(fleet.workload("demo", "hangzhou"))
     async with fleet.leader():
@@ -158,8 +158,8 @@ async def test_a_default_is_no_drift() -> None:
         assert fleet.condition()[0] == "True"
 
 
-async def test_what_is_not_kept_is_not_written_when_pods_become_ready() -> None:
-    """Each of a fleet's pods changes the status of its workload many times."""
+async def test_lost_values_are_not_requested_again_when_pods_become_ready() -> None:
+    """Each pod changes the status of its workload many times."""
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -175,7 +175,7 @@ async def test_what_is_not_kept_is_not_written_when_pods_become_ready() -> None:
         assert controller.reconciled == looked
 
 
-async def test_a_webhook_that_is_away_is_asked_four_times_in_the_first_minute_and_mends_when_it_is_back() -> None:
+async def test_an_unavailable_webhook_causes_four_writes_in_the_first_minute() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -190,7 +190,7 @@ async def test_a_webhook_that_is_away_is_asked_four_times_in_the_first_minute_an
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5 * MINUTE)
 
 
-async def test_a_drift_behind_the_webhooks_back_is_mended_once() -> None:
+async def test_a_drift_without_a_review_is_repaired_once() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -203,7 +203,7 @@ async def test_a_drift_behind_the_webhooks_back_is_mended_once() -> None:
         assert fleet.server.writes[fleet.path()] == 2
 
 
-async def test_a_drift_is_mended_where_another_webhook_makes_something_else_of_each_write() -> None:
+async def test_a_drift_is_repaired_although_another_webhook_changes_each_write() -> None:
     fleet = Fleet()
 
     def mirror(document: dict[str, Any]) -> dict[str, Any]:
@@ -223,7 +223,7 @@ async def test_a_drift_is_mended_where_another_webhook_makes_something_else_of_e
         assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 2)
 
 
-async def test_another_controller_that_changes_each_write_back_costs_four_writes_in_the_first_minute() -> None:
+async def test_another_controller_that_reverts_writes_causes_four_writes_in_the_first_minute() -> None:
     fleet = Fleet()
     fleet.subject()
 
@@ -238,12 +238,12 @@ async def test_another_controller_that_changes_each_write_back_costs_four_writes
         await fleet.wait(MINUTE)
         assert 3 <= fleet.server.writes[fleet.path()] <= 5
         assert fleet.server.dry_runs[fleet.path()] == 1
-        # Until the pause is at its longest, which is ten minutes.
+        # Until the pause reaches its limit of ten minutes.
         await fleet.wait(15 * MINUTE)
         assert fleet.server.writes[fleet.path()] <= 8
 
 
-async def test_an_admission_webhook_that_undoes_each_render_is_not_fought() -> None:
+async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> None:
     fleet = Fleet()
     fleet.subject()
 
@@ -258,12 +258,12 @@ async def test_an_admission_webhook_that_undoes_each_render_is_not_fought() -> N
         assert fleet.server.writes[fleet.path()] == 1
         assert fleet.condition()[:2] == ("False", "FieldsNotKept")
         fleet.server.after.clear()
-        # Nothing says that it is gone; the next resync asks again.
+        # Nothing reports that the webhook is gone, so the next resync tries again.
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=10 * MINUTE)
 
 
 @pytest.mark.parametrize("late", [True, False])
-async def test_the_event_of_its_own_write_is_no_reason_to_look_again(late: bool) -> None:
+async def test_the_event_of_its_own_write_queues_nothing(late: bool) -> None:
     fleet = Fleet()
     fleet.subject()
     fleet.server.webhook, fleet.server.late = False, late
@@ -279,11 +279,11 @@ async def test_the_event_of_its_own_write_is_no_reason_to_look_again(late: bool)
             assert controller.reconciled == looked + fleet.server.writes[fleet.path()] - 1 + (number == 9)
 
 
-async def test_a_status_is_not_written_again_before_its_event_has_come() -> None:
+async def test_a_status_is_not_written_again_before_its_event_arrives() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader() as controller:
-        # From the write of the workload on, and so before the status is written.
+        # From the write of the workload on, so before the write of the status.
         fleet.server.stored.append(lambda _: fleet.server.silent.add("yurtappoverriders"))
         rule = fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
@@ -294,22 +294,22 @@ async def test_a_status_is_not_written_again_before_its_event_has_come() -> None
         assert fleet.server.statuses[rule] == 1
 
 
-async def reconciled_again(fleet: Fleet, controller: OverriderController) -> None:
-    """Have the subject looked at, and nothing found that is new."""
+async def reconcile_again(fleet: Fleet, controller: OverriderController) -> None:
+    """Queue the subject and wait until it is reconciled without a change."""
     looked = controller.reconciled
     await fleet.wait(11 * MINUTE)
     assert controller.reconciled > looked
 
 
-async def test_a_status_of_which_the_apiserver_drops_a_part_is_written_once() -> None:
-    """OpenYurt's own definition of YurtAppOverriders knows other members."""
+async def test_a_status_is_written_once_if_the_apiserver_drops_fields_of_it() -> None:
+    """OpenYurt's own CustomResourceDefinition of YurtAppOverriders has other fields."""
     fleet = Fleet()
     fleet.subject()
     fleet.server.drops.update({"conditions", "pools"})
     async with fleet.leader() as controller:
         rule = fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
-        await reconciled_again(fleet, controller)
+        await reconcile_again(fleet, controller)
         assert fleet.server.statuses == {rule: 1}
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
         fleet.override(entry("elsewhere", items=TO_2))
@@ -325,7 +325,7 @@ async def test_a_status_of_which_the_apiserver_drops_a_part_is_written_once() ->
         ('yurtappoverriders.apps.openyurt.io "demo" not found', []),
     ],
 )
-async def test_a_status_that_cannot_be_stored_is_said_by_events(message: str, events: list[str]) -> None:
+async def test_events_report_a_status_that_cannot_be_stored(message: str, events: list[str]) -> None:
     fleet = Fleet()
     fleet.subject()
     asked = []
@@ -341,12 +341,12 @@ async def test_a_status_that_cannot_be_stored_is_said_by_events(message: str, ev
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
         times = len(asked)
-        await reconciled_again(fleet, controller)
+        await reconcile_again(fleet, controller)
         assert [reason for reason, _ in fleet.server.events] == events
         assert (len(asked) == times) is bool(events)
 
 
-async def test_a_hundred_conflicts_do_not_hold_up_an_edit() -> None:
+async def test_a_hundred_conflicts_do_not_delay_an_edit() -> None:
     fleet = Fleet()
     fighting = [f"fight{number}" for number in range(100)]
     for name in [*fighting, "calm"]:
@@ -382,7 +382,7 @@ async def test_an_overrider_that_does_not_fit_is_reported_without_a_write() -> N
         assert not fleet.server.writes
 
 
-async def test_a_refused_write_is_repeated_with_back_off_and_says_why() -> None:
+async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
     fleet = Fleet()
     fleet.subject()
     async with fleet.leader():
@@ -398,10 +398,10 @@ async def test_a_refused_write_is_repeated_with_back_off_and_says_why() -> None:
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
         assert 3 <= len(refused) <= 5
-        assert fleet.condition()[2].endswith("the apiserver says: 403 Forbidden: no")
+        assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
 
 
-async def test_a_server_without_dry_runs_is_asked_twice() -> None:
+async def test_without_dry_runs_lost_values_are_requested_twice() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.server.refuse = lambda _method, _path, dry: APIError(400, "BadRequest", "no dry run") if dry else None
@@ -413,7 +413,7 @@ async def test_a_server_without_dry_runs_is_asked_twice() -> None:
         assert fleet.condition()[1] == "FieldsNotKept"
 
 
-async def test_a_deleted_overrider_is_undone_and_nothing_is_remembered() -> None:
+async def test_a_deleted_overrider_is_undone_and_forgotten() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -422,8 +422,8 @@ async def test_a_deleted_overrider_is_undone_and_nothing_is_remembered() -> None
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
         fleet.server.delete(rule)
         await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
-        assert ("Reverted", "went back to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
-        assert len(controller.workloads.remainders) == 0
+        assert ("Reverted", "reverted to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
+        assert len(controller.workloads.unstored) == 0
 
 
 async def test_a_deleted_workload_is_forgotten() -> None:
@@ -435,11 +435,11 @@ async def test_a_deleted_workload_is_forgotten() -> None:
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
         fleet.server.delete(fleet.path())
         await fleet.settle()
-        assert len(controller.workloads.remainders) == 0
-        assert len(controller._attempts) == 0
+        assert len(controller.workloads.unstored) == 0
+        assert len(controller._backoff) == 0
 
 
-async def test_a_new_leader_finds_out_by_a_dry_run_what_is_not_kept() -> None:
+async def test_a_new_leader_finds_lost_values_by_a_dry_run() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
@@ -453,7 +453,7 @@ async def test_a_new_leader_finds_out_by_a_dry_run_what_is_not_kept() -> None:
         assert fleet.condition()[1] == "FieldsNotKept"
 
 
-async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
+async def test_a_condition_reports_openyurts_own_renderer() -> None:
     fleet = Fleet()
     fleet.subject()
     fleet.conflict = "webhook mutate.apps.v1.deployment of yurt-manager renders, too"
@@ -467,7 +467,7 @@ async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
         assert fleet.condition("Conflict") == ("", "", "")
 
 
-async def test_a_leader_that_has_ended_keeps_no_workloads() -> None:
+async def test_a_former_leader_keeps_no_workloads() -> None:
     fleet = Fleet()
     fleet.subject()
     fleet.override(entry("*", items=TO_2))

@@ -1,4 +1,4 @@
-"""Reviews while every message between apiserver and fleethook is late: each is answered from the newest subject."""
+"""Tests that reviews use the newest subject although every message between apiserver and fleethook is late."""
 
 import asyncio
 import contextlib
@@ -13,9 +13,9 @@ import pytest
 from app.kube.errors import APIError
 from app.lifetime import run_in_background
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.freshness import freshen_workload
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.plan_cache import PlanCache
+from app.overrider.read_your_writes import ensure_fresh_workload
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES
@@ -29,7 +29,7 @@ POOLS = [f"pool-{number}" for number in range(8)]
 
 
 class Apiserver:
-    """Two resources in memory; requests, answers and events each take ``delay`` seconds."""
+    """An apiserver with two resources. Requests, answers and events each take ``delay`` seconds."""
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
@@ -89,7 +89,7 @@ class Apiserver:
 
 
 class Fleethook:
-    """The store behind the delayed watch, and reviews answered from it."""
+    """A store that follows the delayed watch, and reviews that use it."""
 
     def __init__(self, server: Apiserver) -> None:
         self.server = server
@@ -100,7 +100,7 @@ class Fleethook:
     async def review(self, old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
         """Return the workload that the apiserver stores."""
         asked = request(new, operation="UPDATE" if old else "CREATE", old=old)
-        if (reading := freshen_workload(asked, store=self.store, live=self.source)) is not None:
+        if (reading := ensure_fresh_workload(asked, store=self.store, live=self.source)) is not None:
             await reading
         answer = mutate_workload(asked, store=self.store, plans=self._plans)
         assert answer.allowed, answer.message
@@ -116,7 +116,7 @@ async def follow(server: Apiserver) -> AsyncIterator[Fleethook]:
 
 
 def subject(**fields: Any) -> dict[str, Any]:
-    """The YurtAppSet of all pools; ``fields`` go into its container."""
+    """The YurtAppSet of all node pools. ``fields`` are fields of its container."""
     made = yurt_app_set(pools=[pool(name) for name in POOLS])
     template = made["spec"]["workloadTemplate"]["deploymentTemplate"]
     template["spec"]["template"]["spec"]["containers"] = [container(**fields)]
@@ -124,7 +124,7 @@ def subject(**fields: Any) -> dict[str, Any]:
 
 
 def sent(stored: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The write of the owner's controller: the template as it is now, over what is stored."""
+    """The write of the owner's controller: the stored workload with the present template."""
     made = copy.deepcopy(stored)
     made["spec"]["template"]["spec"]["containers"] = [container(**fields)]
     return made
@@ -139,7 +139,7 @@ RULE = overrider(entry("*", items=[image("nginx", "mirror/nginx:2.0")]))
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.2])
-async def test_an_update_has_the_template_that_caused_it(delay: float) -> None:
+async def test_an_update_is_rendered_from_the_template_that_caused_it(delay: float) -> None:
     server = Apiserver(delay)
     server.put(SETS, subject(args=["--old"]))
     server.put(OVERRIDERS, RULE)
@@ -154,7 +154,7 @@ async def test_an_update_has_the_template_that_caused_it(delay: float) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.2])
-async def test_an_update_has_the_overrider_of_its_time(delay: float) -> None:
+async def test_an_update_is_rendered_with_the_newest_overrider(delay: float) -> None:
     server = Apiserver(delay)
     server.put(SETS, subject())
     server.put(OVERRIDERS, RULE)
@@ -168,7 +168,7 @@ async def test_an_update_has_the_overrider_of_its_time(delay: float) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.2])
-async def test_reviews_of_one_subject_share_reads_but_none_that_started_before_them(delay: float) -> None:
+async def test_reviews_of_a_subject_share_only_reads_that_start_after_them(delay: float) -> None:
     server = Apiserver(delay)
     server.put(SETS, subject(args=["--0"]))
     server.put(OVERRIDERS, RULE)
@@ -177,8 +177,8 @@ async def test_reviews_of_one_subject_share_reads_but_none_that_started_before_t
         stored = dict(zip(POOLS, created, strict=True))
         server.reads.clear()
         waves = []
-        # Each wave arrives while the read of the one before is under way: its request has not reached the server yet,
-        # or its answer has left it.
+        # Each wave arrives during the read of the former wave: its request has not reached the server yet, or its answer
+        # has left the server.
         for number in (1, 2, 3):
             args = [f"--{number}"]
             server.put(SETS, subject(args=args))
@@ -187,13 +187,13 @@ async def test_reviews_of_one_subject_share_reads_but_none_that_started_before_t
             await asyncio.sleep(delay * 0.7)
         for args, wave in waves:
             results = await wave
-            # A later wave's template may have come along; an earlier one's must not.
+            # The template may be that of a later wave, but not that of an earlier one.
             assert all(container_of(result)["args"] >= args for result in results)
         assert server.reads[SUBJECT] <= 3
         assert container_of(results[0])["args"] == ["--3"]
 
 
-async def test_a_read_that_fails_leaves_the_store_to_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_after_a_failed_read_the_store_answers(caplog: pytest.LogCaptureFixture) -> None:
     server = Apiserver(0.001)
     server.put(SETS, subject())
     server.put(OVERRIDERS, RULE)
@@ -202,4 +202,4 @@ async def test_a_read_that_fails_leaves_the_store_to_answer(caplog: pytest.LogCa
         server.broken = True
         stored = await fleethook.review(stored, sent(stored, args=["--by-hand"]))
         assert container_of(stored)["image"] == "mirror/nginx:2.0"
-        assert "live read failed, the store is used: 500 InternalError: conversion webhook failed" in caplog.text
+        assert "live read failed, using the store: 500 InternalError: conversion webhook failed" in caplog.text

@@ -1,4 +1,4 @@
-"""Which differences between a request and a stored workload there are, and which of them matter."""
+"""Tests of the differences between a requested and a stored workload, and of their significance."""
 
 import copy
 from typing import Any
@@ -44,7 +44,7 @@ def test_quantities_are_compared_by_value(stored: Any, requested: Any) -> None:
     assert not pointers(deployment(overhead={"cpu": stored}), deployment(overhead={"cpu": requested}))
 
 
-def test_other_quantities_and_texts_that_look_like_some_differ() -> None:
+def test_other_quantities_and_strings_like_quantities_differ() -> None:
     one, other = (containers(resources={"limits": {"cpu": cpu}}) for cpu in ("1", "2"))
     assert pointers(one, other) == [f"{POD}/containers/0/resources/limits/cpu"]
     one, other = (containers(env=[{"name": "HALF", "value": text}]) for text in ("500m", "0.5"))
@@ -73,7 +73,7 @@ def test_elements_are_compared_by_their_merge_key() -> None:
     assert fingerprint(alone) == fingerprint([found])
 
 
-def test_missing_and_superfluous_elements_are_found_where_they_are_or_would_be() -> None:
+def test_missing_and_additional_elements_have_their_own_pointers() -> None:
     one = deployment(containers=[container(), container("old")])
     other = deployment(containers=[container(), container("new")])
     assert [(each.pointer, each.requested is ABSENT, each.stored is ABSENT) for each in find_differences(one, other)] == [
@@ -88,19 +88,19 @@ def test_another_order_of_elements_is_a_difference() -> None:
     assert not pointers(one, other, leaves=True)
 
 
-def test_elements_with_equal_keys_are_compared_by_their_place() -> None:
+def test_elements_with_equal_keys_are_compared_by_index() -> None:
     ports = [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]
     renamed = [ports[0], {**ports[1], "name": "dns"}]
     assert not pointers(containers(ports=ports), containers(ports=copy.deepcopy(ports)))
     assert pointers(containers(ports=ports), containers(ports=renamed)) == [f"{POD}/containers/0/ports/1/name"]
 
 
-def test_a_list_without_merge_key_is_compared_by_place_or_as_a_whole() -> None:
+def test_a_list_without_merge_key_is_compared_by_index_or_as_one_value() -> None:
     assert pointers(containers(args=["a", "b"]), containers(args=["a", "c"])) == [f"{POD}/containers/0/args/1"]
     assert pointers(containers(args=["a"]), containers(args=["a", "c"])) == [f"{POD}/containers/0/args"]
 
 
-def test_leaves_of_what_is_missing_can_be_named() -> None:
+def test_leaves_of_missing_objects_can_be_listed() -> None:
     stored, wanted = deployment(), containers(env=[{"name": "A", "value": "1"}])
     assert pointers(stored, wanted) == [f"{POD}/containers/0/env"]
     assert pointers(stored, wanted, leaves=True) == [
@@ -129,12 +129,12 @@ def test_defaults_and_empty_values_do_not_matter(stored: Any, requested: Any, ma
     assert found.insignificant is not matters
 
 
-def test_empty_is_what_go_leaves_out() -> None:
+def test_values_that_go_omits_are_empty() -> None:
     assert all(map(is_empty, (None, False, 0, "", [], {}, {"a": {"b": ""}}, [{}])))
     assert not any(map(is_empty, (True, 1, "x", ["x"], {"a": 1})))
 
 
-def test_a_fingerprint_tells_differences_apart() -> None:
+def test_different_differences_have_different_fingerprints() -> None:
     base = Difference("/a", ("a",), 1, 2)
     others = [base._replace(address=("b",)), base._replace(requested=3), base._replace(stored=3)]
     others += [base._replace(stored=ABSENT), base._replace(requested=ABSENT), base._replace(stored=None)]
@@ -157,7 +157,7 @@ def without_nulls(value: Any) -> Any:
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from("abc"), JSON), st.dictionaries(st.sampled_from("abc"), JSON), st.booleans())
-def test_nothing_differs_exactly_if_nothing_does(stored: Any, requested: Any, leaves: bool) -> None:
+def test_equal_objects_have_no_difference_and_others_have_one(stored: Any, requested: Any, leaves: bool) -> None:
     found = find_differences(stored, requested, leaves=leaves)
     if not leaves:
         assert bool(found) is (without_nulls(stored) != without_nulls(requested))

@@ -1,4 +1,4 @@
-"""A workload that an overrider rendered before it was edited: its patch is the one that rendering makes."""
+"""Tests that the patch after an edit of values equals the patch of a render."""
 
 import copy
 from collections.abc import Callable
@@ -35,7 +35,7 @@ SIMPLE = {"imageClaim", "replicas"}
 
 
 def with_other_values(value: Any, other: Callable[[str, Any], Any], member: str = "") -> Any:
-    """Return an overrider's entries with other values; names and paths stay."""
+    """Return an overrider's entries with other values and the same names and paths."""
     if isinstance(value, dict):
         return {name: inner if name in KEPT else with_other_values(inner, other, name) for name, inner in value.items()}
     if isinstance(value, list):
@@ -45,7 +45,7 @@ def with_other_values(value: Any, other: Callable[[str, Any], Any], member: str 
 
 @PROPERTY
 @given(SUBJECTS, OVERRIDERS, st.data())
-def test_an_edit_of_values_patches_as_rendering_does(subject: Any, rule: Any, data: Any) -> None:
+def test_an_edit_of_values_has_the_patch_of_a_render(subject: Any, rule: Any, data: Any) -> None:
     simple = data.draw(st.integers(0, 3)) > 0
 
     def other(member: str, value: Any) -> Any:
@@ -106,7 +106,7 @@ def rendered_workload(subject: Any, rule: Any) -> Any:
     return rendered(bare, subject, rule, operation="UPDATE", old=bare)
 
 
-def test_another_image_argument_and_number_of_replicas_take_no_rendering() -> None:
+def test_edits_of_images_arguments_and_replicas_need_no_rendering() -> None:
     subject = subject_of()
     workload = rendered_workload(subject, rule_of("1"))
     plan = plan_of(subject, rule_of("2", replicas=6))
@@ -120,7 +120,7 @@ def test_another_image_argument_and_number_of_replicas_take_no_rendering() -> No
     assert apply(workload, operations) == render_with(plan, workload, memory=remembered(workload), creating=False)
 
 
-def test_an_edit_that_changes_no_value_of_a_workload_changes_its_hash_alone() -> None:
+def test_an_edit_without_effect_on_a_workload_changes_only_its_hash() -> None:
     subject = subject_of()
     workload = rendered_workload(subject, rule_of("1"))
     workload["metadata"]["annotations"]["fleethook.io/rendered"] = "0123456789abcdef"
@@ -159,7 +159,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_workload_that_somebody_changed_otherwise_is_rendered(change: Callable[[Any], None]) -> None:
+def test_a_workload_that_another_client_changed_is_rendered(change: Callable[[Any], None]) -> None:
     subject = subject_of()
     workload = rendered_workload(subject, rule_of("1"))
     change(workload)
@@ -174,12 +174,12 @@ def test_a_workload_that_somebody_changed_otherwise_is_rendered(change: Callable
         overrider(*rule_of("2")["entries"], entry("*", items=[{"labels": {"more": "1"}}])),
     ],
 )
-def test_an_edit_that_adds_or_removes_is_rendered(edited: Any) -> None:
+def test_an_edit_that_adds_or_removes_members_is_rendered(edited: Any) -> None:
     subject = subject_of()
     assert operations_of(plan_of(subject, edited), rendered_workload(subject, rule_of("1"))) is None
 
 
-def test_an_edit_that_takes_a_label_back_is_rendered() -> None:
+def test_an_edit_that_removes_a_label_is_rendered() -> None:
     subject, label = subject_of(), entry("*", items=[{"labels": {"more": "1"}}])
     workload = rendered_workload(subject, overrider(*rule_of("1")["entries"], label))
     assert operations_of(plan_of(subject, rule_of("2")), workload) is None
@@ -195,7 +195,7 @@ def test_values_of_another_type_are_not_replaced() -> None:
         assert not is_replaceable(present, value), (present, value)
 
 
-def test_setting_values_leaves_the_workload_alone() -> None:
+def test_set_values_does_not_modify_the_workload() -> None:
     workload = {"spec": {"list": [{"image": "a", "args": ["x"]}], "kept": {}}}
     before = copy.deepcopy(workload)
     edited = [
@@ -209,7 +209,7 @@ def test_setting_values_leaves_the_workload_alone() -> None:
     assert made["spec"]["kept"] is workload["spec"]["kept"]
 
 
-def test_a_replaced_value_is_still_named_in_a_warning() -> None:
+def test_a_warning_still_names_a_replaced_value() -> None:
     subject, rule = subject_of(), rule_of("1")
     stored = rendered_workload(subject, rule)
     wanted = copy.deepcopy(stored)

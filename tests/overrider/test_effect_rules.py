@@ -1,15 +1,15 @@
-"""Overriders that are right in themselves and have no effect in their cluster: warnings at admission and in files."""
+"""Tests of the warnings about valid overriders that have no effect in their cluster."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.overrider.admission import validate_overrider
 from app.overrider.manifest_findings import check_documents
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER
-from app.overrider.review import validate_overrider
-from app.overrider.subject_review import validate_subject
+from app.overrider.subject_admission import validate_subject
 from app.store.yaml_reader import Document
 from tests.builders import (
     entry,
@@ -67,7 +67,7 @@ def test_a_daemon_beside_node_pools_of_openyurt_1_7_is_a_warning_everywhere() ->
     assert at_admission(rule("YurtAppSet", "demo"), yurt_app_set(), new) == set()
 
 
-def test_a_daemon_without_controller_is_a_warning_before_it_is_there() -> None:
+def test_a_daemon_without_controller_is_a_warning_before_its_creation() -> None:
     new = {**node_pool("a"), "apiVersion": NEW}
     assert f"subject.kind: {DAEMONS_WITHOUT_CONTROLLER}" in at_admission(rule("YurtAppDaemon", "agent"), new)
 
@@ -94,7 +94,7 @@ def test_a_v1beta1_set_is_compared_with_the_node_pools_that_exist(spec: dict[str
     assert at_admission(*objects) == in_files(*objects) == expected
 
 
-def test_nothing_is_said_about_node_pools_where_none_is_known() -> None:
+def test_without_any_node_pool_there_is_no_finding() -> None:
     objects = (rule("YurtAppSet", "demo"), beta(pools=["hangzhou"]))
     assert at_admission(*objects) == in_files(*objects) == set()
     daemon = (rule("YurtAppDaemon", "agent"), yurt_app_daemon())
@@ -105,7 +105,7 @@ def test_nothing_is_said_about_node_pools_where_none_is_known() -> None:
     ("pools", "text"),
     [([], "nothing could be rendered"), (["hangzhou"], "only the pools in spec.pools could be rendered")],
 )
-def test_files_without_node_pools_cannot_tell_what_a_set_selects(pools: list[str], text: str) -> None:
+def test_files_without_node_pools_warn_about_a_selector(pools: list[str], text: str) -> None:
     named = overrider(entry("hangzhou", "beijing", items=[image("nginx", "nginx:2")]))
     objects = (named, beta(pools=pools, nodepoolSelector={"matchLabels": EAST}))
     found = check_documents([Document(one, "all.yaml", 1) for one in objects], store_of(*objects))
@@ -122,7 +122,7 @@ def test_a_v1alpha1_set_without_topology_and_a_daemon_that_selects_nothing_are_w
     assert at_admission(*daemon) == in_files(*daemon) == {f"subject.name: {text}"}
 
 
-def test_an_edit_that_takes_the_last_node_pool_of_a_subject_is_a_warning() -> None:
+def test_an_edit_that_removes_the_last_node_pool_is_a_warning() -> None:
     old, new = yurt_app_set(), yurt_app_set(pools=[])
     store = store_of(rule("YurtAppSet", "demo"), old)
     made = request(new, "UPDATE", old)

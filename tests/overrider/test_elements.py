@@ -1,4 +1,4 @@
-"""The identities of list elements, and the order in which lists are merged."""
+"""Tests of the identities of list elements, and of their order after a merge."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ COUNT = 500
 
 
 class Counted(str):
-    """A text that counts how often it is looked up or compared."""
+    """A string that counts its comparisons and look-ups."""
 
     __slots__ = ()
     steps = 0
@@ -35,7 +35,7 @@ def counted() -> type[Counted]:
 
 
 @pytest.mark.parametrize(("member", "schema"), [("name", CONTAINERS), ("key", TOLERATIONS)])
-def test_elements_of_one_name_are_told_apart_in_linear_time(counted: type[Counted], member: str, schema: Any) -> None:
+def test_elements_of_one_name_are_indexed_in_linear_time(counted: type[Counted], member: str, schema: Any) -> None:
     elements: list[Any] = [{member: counted("a"), "number": number} for number in range(COUNT)]
     index = index_elements(elements, schema)
     assert index is not None
@@ -62,6 +62,6 @@ def test_elements_are_arranged_in_linear_time(counted: type[Counted]) -> None:
         ("abc", "axcy", "axbcy"),
     ],
 )
-def test_new_elements_follow_the_one_before_them(present: str, wanted: str, order: str) -> None:
+def test_new_elements_follow_their_predecessor(present: str, wanted: str, order: str) -> None:
     made = arrange_elements([(one, 0) for one in present], [(one, 0) for one in wanted], [(one, 0) for one in order])
     assert "".join(str(one) for one, _ in made) == order

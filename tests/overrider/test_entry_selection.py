@@ -1,12 +1,12 @@
-"""Which entries apply to a node pool: the index says the same as each entry does."""
+"""Tests that the index of entries selects the same entries as the entries themselves."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.overrider.entry_selection import EntrySelection, selects_any
 from app.overrider.item_rules import check_image
-from app.overrider.pools import applies_to
-from app.overrider.rules import sample_names
+from app.overrider.overrider_rules import sample_names
+from app.overrider.pool_exclusion import applies_to
 
 POOLS = ["a", "b", "c", "-a", ""]
 LISTS = st.one_of(
@@ -15,7 +15,7 @@ LISTS = st.one_of(
 
 
 @given(lists=st.lists(LISTS, max_size=6))
-def test_an_index_of_entries_says_what_each_entry_says(lists: list[object]) -> None:
+def test_the_index_selects_the_entries_that_apply(lists: list[object]) -> None:
     entries = [{"pools": pools} for pools in lists]
     selection = EntrySelection(entries)
     for pool in POOLS:
@@ -29,7 +29,7 @@ def test_a_list_selects_any_of_the_known_pools(pools: object, known: frozenset[s
     assert selects_any(pools, known) == any(applies_to(pools, pool) for pool in known)
 
 
-def test_entries_that_are_none_apply_to_no_pool() -> None:
+def test_entries_of_a_wrong_type_apply_to_no_pool() -> None:
     for entries in (None, "entries", {"pools": ["*"]}, [None, "x"]):
         assert EntrySelection(entries).applying("a") == ()
 
@@ -48,7 +48,7 @@ IMAGES = st.sampled_from(
 
 
 @given(image=IMAGES, names=st.lists(NAMES, min_size=1, max_size=8))
-def test_an_image_that_fits_the_sample_of_names_fits_all_of_them(image: str, names: list[str]) -> None:
+def test_an_image_that_is_valid_for_the_sample_is_valid_for_all_names(image: str, names: list[str]) -> None:
     every = {bool(list(check_image(image, "f", pools=[name]))) for name in names}
     assert bool(list(check_image(image, "f", pools=sample_names(names)))) == (True in every)
 

@@ -1,4 +1,4 @@
-"""What the condition Rendered says about workloads that an overrider does not reach."""
+"""Tests of the condition Rendered for workloads that an overrider should affect and does not."""
 
 from pathlib import Path
 

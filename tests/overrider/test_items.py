@@ -1,4 +1,4 @@
-"""Each item alone: the workload that it makes of a workload."""
+"""Tests of the workload that each item produces."""
 
 import copy
 from typing import Any
@@ -26,7 +26,7 @@ APP = {"containerName": "app"}
 
 
 def expected(**changes: Any) -> dict[str, Any]:
-    """Return the workload with members replaced, by their path: `template__spec__nodeSelector`."""
+    """Return the workload with replaced members, each named by its path: `template__spec__nodeSelector`."""
     made = copy.deepcopy(WORKLOAD)
     for path, value in changes.items():
         *parents, last = path.split("__")
@@ -81,7 +81,7 @@ def test_every_item_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_item_changes_its_member_and_nothing_else(name: str) -> None:
+def test_an_item_changes_only_its_member(name: str) -> None:
     item, wanted = CASES[name]
     before = copy.deepcopy(WORKLOAD)
     effect = item_effect(item)

@@ -1,4 +1,4 @@
-"""The quick question: does a workload stand as its template wants it?"""
+"""Tests of the fast check whether a workload matches its template."""
 
 import copy
 from typing import Any
@@ -31,7 +31,7 @@ NO_POOL = PoolValues("")
 
 
 def stored() -> dict[str, Any]:
-    """NAMED as an apiserver hands it on: defaulted, labelled by others."""
+    """NAMED as an apiserver returns it, with defaults and labels of other clients."""
     document = copy.deepcopy(NAMED)
     document["metadata"]["labels"]["theirs"] = "1"
     document["metadata"]["annotations"]["theirs"] = "1"
@@ -42,7 +42,7 @@ def stored() -> dict[str, Any]:
     return document
 
 
-def test_what_others_and_the_apiserver_added_does_not_matter() -> None:
+def test_members_of_other_clients_and_defaults_are_ignored() -> None:
     assert matches(NAMED, NAMED, NO_POOL)
     assert matches(stored(), NAMED, NO_POOL)
 
@@ -67,7 +67,7 @@ CHANGES: list[tuple[tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), CHANGES, ids=str)
-def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
+def test_a_changed_member_does_not_match(path: tuple[Any, ...], value: Any) -> None:
     document = stored()
     target: Any = document
     for token in path[:-1]:
@@ -79,11 +79,11 @@ def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 1, {}])
-def test_anything_else_does_not_stand(document: Any) -> None:
+def test_other_values_do_not_match(document: Any) -> None:
     assert not matches(document, NAMED, NO_POOL)
 
 
-def test_a_longer_list_takes_a_closer_look() -> None:
+def test_a_longer_list_does_not_match() -> None:
     document = stored()
     document["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
     assert not matches(document, NAMED, NO_POOL)
@@ -101,7 +101,7 @@ OBJECTS = st.dictionaries(NAMES, JSON, max_size=4)
 
 @st.composite
 def covering(draw: Any, named: Any) -> Any:
-    """A value that says what ``named`` says, more or less."""
+    """A value that has the members of ``named``, with random changes."""
     if draw(st.integers(0, 12)) == 0:
         return draw(JSON)
     if isinstance(named, dict):
@@ -113,7 +113,7 @@ def covering(draw: Any, named: Any) -> Any:
 
 @settings(max_examples=500)
 @given(st.data())
-def test_overlay_changes_nothing_where_a_workload_stands(data: Any) -> None:
+def test_overlay_changes_nothing_in_a_workload_that_matches(data: Any) -> None:
     named = data.draw(OBJECTS)
     document = data.draw(covering(named))
     if isinstance(document, dict) and matches(document, named, NO_POOL):

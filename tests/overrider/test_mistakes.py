@@ -1,12 +1,12 @@
-"""The tables of docs/overriders.md: each row is a mistake, and the page says what admission and files make of it."""
+"""Tests of the tables in docs/overriders.md: each row is a mistake, with its level at admission and in files."""
 
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from app.overrider.findings import check
 from app.overrider.manifest_findings import check_documents
+from app.overrider.validation import check_overrider
 from app.store.yaml_reader import Document
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
 from tests.serving import ROOT
@@ -51,7 +51,7 @@ def test_the_page_has_its_tables() -> None:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.where} {row.written}")
-def test_the_page_is_true(row: Row) -> None:
+def test_a_row_of_the_page_is_right(row: Row) -> None:
     made = document(row.where, yaml.safe_load(row.written))
     others = [] if row.where == "YurtAppSet" else [SUBJECT]
     store = store_of(*others, made)
@@ -59,7 +59,7 @@ def test_the_page_is_true(row: Row) -> None:
     in_files = check_documents([Document(one, "f.yaml", 1) for one in (*others, made)], store)
     assert {one.finding.text: one.level for one in in_files}.get(row.message) == WORDS[row.files]
     if WORDS[row.admission] is not None:
-        found = check(made, cluster="", namespace=namespace, store=store)
+        found = check_overrider(made, cluster="", namespace=namespace, store=store)
         assert {one.text: one.level for one in found}.get(row.message) == WORDS[row.admission]
 
 

@@ -1,4 +1,4 @@
-"""Whether any controller of OpenYurt creates workloads, as far as the objects tell."""
+"""Tests of the detection of a missing controller of OpenYurt."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.builders import node_pool, store_of, yurt_app_daemon, yurt_app_set
 
 NOBODY = (
     "no controller of OpenYurt reconciles YurtAppSets in this cluster, as none of them has a status: check that "
-    "yurt-manager runs, and which controllers its argument --controllers switches off"
+    "yurt-manager runs, and which controllers its argument --controllers disables"
 )
 
 
@@ -46,19 +46,19 @@ def test_one_subject_with_a_status_shows_that_there_is_a_controller(status: dict
         {"templateType": "Deployment", "replicas": 0},
     ],
 )
-def test_a_status_that_only_the_conversion_made_shows_nothing(status: dict[str, Any]) -> None:
+def test_the_status_of_a_conversion_shows_no_controller(status: dict[str, Any]) -> None:
     store = store_of({**yurt_app_set(), "status": status})
     assert describe_lack_of_controller(YURT_APP_SET, cluster="", store=store) == NOBODY
 
 
-def test_no_status_in_any_subject_of_the_kind_means_no_controller() -> None:
+def test_without_any_status_there_is_no_controller() -> None:
     daemon = {**yurt_app_daemon(), "status": {"currentRevision": "a"}}
     store = store_of(yurt_app_set("a"), {**yurt_app_set("b"), "status": {}}, daemon)
     assert describe_lack_of_controller(YURT_APP_SET, cluster="", store=store) == NOBODY
     assert describe_lack_of_controller(YURT_APP_DAEMON, cluster="", store=store) == ""
 
 
-def test_a_status_in_another_cluster_says_nothing_about_this_one() -> None:
+def test_a_status_in_another_cluster_does_not_count() -> None:
     elsewhere = {**yurt_app_set("b"), "status": {"observedGeneration": 1}}
     elsewhere["metadata"] = {**elsewhere["metadata"], "annotations": {"kcp.io/cluster": "other"}}
     store = store_of(yurt_app_set("a"), elsewhere)
@@ -81,7 +81,7 @@ def test_node_pools_in_v1beta2_show_openyurt_1_7(objects: list[dict[str, Any]], 
     assert has_no_daemon_controller(store_of(*objects), "") is expected
 
 
-def test_daemons_have_no_controller_since_1_7_whatever_status_they_have_from_before() -> None:
+def test_daemons_have_no_controller_since_1_7_in_spite_of_a_former_status() -> None:
     daemon = {**yurt_app_daemon(), "status": {"currentRevision": "a"}}
     store = store_of(daemon, yurt_app_set(), definition(v1beta2=True))
     assert describe_lack_of_controller(YURT_APP_DAEMON, cluster="", store=store) == DAEMONS_WITHOUT_CONTROLLER

@@ -1,13 +1,14 @@
-"""Whether OpenYurt's controller has written a changed template into a workload."""
+"""Tests of the detection whether OpenYurt's controller has written a changed template into a workload."""
 
 from typing import Any
 
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import Binding, assess, find_plan
+from app.overrider.binding import Binding
+from app.overrider.drift import detect_drift, find_plan
 from app.overrider.owner_progress import find_lag, has_observed
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.store.partial import PartialBuilder
 from tests.builders import (
     container,
@@ -29,7 +30,7 @@ def lags(document: dict[str, Any], subject: dict[str, Any], rule: dict[str, Any]
     store, plans = store_of(subject, *([rule] if rule else [])), PlanCache()
     binding = Binding("", YURT_APP_SET, "default", "demo")
     plan = find_plan(PartialBuilder().build(document), binding, rule, kind="Deployment", store=store, plans=plans)
-    return find_lag(document, plan, assess(document, kind="Deployment", store=store, plans=plans)) is not None
+    return find_lag(document, plan, detect_drift(document, kind="Deployment", store=store, plans=plans)) is not None
 
 
 def subject_with(**container_fields: Any) -> dict[str, Any]:
@@ -38,19 +39,19 @@ def subject_with(**container_fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("rule", [RULE, None])
-def test_a_workload_of_the_template_does_not_lag_rendered_or_not(rule: dict[str, Any] | None) -> None:
+def test_a_workload_with_its_template_does_not_lag(rule: dict[str, Any] | None) -> None:
     assert not lags(workload(), yurt_app_set(), rule)
     if rule:
         assert not lags(rendered(workload(), yurt_app_set(), rule), yurt_app_set(), rule)
 
 
 @pytest.mark.parametrize("rule", [RULE, None])
-def test_a_member_that_the_template_names_and_no_override_sets_is_the_owners_to_write(rule: Any) -> None:
+def test_a_member_of_the_template_outside_the_overrides_is_a_lag(rule: Any) -> None:
     assert lags(workload(), subject_with(args=["--new"]), rule)
     assert lags(workload(), subject_with(env=[{"name": "A", "value": "1"}]), rule)
 
 
-def test_an_override_of_another_value_is_not_the_owners_to_write() -> None:
+def test_an_overridden_member_is_no_lag() -> None:
     other = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))
     stored = rendered(workload(), yurt_app_set(), RULE)
     assert not lags(stored, yurt_app_set(), other)
@@ -58,26 +59,26 @@ def test_an_override_of_another_value_is_not_the_owners_to_write() -> None:
     assert not lags(stored, subject_with(image="nginx:9"), RULE)
 
 
-def test_an_override_beside_the_templates_change_does_not_hide_it() -> None:
+def test_an_override_does_not_hide_another_change_of_the_template() -> None:
     side = overrider(entry("hangzhou", patches=[patch("add", "/spec/template/spec/containers/-", container("side"))]))
     stored = rendered(workload(), yurt_app_set(), side)
     assert not lags(stored, yurt_app_set(), side)
     assert lags(stored, subject_with(image="nginx:9"), side)
 
 
-def test_defaults_and_empty_values_are_not_waited_for() -> None:
+def test_defaults_and_empty_values_are_no_lag() -> None:
     assert not lags(workload(), subject_with(tty=False, env=[], args=None), RULE)
     assert not lags(workload(), yurt_app_set(paused=False), RULE)
     assert lags(workload(progressDeadlineSeconds=600), yurt_app_set(progressDeadlineSeconds=0), RULE)
 
 
-def test_a_field_that_kubernetes_does_not_have_is_not_waited_for() -> None:
+def test_an_unknown_field_is_no_lag() -> None:
     assert not lags(workload(), subject_with(imagePulPolicy="Always"), RULE)
     assert not lags(workload(), yurt_app_set(template=pod_template(hostNetwrok=True)), None)
     assert lags(workload(), subject_with(imagePulPolicy="Always", imagePullPolicy="Always"), RULE)
 
 
-def test_what_others_changed_beside_the_template_is_not_the_owners() -> None:
+def test_changes_of_other_clients_are_no_lag() -> None:
     stored = workload(replicas=9, paused=True)
     stored["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
     stored["spec"]["template"]["spec"]["containers"].append(container("istio"))
@@ -93,7 +94,7 @@ def test_what_others_changed_beside_the_template_is_not_the_owners() -> None:
         ({"observedGeneration": "?"}, True),
     ],
 )
-def test_the_subjects_status_says_what_its_controller_has_seen(status: dict[str, Any], observed: bool) -> None:
+def test_the_status_shows_whether_the_controller_has_observed_the_spec(status: dict[str, Any], observed: bool) -> None:
     subject = yurt_app_set()
     subject["metadata"]["generation"] = 3
     assert has_observed({**subject, "status": status}) is observed

@@ -1,4 +1,4 @@
-"""Filling a pool's own values into a plan's marks."""
+"""The marks of a plan are replaced by the values of a pool."""
 
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ def test_parts_that_are_shared_stay_shared() -> None:
     assert filled[0] is filled[1]["again"]
 
 
-def test_named_tuples_keep_their_type() -> None:
+def test_named_tuples_keep_their_types() -> None:
     filled = Filler(Pair([POOL_MARK], (1, POOL_MARK))).fill(VALUES)
     assert filled == Pair(["hangzhou"], (1, "hangzhou"))
     assert type(filled) is Pair

@@ -1,4 +1,4 @@
-"""Plans that the controller compiles in slices, before a review asks for them."""
+"""The controller compiles plans in slices before a review requests them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from app.control.slices import Sliced
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from tests.builders import entry, image, overrider, patch, pool, store_of, yurt_app_set

@@ -1,4 +1,4 @@
-"""What holds for any overrider: rendering again changes nothing, and taking it away gives the workload back."""
+"""Properties of any overrider: rendering again changes nothing, and deleting the overrider restores the workload."""
 
 import copy
 from typing import Any
@@ -68,8 +68,8 @@ PATCHES = st.lists(
 RULES = st.lists(st.builds(lambda items, patches: entry("*", items=items, patches=patches), ITEMS, PATCHES), max_size=3)
 
 
-def incoming() -> dict[str, Any]:
-    """The workload as its owner made it, with what others set on it since.
+def make_workload() -> dict[str, Any]:
+    """The workload as its owner created it, with members that other writers have set since.
 
     Others' list elements are left out: they stand behind the template's, and an entry that removes or replaces by an
     index beyond those would mean them. Rules about elements of others have tests of their own.
@@ -86,9 +86,9 @@ def incoming() -> dict[str, Any]:
 @given(RULES)
 def test_rendering_again_changes_nothing(entries: Any) -> None:
     rule = overrider(*copy.deepcopy(entries))
-    if not review(incoming(), SUBJECT, rule).allowed:
+    if not review(make_workload(), SUBJECT, rule).allowed:
         return
-    first = rendered(incoming(), SUBJECT, rule)
+    first = rendered(make_workload(), SUBJECT, rule)
     again = rendered(first, SUBJECT, rule, operation="UPDATE", old=first)
     assert identical(again, first)
 
@@ -97,17 +97,17 @@ def test_rendering_again_changes_nothing(entries: Any) -> None:
 @given(RULES)
 def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None:
     rule = overrider(*copy.deepcopy(entries))
-    if not review(incoming(), SUBJECT, rule).allowed:
+    if not review(make_workload(), SUBJECT, rule).allowed:
         return
-    first = rendered(incoming(), SUBJECT, rule)
+    first = rendered(make_workload(), SUBJECT, rule)
     back = rendered(first, SUBJECT, operation="UPDATE", old=first)
-    assert identical(back, incoming())
+    assert identical(back, make_workload())
 
 
 @settings(max_examples=300)
 @given(RULES, st.integers(0, 4), st.booleans())
-def test_the_precompiled_patch_does_what_rendering_does(entries: Any, replicas: int, theirs: Any) -> None:
-    document = incoming()
+def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, replicas: int, theirs: Any) -> None:
+    document = make_workload()
     document["spec"]["replicas"] = replicas
     spec = document["spec"]["template"]["spec"]
     spec["nodeSelector"]["theirs"] = "1"
@@ -136,19 +136,19 @@ def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     assert plan.fast is not None
     wanted = Memory(plan.digest, plan.undo_text)
-    operations = plan.fast.operations_for(incoming(), wanted=wanted, values=HANGZHOU)
+    operations = plan.fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
     assert operations is not None
     paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
     assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
-    other = incoming()
+    other = make_workload()
     other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
     assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
 
 
-def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
+def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    stored = rendered(incoming(), SUBJECT, rule)
+    stored = rendered(make_workload(), SUBJECT, rule)
     memory = remembered(stored)
     assert plan.fast is not None
     assert memory is not None

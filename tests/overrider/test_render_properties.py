@@ -1,4 +1,4 @@
-"""What `fleethook render` shows for any subject and overrider.
+"""Properties of `fleethook render` for any subject and overrider.
 
 It never crashes, its changes are all the differences between template and result, and each change names an entry that
 made it. Places are compared by the names of list elements, never by their index.
@@ -16,13 +16,13 @@ from typing import Any, Final
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from app.overrider.findings import check
 from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
-from app.overrider.plans import PlanCache
-from app.overrider.pools import applies_to
+from app.overrider.plan_cache import PlanCache
+from app.overrider.pool_exclusion import applies_to
 from app.overrider.preview import Cell, Change, Preview, cells, preview
 from app.overrider.steps import RenderError, compile_steps
 from app.overrider.template import build_template
+from app.overrider.validation import check_overrider
 from app.patch import format_pointer, parse_pointer
 from tests.builders import overrider, store_of, yurt_app_set
 
@@ -114,7 +114,7 @@ def subjects(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["Deployment", "StatefulSet"]))
     extra = [draw(container(name)) for name in draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True))]
     for one in extra:
-        # A strategic merge goes by containerPort alone, and makes the same port of TCP and UDP twice the same.
+        # A strategic merge uses only containerPort as its key, and merges the TCP port and the UDP port of a number.
         one.pop("ports", None)
     patches = st.sampled_from([None, {"spec": {"template": {"spec": {"containers": extra}}}}])
     pools = []
@@ -125,7 +125,7 @@ def subjects(draw: st.DrawFn) -> dict[str, Any]:
     return yurt_app_set(pools=pools, kind=kind, template={"metadata": metadata, "spec": pod_spec})
 
 
-# Overriders: items and patches that mean something in most subjects.
+# Overriders: items and patches that have an effect in most subjects.
 
 ITEMS: Final = st.one_of(
     st.builds(lambda name, claim: {"image": {"containerName": name, "imageClaim": claim}}, st.sampled_from(NAMES), IMAGES),
@@ -223,7 +223,7 @@ def flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def place_of(change: Change, bare: Any, result: Any) -> Path:
-    """The path of a change with names. Its indexes are those of the result, and of the template for what is removed."""
+    """The path of a change with names; indexes are those of the result, or of the template for removed elements."""
     named: list[str] = []
     before, after = bare, result
     for token in parse_pointer(change.path):
@@ -255,7 +255,7 @@ def at(document: Any, place: Path) -> Any:
 
 
 def compact(value: Any, member: str = "") -> Any:
-    """The value without empty lists and maps, which mean the same as absent ones, and with named elements sorted."""
+    """The value without empty lists and maps, which mean the same as absent ones, and with sorted named elements."""
     if isinstance(value, dict):
         kept = {name: compact(inner, name) for name, inner in value.items()}
         return {name: inner for name, inner in kept.items() if inner not in ([], {}) or name == "emptyDir"}
@@ -266,7 +266,7 @@ def compact(value: Any, member: str = "") -> Any:
 
 
 def target(path: str, document: Any) -> Path:
-    """The place with names that a patch's path leads to, without the last token if that is new."""
+    """The named place that the path of a patch selects, without the last token if that is new."""
     named: list[str] = []
     for token in parse_pointer(path):
         if not isinstance(document, list):
@@ -290,7 +290,7 @@ def target(path: str, document: Any) -> Path:
 
 
 def stored_template(cell: Cell, plans: PlanCache, store: Any) -> Any:
-    """The workload of the template without an overrider, as an apiserver stores it."""
+    """The stored form of the workload of the template without an overrider."""
     group_kind, document, cluster = cell.subject
     return plans.plan(
         group_kind, document, None, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
@@ -298,14 +298,14 @@ def stored_template(cell: Cell, plans: PlanCache, store: Any) -> Any:
 
 
 def written_template(cell: Cell) -> Any:
-    """The same as it is written, which is what entries are applied to."""
+    """The workload of the template without an overrider, in the written form to which entries apply."""
     group_kind, document, _ = cell.subject
     template = build_template(group_kind, document, kind=cell.kind, pool=cell.pool, node_pool=None)
     return patch_pool(place_template(group_kind, document, template, kind=cell.kind, pool=cell.pool), template)
 
 
 def check_changes(shown: Preview, bare: Any) -> None:
-    """The changes are the differences between template and result: none is missing, none is invented."""
+    """Check that the changes are exactly the differences between template and result."""
     places = [place_of(change, bare, shown.workload) for change in shown.changes]
     for change, place in zip(shown.changes, places, strict=True):
         assert at(bare, place) == change.before, (change, place)
@@ -318,13 +318,13 @@ def check_changes(shown: Preview, bare: Any) -> None:
     for place, value in before ^ after:
         if place[:2] == own and len(place) == 3 and place[2].startswith("fleethook.io/"):
             continue
-        # What contains something is no leaf, so an object that becomes empty shows as a difference of its own.
+        # A container with members is no leaf, so an object that becomes empty is a difference of its own.
         shared = [one for one in places if place[: len(one)] == one or one[: len(place)] == place]
         assert shared, f"{format_pointer(place)} ({value}) differs and no change shows it"
 
 
 def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: dict[str, Any]) -> None:
-    """The entry exists, applies to the node pool, and writes to the place; nothing changes it afterwards."""
+    """Check that the entry exists, applies to the node pool, and is the last one to write to the place."""
     found = re.fullmatch(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]", change.source)
     assert found, change
     number, member, position = int(found[1]), found[2], int(found[3])
@@ -347,7 +347,7 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
 
 
 def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
-    """Whether an item or patch writes to a place, also the value that it has already."""
+    """Whether an item or patch writes to a place, even if it writes the present value."""
     path = str(step.get("path", "/spec/replicas" if "replicas" in step else "")).replace("{{nodepool}}", pool)
     written = target(path, document)
     return bool(path) and place[: len(written)] == written
@@ -355,9 +355,9 @@ def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(subjects(), RULES)
-def test_render_shows_what_it_does_and_who_did_it(subject: dict[str, Any], rule: dict[str, Any]) -> None:
+def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: dict[str, Any]) -> None:
     store = store_of(subject, rule)
-    found = check(rule, cluster="", namespace="default", store=store)
+    found = check_overrider(rule, cluster="", namespace="default", store=store)
     refused = [one for one in found if one.level == "error"]
     plans = PlanCache()
     failed: list[tuple[Cell, RenderError]] = []

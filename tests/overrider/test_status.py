@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import Binding
+from app.overrider.binding import Binding
 from app.overrider.gaps import Gaps
 from app.overrider.status import Result, bound, conflicts, rendered, status_of, unrendered
 from tests.builders import entry, overrider
@@ -15,7 +15,7 @@ def result(pool: str, hash_: str = "abc", error: str = "") -> Result:
     return Result(pool, "Deployment", f"demo-{pool}-x", hash_, 2, error)
 
 
-def test_bound_says_whether_it_is_in_effect_and_why_not() -> None:
+def test_the_condition_bound_has_a_reason() -> None:
     assert bound(RULE, SUBJECT, RULE, subject=True)[1:3] == ("True", "SubjectFound")
     assert bound(RULE, SUBJECT, RULE, subject=False)[1:3] == ("False", "SubjectNotFound")
     older = overrider(entry("*"), name="older")
@@ -33,7 +33,7 @@ def test_rendered_counts_what_entries_select_and_names_the_first_failures() -> N
     )
 
 
-def test_what_only_waits_is_unknown_and_named_last() -> None:
+def test_waiting_workloads_make_rendered_unknown_and_are_named_last() -> None:
     waiting = [result(f"w{number}", error="waiting")._replace(waits=True) for number in range(3)]
     assert rendered([result("a"), *waiting])[1:] == (
         "Unknown", "WaitingForOwner", "1 of 4 workloads; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; demo-w2-x in w2: waiting",
@@ -44,7 +44,7 @@ def test_what_only_waits_is_unknown_and_named_last() -> None:
     )  # fmt: skip
 
 
-def test_what_the_apiserver_did_not_keep_has_a_reason_of_its_own() -> None:
+def test_values_that_the_apiserver_did_not_store_have_their_own_reason() -> None:
     lost = result("a", error="not kept")._replace(lost=True)
     assert rendered([lost, result("b")])[1:3] == ("False", "FieldsNotKept")
     assert rendered([lost, result("b", error="no")]).reason == "NotRendered"
@@ -69,7 +69,7 @@ def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
     assert rendered([result("c")], overdue)[1:] == (
         "False", "WorkloadsMissing",
         (
-            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo had time to create it; "
+            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo has not created it in time; "
             "see its status and the log of yurt-manager"
         ),
     )  # fmt: skip
@@ -79,7 +79,7 @@ def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
     )  # fmt: skip
 
 
-def test_the_summary_counts_the_workloads_that_there_should_be() -> None:
+def test_the_summary_counts_the_workloads_that_should_exist() -> None:
     missing = Gaps(missing=("a", "b"), other_version=("b", "c", "d"))
     assert status_of(RULE, (), [], missing, now=NOW)["summary"] == "0/4"
     assert (
@@ -92,7 +92,7 @@ def test_an_overrider_that_is_not_in_effect_renders_nothing() -> None:
     assert unrendered(superseded)[:3] == ("Rendered", "False", "Superseded")
 
 
-def test_an_overrider_without_subject_names_the_workloads_that_it_left() -> None:
+def test_an_overrider_without_subject_names_its_orphans() -> None:
     gone = bound(RULE, SUBJECT, RULE, subject=False)
     assert unrendered(gone, ["Deployment demo-a-x in a"])[1:] == (
         "False", "OrphanedWorkloads",
@@ -123,7 +123,7 @@ def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
     assert status["pools"][1]["pool"] == "p0000"
 
 
-def test_a_status_that_says_the_same_is_equal_to_the_stored_one() -> None:
+def test_an_unchanged_status_equals_the_stored_one() -> None:
     results = [result("a")]
     stored = status_of(RULE, (rendered(results),), results, now=NOW)
     later = datetime(2027, 1, 1, tzinfo=UTC)

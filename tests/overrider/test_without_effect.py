@@ -1,4 +1,4 @@
-"""The status of overriders that have no effect, in a running controller: it says so, and why."""
+"""The status of overriders without effect names the reason, in a running controller."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ MINUTE = 60.0
 
 
 def fleet_of(*, app_sets: str = "v1beta1", node_pools: str = "v1beta1") -> Fleet:
-    """A fleet whose apiserver serves these versions."""
+    """Return a fleet whose apiserver serves these versions."""
     fleet = Fleet()
     fleet.server.served = {"yurtappsets": app_sets, "nodepools": node_pools}
     return fleet
@@ -44,7 +44,7 @@ def node_pool_of_1_7(name: str) -> dict[str, Any]:
     return {**node_pool(name, EAST), "apiVersion": "apps.openyurt.io/v1beta2"}
 
 
-def reconciled(document: dict[str, Any]) -> dict[str, Any]:
+def set_observed(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "status": {"observedGeneration": 1, "currentRevision": "a"}}
 
 
@@ -69,7 +69,9 @@ def sides(document: dict[str, Any]) -> bool:
         ),
     ],
 )
-async def test_a_subject_without_node_pools_is_false_at_once(subject: dict[str, Any], text: str) -> None:
+async def test_the_condition_of_a_subject_without_node_pools_is_false_at_once(
+    subject: dict[str, Any], text: str
+) -> None:
     fleet = fleet_of(app_sets=subject["apiVersion"].rpartition("/")[2])
     fleet.server.put(subject)
     async with fleet.leader():
@@ -82,7 +84,7 @@ async def test_a_subject_without_node_pools_is_false_at_once(subject: dict[str, 
 
 async def test_a_node_pool_that_is_created_later_is_counted_and_the_others_are_named() -> None:
     fleet = fleet_of()
-    fleet.server.put(reconciled(yurt_app_set_v1beta1(pools=["a", "b"])))
+    fleet.server.put(set_observed(yurt_app_set_v1beta1(pools=["a", "b"])))
     async with fleet.leader():
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait_for(lambda: fleet.condition()[1] == "NoNodePools")
@@ -100,11 +102,11 @@ async def test_a_node_pool_that_is_created_later_is_counted_and_the_others_are_n
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-async def test_nobody_creates_workloads_if_no_subject_has_a_status(*, elsewhere: bool) -> None:
+async def test_no_controller_is_assumed_if_no_subject_has_a_status(*, elsewhere: bool) -> None:
     fleet = Fleet()
     fleet.server.put(yurt_app_set())
     other = yurt_app_set("other")
-    fleet.server.put(reconciled(other) if elsewhere else other)
+    fleet.server.put(set_observed(other) if elsewhere else other)
     async with fleet.leader():
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait_for(lambda: fleet.condition()[0])
@@ -120,9 +122,9 @@ async def test_nobody_creates_workloads_if_no_subject_has_a_status(*, elsewhere:
         assert expected in message
 
 
-async def test_daemons_on_openyurt_1_7_have_no_controller_and_nobody_is_nudged() -> None:
+async def test_daemons_on_openyurt_1_7_have_no_controller_and_are_not_nudged() -> None:
     fleet = fleet_of(node_pools="v1beta2")
-    daemon = fleet.server.put(reconciled(yurt_app_daemon()))
+    daemon = fleet.server.put(set_observed(yurt_app_daemon()))
     fleet.server.put(node_pool_of_1_7("a"))
     async with fleet.leader() as controller:
         override_daemon(fleet)
@@ -140,7 +142,7 @@ async def test_daemons_on_openyurt_1_7_have_no_controller_and_nobody_is_nudged()
 
 async def test_workloads_of_a_daemon_from_before_openyurt_1_7_stay_rendered() -> None:
     fleet = fleet_of(node_pools="v1beta2")
-    fleet.server.put(reconciled(yurt_app_daemon()))
+    fleet.server.put(set_observed(yurt_app_daemon()))
     fleet.server.put(node_pool_of_1_7("a"))
     made = workload(pool="a", owners=[owner("YurtAppDaemon", "agent")])
     fleet.server.put(made)
@@ -150,7 +152,7 @@ async def test_workloads_of_a_daemon_from_before_openyurt_1_7_stay_rendered() ->
         assert fleet.condition(subject="agent")[2] == f"1 of 1 workloads; {DAEMONS_WITHOUT_CONTROLLER}"
 
 
-async def test_an_upgrade_from_1_4_to_1_6_is_told_as_it_is() -> None:
+async def test_an_upgrade_from_1_4_to_1_6_is_reported() -> None:
     """The controller of 1.6 releases the workloads of 1.4 and creates new ones, which v1beta1 owns."""
     fleet = fleet_of(app_sets="v1alpha1")
     pools = ("a", "b", "c")
@@ -161,7 +163,7 @@ async def test_an_upgrade_from_1_4_to_1_6_is_told_as_it_is() -> None:
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait_for(lambda: fleet.status().get("summary") == "3/3")
     fleet.server.served["yurtappsets"] = "v1beta1"
-    fleet.server.put(reconciled(yurt_app_set_v1beta1(pools=pools)))
+    fleet.server.put(set_observed(yurt_app_set_v1beta1(pools=pools)))
     fleet.server.delete(former)
     fleet.source = KubernetesSource(RESOURCES, fleet.server, fleet.objects, absent_seconds=10.0)
     async with fleet.leader():

@@ -1,4 +1,4 @@
-"""Objects with a value of another type at any place: every overrider route answers, and none fails."""
+"""Every overrider route answers reviews of objects with a value of another type at any path."""
 
 import copy
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.admission import AdmissionRequest
-from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
-from app.overrider.review import default_overrider, validate_overrider
-from app.overrider.subject_review import validate_subject
+from app.overrider.admission import default_overrider, validate_overrider
+from app.overrider.plan_cache import PlanCache
+from app.overrider.subject_admission import validate_subject
+from app.overrider.workload_admission import mutate_workload
 from app.store import Store
 from tests.builders import (
     entry,
@@ -70,8 +70,8 @@ def with_value(document: Any, path: tuple[Any, ...], value: Any) -> Any:
     return made
 
 
-def asked(document: Any, group_version: str, kind: str, old: Any = None) -> AdmissionRequest:
-    """A review of an object, or of its update, that need not have metadata."""
+def make_request(document: Any, group_version: str, kind: str, old: Any = None) -> AdmissionRequest:
+    """Return a review of an object or of its update; the object may lack metadata."""
     group, _, version = group_version.rpartition("/")
     body = {
         "uid": "u-1", "operation": "CREATE" if old is None else "UPDATE", "namespace": "default", "name": "demo",
@@ -80,19 +80,19 @@ def asked(document: Any, group_version: str, kind: str, old: Any = None) -> Admi
     return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
 
 
-def of_openyurt(document: Any, like: Any, old: Any = None) -> AdmissionRequest:
-    """A review of a subject or an overrider; `like` has its kind and version."""
-    return asked(document, like["apiVersion"], like["kind"], old)
+def make_openyurt_request(document: Any, like: Any, old: Any = None) -> AdmissionRequest:
+    """Return a review of a subject or an overrider; `like` has its kind and version."""
+    return make_request(document, like["apiVersion"], like["kind"], old)
 
 
-def ask_all(reviewed: Any, right: Any, *, store: Store, before: Any) -> None:
-    """Ask every route about the creation of a workload, a subject and an overrider, and about their updates."""
+def send_to_all_routes(reviewed: Any, right: Any, *, store: Store, before: Any) -> None:
+    """Send reviews of the creation and the update of a workload, a subject and an overrider to every route."""
     mine, subject, rule = reviewed
     for old in ((None, None, None), before):
-        mutate_workload(asked(mine, "apps/v1", "Deployment", old[0]), store=store, plans=PlanCache())
-        validate_subject(of_openyurt(subject, right[1], old[1]), store=store, policy="refuse")
-        default_overrider(of_openyurt(rule, right[2], old[2]))
-        validate_overrider(of_openyurt(rule, right[2], old[2]), store=store)
+        mutate_workload(make_request(mine, "apps/v1", "Deployment", old[0]), store=store, plans=PlanCache())
+        validate_subject(make_openyurt_request(subject, right[1], old[1]), store=store, policy="refuse")
+        default_overrider(make_openyurt_request(rule, right[2], old[2]))
+        validate_overrider(make_openyurt_request(rule, right[2], old[2]), store=store)
 
 
 WORLDS = st.one_of(
@@ -115,7 +115,7 @@ def workload_of(subject: Any, *, is_full: bool) -> Any:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(world=WORLDS, place=st.data(), value=st.sampled_from(VALUES))
-def test_a_value_of_another_type_is_answered_wherever_it_is(world: Any, place: Any, value: Any) -> None:
+def test_a_value_of_another_type_at_any_path_is_answered(world: Any, place: Any, value: Any) -> None:
     rule, subject = world
     mine = workload_of(subject, is_full=place.draw(st.booleans()))
     right = (mine, subject, rule)
@@ -124,11 +124,11 @@ def test_a_value_of_another_type_is_answered_wherever_it_is(world: Any, place: A
     chosen = place.draw(st.sampled_from(list(paths(document))))
     wrong: list[Any] = [*right, POOL]
     wrong[number] = with_value(document, chosen, value)
-    ask_all(wrong[:3], right, store=store_of(rule, subject, POOL), before=right)
-    ask_all(right, right, store=store_of(rule, subject, POOL), before=wrong[:3])
+    send_to_all_routes(wrong[:3], right, store=store_of(rule, subject, POOL), before=right)
+    send_to_all_routes(right, right, store=store_of(rule, subject, POOL), before=wrong[:3])
     # An apiserver has checked the metadata of stored objects.
     if chosen[0] not in ("apiVersion", "kind", "metadata"):
-        ask_all(right, right, store=store_of(wrong[2], wrong[1], wrong[3]), before=right)
+        send_to_all_routes(right, right, store=store_of(wrong[2], wrong[1], wrong[3]), before=right)
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ def test_a_workload_whose_affinity_has_a_wrong_type_is_denied_with_its_path(term
 def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(selector: Any, problem: str) -> None:
     old = EXAMPLE_SUBJECTS[1]
     new = {**old, "spec": {**old["spec"], "nodepoolSelector": selector}}
-    answer = validate_subject(of_openyurt(new, old, old), store=store_of(rule_of(old), POOL), policy="refuse")
+    answer = validate_subject(make_openyurt_request(new, old, old), store=store_of(rule_of(old), POOL), policy="refuse")
     assert answer.allowed
     assert any(f"/spec/nodepoolSelector{problem}" in text for text in answer.warnings), answer.warnings
 
 
 @pytest.mark.parametrize("value", [[{"a": 1}], "a" * 254])
 @pytest.mark.parametrize("member", ["name", "generateName", "namespace"])
-def test_a_name_that_is_no_name_is_refused(member: str, value: Any) -> None:
+def test_an_invalid_name_is_refused(member: str, value: Any) -> None:
     old = EXAMPLE_SUBJECTS[0]
     new = {**old, "metadata": {**old["metadata"], member: value}}
-    asked = of_openyurt(new, old, old)
+    asked = make_openyurt_request(new, old, old)
     answer = validate_subject(asked, store=store_of(rule_of(old), POOL), policy="warn")
     assert (answer.allowed, answer.message) == (
         False,

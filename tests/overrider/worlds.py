@@ -1,4 +1,4 @@
-"""Random subjects, overriders and other people's changes, for properties that hold for all of them."""
+"""Random subjects, overriders and changes of other writers, for tests of properties."""
 
 import copy
 import os
@@ -22,7 +22,7 @@ from tests.builders import (
 SPEC = "/spec/template/spec"
 
 EXAMPLES = int(os.environ.get("FLEETHOOK_EXAMPLES", "80"))
-"""How many random worlds a property is tried on: few in each run, thousands by hand after a change of the engine."""
+"""The number of random worlds for each property: few in each run, thousands by hand after a change of the engine."""
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SCALARS = st.sampled_from(["1", "x", "{{nodepool}}", "", "long value"])
 
@@ -62,7 +62,7 @@ STRINGS = st.dictionaries(NAMES, SCALARS, max_size=2)
 
 
 def compact(value: Any) -> Any:
-    """Without empty members, as an apiserver stores an object."""
+    """Remove empty members, as an apiserver does."""
     if isinstance(value, dict):
         made = {name: compact(inner) for name, inner in value.items()}
         return {
@@ -116,7 +116,7 @@ ALPHA_SUBJECTS = st.builds(
     POD_SPECS, STRINGS, POOL_PATCHES,
 )  # fmt: skip
 
-# Of the paths some are in no template: then OpenYurt's controller writes nothing, and nothing is rendered.
+# Some of the paths are in no template. Then OpenYurt's controller writes no workload, and none is rendered.
 TWEAK_PATCHES = st.sampled_from(
     [
         patch("add", f"{SPEC}/containers/0/args", ["tweaked"]),
@@ -235,7 +235,7 @@ OVERRIDERS = st.lists(
 
 
 def can_exist(bare: dict[str, Any]) -> bool:
-    """Whether an apiserver takes a workload: tweaks that remove an element make two values or two sources of one."""
+    """Whether an apiserver accepts a workload: a tweak that removes an element may leave one with two values."""
     pods = bare["spec"]["template"]["spec"]
     variables = [
         one for made in (*pods.get("containers", []), *pods.get("initContainers", [])) for one in made.get("env", [])
@@ -245,7 +245,7 @@ def can_exist(bare: dict[str, Any]) -> bool:
 
 
 class Foreign:
-    """What other people and webhooks add to a workload: never to a member that a template or an overrider names."""
+    """Additions of other writers to a workload, never to a member that a template or an overrider names."""
 
     def __init__(self, draw: Any) -> None:
         self._draw = draw
@@ -254,7 +254,7 @@ class Foreign:
         elements.insert(self._draw(st.integers(0, len(elements))), element)
 
     def add(self, document: dict[str, Any]) -> None:
-        """Add to ``document``, at random places."""
+        """Add foreign elements to ``document`` at random places."""
         pods = document["spec"]["template"]["spec"]
         self._insert(
             pods.setdefault("containers", []), container("f-sidecar", "f:1", env=[{"name": "F", "value": "1"}])
@@ -285,7 +285,7 @@ def is_foreign(element: Any) -> bool:
 
 
 def foreign_parts(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Every foreign element, with the names on the way to it, in order."""
+    """Return every foreign element with its path of names, in order."""
     found: list[tuple[str, Any]] = []
     if isinstance(value, dict):
         for name, inner in sorted(value.items()):
@@ -304,7 +304,7 @@ def foreign_parts(value: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def stored_by_owner(bare: dict[str, Any]) -> dict[str, Any]:
-    """The workload as its owner's controller wrote it: what the template describes, with a name."""
+    """The workload as its owner's controller wrote it: the members of the template, with a name."""
     document = copy.deepcopy(workload())
     document["spec"] = {"replicas": 1, **copy.deepcopy(bare["spec"])}
     document["metadata"]["ownerReferences"] = copy.deepcopy(bare["metadata"]["ownerReferences"])

@@ -8,7 +8,7 @@ import pytest
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.admission import allowed, denied
-from app.overrider.selected import (
+from app.overrider.bound_subjects import (
     announce_overrider,
     bound_subjects,
     overrider_uids,

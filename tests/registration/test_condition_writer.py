@@ -8,7 +8,7 @@ import pytest
 
 from app.kube.errors import APIError, UnreachableError
 from app.lifetime import run_in_background
-from app.overrider.selected import (
+from app.overrider.bound_subjects import (
     bound_subjects,
     call_on_change,
     call_when_selected,

@@ -1,4 +1,4 @@
-"""Conversion of all subjects in a store, and what cannot be converted."""
+"""Converts all subjects in a store, and reports those that cannot be converted."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,20 +7,20 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.binding import overriders_of, subject_of
-from app.overrider.convert.completed import complete_labels
-from app.overrider.convert.entries import describe_entries
+from app.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
+from app.overrider.convert.entry_remarks import describe_entries
 from app.overrider.convert.grouping import group_tweaks
-from app.overrider.convert.pool import PoolConversion, convert_pool
+from app.overrider.convert.moved_keys import move_removed_keys
+from app.overrider.convert.pool_conversion import PoolConversion, convert_pool
 from app.overrider.convert.remark import Remark
+from app.overrider.convert.selector_labels import complete_labels
 from app.overrider.convert.states import PoolSource
 from app.overrider.convert.subject import convert_subject, with_tweaks
-from app.overrider.convert.survivors import without_survivors
-from app.overrider.convert.verdict import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.webhook import find_refusal, prepare_trial
+from app.overrider.overrider_rules import check_overrider
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject, topology
-from app.overrider.rules import check_overrider
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import SetSelections, is_v1beta1, workload_kinds
 from app.overrider.subject_rules import check_subject
@@ -29,7 +29,7 @@ from app.store.store import key_of
 
 
 class Converted(NamedTuple):
-    """One subject that was converted, or that could not be."""
+    """The result of converting one subject."""
 
     key: ObjectKey
     """The subject of v1alpha1."""
@@ -44,7 +44,7 @@ def convert(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Conve
     """Yield the subjects of v1alpha1 among ``documents`` as YurtAppSets v1beta1, in their order.
 
     Args:
-        documents: What to convert. Their overriders are those in the store.
+        documents: The subjects to convert. Their overriders come from the store.
         store: Overriders, NodePools and all subjects.
     """
     for document in documents:
@@ -53,8 +53,8 @@ def convert(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Conve
             yield _convert_one(key, document, store)
 
 
-def lost_overriders(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Remark]:
-    """Yield the overriders among ``documents`` that are not converted, because their subject is not."""
+def find_unconverted_overriders(documents: Sequence[JSONObject], store: StoreView) -> Iterator[Remark]:
+    """Yield the overriders among ``documents`` that are not converted, because their subjects are not."""
     for document in documents:
         key = key_of(document)
         if key.group_kind != YURT_APP_OVERRIDER:
@@ -65,17 +65,17 @@ def lost_overriders(documents: Sequence[JSONObject], store: StoreView) -> Iterat
             text = f"{kind or 'the subject'} {name} is not in the input, so the overrider is not converted: add it"
             yield Remark("error", "not-converted", key, "subject", text)
         elif is_v1beta1(subject):
-            text = f"{kind} {name} is of v1beta1 already: the overrider is left as it is, and applies to it"
+            text = f"{kind} {name} is already a v1beta1 object: the overrider applies to it unchanged"
             yield Remark("note", "kept", key, "subject", text)
 
 
 def _convert_one(key: ObjectKey, document: JSONObject, store: StoreView) -> Converted:
     bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=key.group_kind, name=key.name)
-    if mistakes := [*_mistakes(key, document, bound)]:
+    if mistakes := [*_find_mistakes(key, document, bound)]:
         return Converted(key, None, tuple(mistakes))
-    remarks = [*_other_overriders(bound), *_taken_name(key, store)]
+    remarks = [*_find_ignored_overriders(bound), *_check_name(key, store)]
     try:
-        kind = _only_kind(document)
+        kind = _get_kind(document)
         completed, added = complete_labels(key, document, kind=kind)
         subject = Subject(key, completed, bound[0] if bound else None, kind, store)
         made, found = _convert_pools(subject)
@@ -85,8 +85,8 @@ def _convert_one(key: ObjectKey, document: JSONObject, store: StoreView) -> Conv
     return Converted(key, made, (*remarks, *added, *found), tuple(pools))
 
 
-def _mistakes(key: ObjectKey, document: JSONObject, bound: Sequence[JSONObject]) -> Iterator[Remark]:
-    """Yield the mistakes in a subject and its overrider that admission refuses whatever the template is."""
+def _find_mistakes(key: ObjectKey, document: JSONObject, bound: Sequence[JSONObject]) -> Iterator[Remark]:
+    """Yield the mistakes in a subject and its overrider that admission refuses for any template."""
     found = [(key, finding) for finding in check_subject(key.group_kind, document)]
     found += [(key_of(one), finding) for one in bound[:1] for finding in check_overrider(one)]
     for owner, finding in found:
@@ -95,53 +95,51 @@ def _mistakes(key: ObjectKey, document: JSONObject, bound: Sequence[JSONObject])
             yield Remark("error", "not-converted", owner, finding.field, text)
 
 
-def _only_kind(document: JSONObject) -> str:
+def _get_kind(document: JSONObject) -> str:
     kinds = workload_kinds(document)
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
-        raise SubjectError("v1beta1 takes one template, and this has two: make a YurtAppSet of each")
-    raise SubjectError("there is no template in spec.workloadTemplate, so there is nothing to convert")
+        raise SubjectError("v1beta1 takes one template, and this has two: create a YurtAppSet for each")
+    raise SubjectError("spec.workloadTemplate has no template, so there is nothing to convert")
 
 
-def _other_overriders(bound: Sequence[JSONObject]) -> Iterator[Remark]:
+def _find_ignored_overriders(bound: Sequence[JSONObject]) -> Iterator[Remark]:
     for overrider in bound[1:]:
-        text = f"is not converted: {bound[0]['metadata']['name']} is in effect for the same subject, and this is not"
+        text = f"is not converted: {bound[0]['metadata']['name']} is in effect for the same subject"
         yield Remark("warning", "not-in-effect", key_of(overrider), "", text)
 
 
-def _taken_name(key: ObjectKey, store: StoreView) -> Iterator[Remark]:
+def _check_name(key: ObjectKey, store: StoreView) -> Iterator[Remark]:
     if key.group_kind != YURT_APP_SET and store.get(key.cluster, YURT_APP_SET, key.namespace, key.name) is not None:
-        text = (
-            f"becomes a YurtAppSet, and there is another one named {key.name}: rename one of them before you apply it"
-        )
+        text = f"becomes a YurtAppSet, but a YurtAppSet named {key.name} exists: rename one of them before you apply it"
         yield Remark("error", "name-taken", key, "metadata.name", text)
 
 
 def _convert_pools(subject: Subject) -> tuple[JSONObject, list[Remark]]:
-    """Return the converted subject, and what is to be said about it.
+    """Return the converted subject and the remarks about it.
 
-    A key of a map that an entry removes in some pools survives as long as the template has it. So it is moved from the
-    template to a tweak, and everything is converted again.
+    If an entry removes the key of a map in some pools, OpenYurt keeps the key as long as the template has it. So this
+    function moves the key from the template to a tweak, and converts the subject again.
     """
     key, document = subject.key, subject.document
     pools = pools_of_subject(key.group_kind, document, cluster=key.cluster, store=subject.store)
     bare = convert_subject(key.group_kind, document, kind=subject.kind, pools=pools)
     moved: list[Remark] = []
-    made, remarks = _convert_with(bare, pools, subject)
-    while (template := without_survivors(bare, remarks, kind=subject.kind)) is not None:
+    made, remarks = _convert_from(bare, pools, subject)
+    while (template := move_removed_keys(bare, remarks, kind=subject.kind)) is not None:
         bare, found = template
         moved += found
-        made, remarks = _convert_with(bare, pools, subject)
+        made, remarks = _convert_from(bare, pools, subject)
     return made, [*check_pools(subject, pools), *moved, *remarks]
 
 
-def _convert_with(bare: JSONObject, pools: Sequence[str], subject: Subject) -> tuple[JSONObject, list[Remark]]:
+def _convert_from(bare: JSONObject, pools: Sequence[str], subject: Subject) -> tuple[JSONObject, list[Remark]]:
     remarks: list[Remark] = []
     conversions: list[tuple[PoolSource, PoolConversion]] = []
     configs = topology(subject.document["spec"])
     for number, pool in enumerate(pools):
-        source = _source(subject, bare, pool)._replace(number=number, config=configs.get(pool))
+        source = _make_source(subject, bare, pool)._replace(number=number, config=configs.get(pool))
         source, conversion, failure = _convert_pool(subject, source)
         conversions.append((source, conversion))
         remarks += failure
@@ -159,7 +157,7 @@ def _convert_with(bare: JSONObject, pools: Sequence[str], subject: Subject) -> t
 
 
 def _convert_pool(subject: Subject, source: PoolSource) -> tuple[PoolSource, PoolConversion, list[Remark]]:
-    """Return the tweaks of a pool: those of the bare template, and why, if the overrider does not fit."""
+    """Return the tweaks of a pool. If the overrider does not fit, convert without it, and return the reason."""
     try:
         return source, convert_pool(source), []
     except RenderError as error:
@@ -170,7 +168,7 @@ def _convert_pool(subject: Subject, source: PoolSource) -> tuple[PoolSource, Poo
     return without, convert_pool(without), [failure]
 
 
-def _source(subject: Subject, bare: JSONObject, pool: str) -> PoolSource:
+def _make_source(subject: Subject, bare: JSONObject, pool: str) -> PoolSource:
     entries: JSON = as_object(subject.overrider or {}).get("entries")
     listed = entries if isinstance(entries, list) else []
     node_pool = subject.store.get(subject.key.cluster, NODE_POOL, "", pool)
@@ -178,7 +176,7 @@ def _source(subject: Subject, bare: JSONObject, pool: str) -> PoolSource:
 
 
 def merge_remarks(remarks: Sequence[Remark]) -> list[Remark]:
-    """Return remarks that say the same of several node pools as one, in their order."""
+    """Merge remarks that differ only by their node pools, in their order."""
     merged: dict[tuple[str, ...], Remark] = {}
     for remark in remarks:
         same = (*map(str, remark[:5]), remark.path)

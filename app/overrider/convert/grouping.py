@@ -1,6 +1,6 @@
-"""The tweaks of a set from those of its node pools: pools that need the same share one.
+"""Groups the tweaks of node pools into the tweaks of a set: pools that need the same tweak share it.
 
-The tweaks of each pool keep their order. Tweaks whose pools have none in common have no order.
+The tweaks of each pool keep their order. Tweaks without a common pool may appear in any order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from app.model.json import JSONObject
-from app.overrider.convert.pool import Part, PoolConversion
+from app.overrider.convert.pool_conversion import Part, PoolConversion
 
 Fits = Callable[[JSONObject], bool]
-"""Returns whether a tweak alone fits the template, as OpenYurt's webhook tries it."""
+"""Returns whether a tweak alone fits the template, as OpenYurt's webhook checks it."""
 
 
 def group_tweaks(conversions: Sequence[PoolConversion], *, every: frozenset[str], fits: Fits) -> list[JSONObject]:
@@ -20,17 +20,17 @@ def group_tweaks(conversions: Sequence[PoolConversion], *, every: frozenset[str]
     Args:
         conversions: The tweaks of the node pools.
         every: The names of all node pools of the set.
-        fits: Whether a tweak alone fits the template. If one does not, because it depends on the patches of another,
-            all patches of a node pool become one tweak.
+        fits: Whether a tweak alone fits the template. If a tweak depends on the patches of another one, all patches of
+            a node pool become one tweak.
     """
-    tweaks = _tweaks({one.pool: one.parts for one in conversions}, every)
+    tweaks = _group_parts({one.pool: one.parts for one in conversions}, every)
     if all(map(fits, tweaks)):
         return tweaks
-    return _tweaks({one.pool: _join_patches(one.parts) for one in conversions}, every)
+    return _group_parts({one.pool: _join_patches(one.parts) for one in conversions}, every)
 
 
 def _join_patches(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts of a pool with all its patches in one."""
+    """Merge all patches of a pool into one part."""
     patching = [part for part in parts if "patches" in part.tweaks]
     if len(patching) < 2:
         return parts
@@ -40,7 +40,7 @@ def _join_patches(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 class _Group:
-    """A tweak that is being put together."""
+    """A tweak under construction."""
 
     def __init__(self, owner: str, pools: frozenset[str], names: list[str]) -> None:
         self.owner, self.pools, self.names = owner, pools, names
@@ -50,33 +50,33 @@ class _Group:
         for member, value in tweaks.items():
             self.tweaks[member] = [*self.tweaks.get(member, ()), *value] if isinstance(value, list) else value
 
-    def made(self, every: frozenset[str]) -> JSONObject:
+    def build(self, every: frozenset[str]) -> JSONObject:
         selection: JSONObject = {"nodepoolSelector": {}} if self.pools == every else {"pools": self.names}
         members = ("replicas", "containerImages", "patches")
         return {**selection, "tweaks": {name: self.tweaks[name] for name in members if name in self.tweaks}}
 
 
-def _tweaks(parts: dict[str, Sequence[Part]], every: frozenset[str]) -> list[JSONObject]:
+def _group_parts(parts: dict[str, Sequence[Part]], every: frozenset[str]) -> list[JSONObject]:
     groups: list[_Group] = []
-    for owner, names, tweaks in _shared_parts(parts):
+    for owner, names, tweaks in _find_shared_parts(parts):
         pools = frozenset(names)
-        group = next((one for one in _joinable(groups, pools) if one.owner == owner and one.pools == pools), None)
+        group = next((one for one in _list_joinable(groups, pools) if one.owner == owner and one.pools == pools), None)
         if group is None:
             group = _Group(owner, pools, names)
             groups.append(group)
         group.add(tweaks)
-    return [group.made(every) for group in groups]
+    return [group.build(every) for group in groups]
 
 
-def _joinable(groups: Sequence[_Group], pools: frozenset[str]) -> Iterator[_Group]:
-    """Yield the last tweaks, up to the first one that shares some of these pools, which is the last yielded."""
+def _list_joinable(groups: Sequence[_Group], pools: frozenset[str]) -> Iterator[_Group]:
+    """Yield groups from the last one backwards, up to and including the first that shares some of these pools."""
     for group in reversed(groups):
         yield group
         if group.pools & pools:
             return
 
 
-def _shared_parts(parts: dict[str, Sequence[Part]]) -> Iterator[tuple[str, list[str], JSONObject]]:
+def _find_shared_parts(parts: dict[str, Sequence[Part]]) -> Iterator[tuple[str, list[str], JSONObject]]:
     """Yield each distinct part in order, with its entry and the names of the pools that have it."""
     groups: dict[tuple[tuple[int, ...], int, bytes], tuple[str, list[str], JSONObject]] = {}
     for pool, own in parts.items():

@@ -1,15 +1,15 @@
-"""JSON Patch operations between two states of a workload, as tweaks can have them: add, remove and replace."""
+"""Finds the JSON Patch operations between two states of a workload that tweaks support: add, remove and replace."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
 from app.overrider.matching import value_of
-from app.overrider.paths import PathError, find_target, missing_parent, pointer_of
+from app.overrider.patch_paths import PathError, find_target, missing_parent, pointer_of
 from app.patch import PatchError, apply, diff, format_pointer, identical, parse_pointer, resolve_pointer
 
 Operation = JSONObject
-"""``op``, ``path`` and, but for remove, ``value``."""
+"""``op``, ``path`` and, except in remove, ``value``."""
 
 
 class WrittenPatch(NamedTuple):
@@ -21,12 +21,12 @@ class WrittenPatch(NamedTuple):
 
 
 def find_operations(before: JSONObject, after: JSONObject, written: WrittenPatch | None) -> list[Operation]:
-    """Return the operations that make ``after`` of ``before``.
+    """Return the operations that change ``before`` into ``after``.
 
     Args:
         before: A workload.
         after: The same workload after a step of an overrider.
-        written: The patch that the step is, None for others. If it does the same with plain paths, it is kept.
+        written: The patch of the step, None for other steps. It is kept if it has the same effect with plain paths.
     """
     kept = None if written is None else _keep_written(before, written)
     if kept is not None and applies(before, kept, after):
@@ -35,7 +35,7 @@ def find_operations(before: JSONObject, after: JSONObject, written: WrittenPatch
 
 
 def applies(before: JSONObject, operations: Sequence[Operation], after: JSONObject) -> bool:
-    """Return whether operations make ``after`` of ``before``."""
+    """Return whether operations change ``before`` into ``after``."""
     try:
         return identical(apply(before, operations), after)
     except PatchError:
@@ -59,7 +59,7 @@ def _keep_written(before: JSONObject, written: WrittenPatch) -> list[Operation] 
 
 
 def _append_at_ends(before: JSON, operations: Iterable[Operation]) -> list[Operation]:
-    """Write ``-`` for the index behind the last element, so that tweaks do not depend on each other's additions."""
+    """Replace the index after the last element by ``-``, so that tweaks do not depend on the additions of others."""
     made: list[Operation] = []
     for operation in operations:
         parent, last = parse_pointer(operation["path"])[:-1], parse_pointer(operation["path"])[-1:]
@@ -74,13 +74,13 @@ _OWN_MAPS: Final = (("metadata", "labels"), ("metadata", "annotations"), ("spec"
 
 
 def own_maps(base: JSONObject, template: JSONObject) -> dict[tuple[str, ...], JSONObject]:
-    """Return the maps that OpenYurt's controller puts into a workload and that the template lacks, by their paths.
+    """Return the maps that OpenYurt's controller adds to a workload and that the template lacks, by their paths.
 
-    OpenYurt's webhook tries each tweak on the template's spec alone, and refuses one that sets a key in such a map.
+    OpenYurt's webhook applies each tweak to the spec of the template, and refuses tweaks that set a key in such a map.
 
     Args:
         base: The workload without tweaks.
-        template: The document on which the webhook tries a tweak.
+        template: The document to which the webhook applies a tweak.
     """
     return {tokens: dict(value_of(base, tokens)) for tokens in _OWN_MAPS if not _has(template, tokens)}
 
@@ -92,7 +92,7 @@ def _has(document: JSON, tokens: Sequence[str]) -> bool:
 
 
 def with_own_maps(operations: Sequence[Operation], maps: Mapping[tuple[str, ...], JSONObject]) -> list[Operation]:
-    """Return the operations of a node pool, with those that add maps as a whole before they set a key in one."""
+    """Return the operations of a node pool, and add each map before the first operation that sets a key in it."""
     made: list[Operation] = []
     known: set[tuple[str, ...]] = set()
     for operation in operations:

@@ -1,4 +1,4 @@
-"""What a conversion reports."""
+"""The remarks that a conversion reports."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -35,10 +35,10 @@ CODES: Final[dict[str, tuple[Level, ...]]] = {
 
 
 class Remark(NamedTuple):
-    """One fact about an object that was converted, or that could not be."""
+    """One remark about an object of the input."""
 
     level: Level
-    """An error is a loss. A warning is about later changes, such as a new node pool. A note says what became of it."""
+    """An error is a loss. A warning is about later changes, such as a new node pool. A note explains the new form."""
     code: str
     key: ObjectKey
     """The overrider or the subject."""
@@ -46,7 +46,7 @@ class Remark(NamedTuple):
     """Path of the member in that object, ``""`` for the object itself."""
     text: str
     pools: tuple[str, ...] = ()
-    """The node pools that it is about, none for all."""
+    """The node pools of the remark; empty for all pools."""
     path: str = ""
     """JSON pointer of the difference in the workloads, ``""`` if there is none."""
     before: JSON = None

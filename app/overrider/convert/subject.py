@@ -1,4 +1,4 @@
-"""The YurtAppSet v1beta1 of a subject of v1alpha1, without tweaks."""
+"""Converts a subject of v1alpha1 to a YurtAppSet v1beta1 without tweaks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION_V1BETA1, YURT_APP_SET
 from app.overrider.convert.placement import metadata_of
-from app.overrider.convert.zeros import without_zeros
+from app.overrider.convert.zero_values import without_zeros
 from app.overrider.pool_template import PoolTemplate, members_of
 from app.overrider.subject_parts import TEMPLATES, templates_of
 from app.overrider.template import REQUIRED, place
@@ -15,12 +15,12 @@ from app.overrider.template import REQUIRED, place
 def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: str, pools: Sequence[str]) -> JSONObject:
     """Return the YurtAppSet v1beta1 of a subject, without tweaks.
 
-    v1beta1 takes selector and revisionHistoryLimit from the template, so those of a v1alpha1 subject go there.
+    v1beta1 reads selector and revisionHistoryLimit from the template, so the values of v1alpha1 move there.
 
     Args:
         group_kind: YurtAppSet or YurtAppDaemon.
-        subject: A subject of v1alpha1, whose shape was checked.
-        kind: Deployment or StatefulSet: the kind that it has a template for.
+        subject: A valid subject of v1alpha1.
+        kind: The kind of its template, Deployment or StatefulSet.
         pools: The pools that a YurtAppSet lists.
     """
     spec = as_object(subject.get("spec"))
@@ -32,9 +32,9 @@ def convert_subject(group_kind: GroupKind, subject: JSONObject, *, kind: str, po
         made["nodepoolSelector"] = spec["nodepoolSelector"]
     if spec.get("revisionHistoryLimit") is not None:
         made["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
-    converted = _template(group_kind, template, spec)
+    converted = _convert_template(group_kind, template, spec)
     if kind == "StatefulSet":
-        converted = _without_own_labels(converted)
+        converted = _remove_own_labels(converted)
     cleaned = without_zeros(converted, "StatefulSet" if kind == "StatefulSet" else "Deployment")
     made["workload"] = {"workloadTemplate": {TEMPLATES[kind]: cleaned}}
     return {
@@ -50,7 +50,7 @@ def with_tweaks(converted: JSONObject, tweaks: Sequence[JSONObject]) -> JSONObje
     return {**converted, "spec": {**spec, "workload": {**spec["workload"], "workloadTweaks": list(tweaks)}}}
 
 
-def _template(group_kind: GroupKind, template: Mapping[str, JSON], spec: Mapping[str, JSON]) -> JSONObject:
+def _convert_template(group_kind: GroupKind, template: Mapping[str, JSON], spec: Mapping[str, JSON]) -> JSONObject:
     metadata = dict(members_of(template.get("metadata")))
     selected = as_object(as_object(spec.get("selector")).get("matchLabels"))
     if labels := {**as_object(metadata.get("labels")), **selected}:
@@ -65,12 +65,12 @@ def _template(group_kind: GroupKind, template: Mapping[str, JSON], spec: Mapping
         workload_spec.pop("replicas", None)
         if spec.get("revisionHistoryLimit") is not None:
             workload_spec["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
-    workload_spec["template"] = _pod_template(group_kind, as_object(workload_spec.get("template")), selector)
+    workload_spec["template"] = _convert_pod_template(group_kind, as_object(workload_spec.get("template")), selector)
     return {**({"metadata": metadata} if metadata else {}), "spec": workload_spec}
 
 
-def _without_own_labels(template: JSONObject) -> JSONObject:
-    """Return a StatefulSet's template without the labels that its pods lack: upstream gives them those, too."""
+def _remove_own_labels(template: JSONObject) -> JSONObject:
+    """Return a StatefulSet's template without labels that its pods lack: OpenYurt would add them to the pods."""
     metadata = as_object(template.get("metadata"))
     pods = template["spec"]["template"]["metadata"]["labels"]
     labels = {name: value for name, value in as_object(metadata.get("labels")).items() if pods.get(name) == value}
@@ -78,7 +78,9 @@ def _without_own_labels(template: JSONObject) -> JSONObject:
     return {**({"metadata": kept} if kept else {}), "spec": template["spec"]}
 
 
-def _pod_template(group_kind: GroupKind, template: Mapping[str, JSON], selector: Mapping[str, JSON]) -> JSONObject:
+def _convert_pod_template(
+    group_kind: GroupKind, template: Mapping[str, JSON], selector: Mapping[str, JSON]
+) -> JSONObject:
     metadata, pod_spec = as_object(template.get("metadata")), dict(as_object(template.get("spec")))
     made = {**template, "metadata": {**metadata, "labels": {**selector, **as_object(metadata.get("labels"))}}}
     dropped = None
@@ -91,6 +93,6 @@ def _pod_template(group_kind: GroupKind, template: Mapping[str, JSON], selector:
 
 
 def bare_document(converted: JSONObject, kind: str) -> JSONObject:
-    """Return the document on which OpenYurt's webhook tries each tweak: the template's spec without metadata."""
+    """Return the document to which OpenYurt's webhook applies each tweak: the template's spec without metadata."""
     template = converted["spec"]["workload"]["workloadTemplate"][TEMPLATES[kind]]
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {}, "spec": template["spec"]}

@@ -1,6 +1,6 @@
-"""Deployments and StatefulSets as kube-apiserver reads them: `check_workload` and `normalize_workload`.
+"""Checks and normalizes Deployments and StatefulSets like kube-apiserver.
 
-The facts are package data, generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
+The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
 from app.overrider.workload_schema.check import check_decoded, check_workload

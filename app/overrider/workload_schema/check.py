@@ -1,4 +1,4 @@
-"""Check a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, as kube-apiserver would read it."""
+"""Checks a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, like kube-apiserver."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -19,10 +19,10 @@ from app.overrider.workload_schema.normalize import decode_workload
 from app.patch import format_pointer
 
 MAX_FINDINGS: Final = 50
-"""Enough to correct a workload by; a hostile one could have a million, each with a search for the nearest name."""
+"""Enough to correct a workload. A hostile one could have a million, each with a search for the nearest name."""
 
 MAX_LISTED_BYTES: Final = 64 * 1024
-"""A larger workload gets its first violation only: the validator lists all or one, and 20,000 take a second."""
+"""Of a larger workload, only the first violation is reported: the validator lists one or all of them."""
 
 _Path = Sequence[str | int]
 
@@ -30,32 +30,32 @@ _Path = Sequence[str | int]
 def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
     """Return the findings about a workload, sorted by pointer: at most `MAX_FINDINGS`, none if it is valid.
 
-    Nulls and the zero values that kube-apiserver drops are no findings. Neither is the content of ``status``, of
-    ``metadata.ownerReferences`` and of ``metadata.managedFields``.
+    Nulls and the zero values that kube-apiserver drops are valid. The content of ``status``,
+    ``metadata.ownerReferences`` and ``metadata.managedFields`` is not checked.
 
     Args:
-        document: The whole object, with ``metadata`` and ``spec``.
-        kind: The kind that it is to be read as.
+        document: The object with ``metadata`` and ``spec``.
+        kind: The kind of its schema.
     """
     return check_decoded(decode_workload(document, kind), kind)
 
 
 def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
-    """Return the findings of `check_workload` about a workload that `decode_workload` has returned."""
-    checker = _checker(kind)
+    """Return the findings of `check_workload` about a result of `decode_workload`."""
+    checker = _load_checker(kind)
     try:
-        errors = _errors(checker.validator, decoded)
+        errors = _find_errors(checker.validator, decoded)
     except ValueError as error:
         return [Finding("", "value", f"cannot be checked: {error}")]
-    violations = (finding for error in errors for finding in _findings(error, checker))
+    violations = (finding for error in errors for finding in _describe_error(error, checker))
     return sorted(islice(chain(find_duplicates(decoded), violations), MAX_FINDINGS))
 
 
-def _errors(validator: Draft4Validator, document: JSONObject) -> Iterable[ValidationError]:
+def _find_errors(validator: Draft4Validator, document: JSONObject) -> Iterable[ValidationError]:
     """Return the violations of the schema; only the first one in a large document.
 
     Raises:
-        ValueError: The document is nested deeper than the validator goes.
+        ValueError: The document is nested too deeply for the validator.
     """
     if validator.is_valid(document):
         return ()
@@ -75,14 +75,14 @@ class _Checker(NamedTuple):
 
 
 @cache
-def _checker(kind: Kind) -> _Checker:
+def _load_checker(kind: Kind) -> _Checker:
     schema = json_schema(load_openapi(), kind)
     formats: dict[str, Callable[..., bool]] = {QUANTITY_FORMAT: _is_quantity}
     validator = Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
     return _Checker(kind, schema["definitions"], validator)
 
 
-# The amounts of a fleet's templates are few. A text that a user writes is 1.5 MB at most, and long ones are rare.
+# The templates of a fleet have few different quantities. A text has at most 1.5 MB, and long ones are rare.
 @lru_cache(maxsize=1024)
 def _is_quantity(text: str) -> bool:
     try:
@@ -92,17 +92,17 @@ def _is_quantity(text: str) -> bool:
     return True
 
 
-def _findings(error: ValidationError, checker: _Checker) -> Iterator[Finding]:
+def _describe_error(error: ValidationError, checker: _Checker) -> Iterator[Finding]:
     path = error.instance_path
     keyword, details, value = error.kind.name, error.kind.as_dict(), error.instance
     if keyword == "additionalProperties":
-        structs = _structs_along(path, checker.kind)
+        structs = _list_structs(path, checker.kind)
         for name in details["unexpected"]:
             yield Finding(_pointer(path, name), "unknown", describe_unknown(name, structs[0], structs[1:]))
     elif keyword == "required":
         yield Finding(_pointer(path, details["property"]), "missing", "is required: set it")
     elif keyword == "type":
-        definition = _definition(error.schema_path, checker.definitions)
+        definition = _find_definition(error.schema_path, checker.definitions)
         members, required = definition.get("properties", {}), definition.get("required", ())
         yield Finding(_pointer(path), "type", describe_type(value, details["types"], members, required))
     else:
@@ -128,14 +128,14 @@ def _describe_format(value: JSON, name: str) -> str:
     raise AssertionError(f"{value!r} is a quantity")
 
 
-def _definition(schema_path: _Path, definitions: Mapping[str, JSONObject]) -> JSONObject:
-    """Return the definition whose own type is wrong; an empty one if it is that of a member."""
+def _find_definition(schema_path: _Path, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    """Return the definition whose type is wrong; an empty one if the type of a member is wrong."""
     inner = schema_path[-2]
     return definitions.get(inner, {}) if schema_path[-3] == "definitions" and isinstance(inner, str) else {}
 
 
-def _structs_along(path: _Path, kind: Kind) -> list[str]:
-    """Return the structs that a path goes through, the innermost first."""
+def _list_structs(path: _Path, kind: Kind) -> list[str]:
+    """Return the structs along a path, the innermost first."""
     found = [root_name(kind)]
     for token in path:
         field = load_structs()[found[0]].get(str(token))

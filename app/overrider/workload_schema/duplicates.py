@@ -1,7 +1,7 @@
-"""Elements of a pod spec that kube-apiserver refuses because another one has the same identity.
+"""Finds elements of a pod spec that kube-apiserver refuses because an earlier one has the same identity.
 
-Source: pkg/apis/core/validation of k8s.io/kubernetes v1.36. Other lists with merge keys may repeat a
-key: ``env``, ``ports`` (except names), ``hostAliases`` and ``imagePullSecrets``.
+Source: pkg/apis/core/validation of k8s.io/kubernetes v1.36. Other lists with merge keys may repeat a key: ``env``,
+``ports`` (except names), ``hostAliases`` and ``imagePullSecrets``.
 """
 
 import json
@@ -30,32 +30,32 @@ _IN_CONTAINER: Final = (
 def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
     """Yield a finding for each element of the pod template whose identity an earlier element has."""
     pod_spec = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
-    yield from _repeated([(_POD_SPEC, pod_spec, name) for name in _CONTAINER_LISTS], ("name",))
+    yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in _CONTAINER_LISTS], ("name",))
     for name, keys in _IN_POD:
-        yield from _repeated([(_POD_SPEC, pod_spec, name)], keys)
+        yield from _find_repeated([(_POD_SPEC, pod_spec, name)], keys)
     for list_name in _CONTAINER_LISTS:
-        for pointer, container in _elements(_POD_SPEC, pod_spec, list_name):
+        for pointer, container in _list_elements(_POD_SPEC, pod_spec, list_name):
             for name, keys in _IN_CONTAINER:
-                yield from _repeated([(pointer, container, name)], keys)
+                yield from _find_repeated([(pointer, container, name)], keys)
 
 
 _List = tuple[str, JSON, str]
-"""An object, with its pointer in front, and the name of a list in it."""
+"""The pointer of an object, the object, and the name of a list in it."""
 
 
-def _repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
+def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
     first: dict[tuple[JSON, ...], str] = {}
-    for pointer, element in (found for where in lists for found in _elements(*where)):
+    for pointer, element in (found for where in lists for found in _list_elements(*where)):
         identity = tuple(element.get(key) for key in keys)
         if not all(isinstance(value, str) for value in identity):
-            continue  # optional, or of a wrong type, which is a finding of its own
+            continue  # An optional member, or one with a wrong type, which has its own finding.
         earlier = first.setdefault(identity, pointer)
         if earlier != pointer:
-            said = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))
-            yield Finding(pointer, "duplicate", f"{earlier} has the same {said}: rename or remove one of them")
+            identifying = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))
+            yield Finding(pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them")
 
 
-def _elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
+def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
     elements = as_object(node).get(name)
     for index, element in enumerate(elements if isinstance(elements, list) else ()):
         if isinstance(element, dict):

@@ -16,17 +16,17 @@ class Field(msgspec.Struct, frozen=True, rename="camel"):
     """One member of a struct."""
 
     type: str
-    """A Go type expression: ``*int32``, ``[]core.v1.Container``, ``map[string]string``; structs by their OpenAPI name.
+    """A Go type expression such as ``*int32``, ``[]core.v1.Container`` or ``map[string]string``.
 
-    Named strings and integers are written as their kind. ``Quantity``, ``ResourceList``, ``IntOrString``, ``Time`` and
-    ``Raw`` encode themselves.
+    Structs have their OpenAPI name. Named strings and integers have the name of their kind. ``Quantity``,
+    ``ResourceList``, ``IntOrString``, ``Time`` and ``Raw`` have their own encoders.
     """
     omit: Literal["", "empty", "zero"] = ""
     """The ``omitempty`` or ``omitzero`` of the JSON tag."""
     keys: Mapping[str, str | None] | None = None
     """The members that identify an element of this list to server-side apply, with their defaults.
 
-    Source: ``x-kubernetes-list-map-keys``. None for a list that is atomic or a set, and for everything else.
+    Source: ``x-kubernetes-list-map-keys``. None for atomic lists, for sets and for other types.
     """
     patch_key: str = ""
     """The ``patchMergeKey`` of strategic merge patches."""
@@ -51,6 +51,6 @@ def root_name(kind: Kind) -> str:
 
 
 def struct_name(type_: str) -> str | None:
-    """Return the name of the struct that a type expression points to or has as elements; None if it has none."""
+    """Return the struct that a type expression refers to, or that its elements have; None if there is none."""
     name = type_.removeprefix("map[string]").lstrip("*[]")
     return name if "." in name else None

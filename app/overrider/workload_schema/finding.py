@@ -9,7 +9,7 @@ class Finding(NamedTuple):
     """A part of a workload that kube-apiserver would refuse or drop."""
 
     pointer: str
-    """The JSON pointer of the member, also of a missing one."""
+    """The JSON pointer of the member, even if it is missing."""
     problem: Problem
     """``unknown``: the field does not exist and kube-apiserver drops it, unless it is newer than our schema.
 
@@ -17,7 +17,7 @@ class Finding(NamedTuple):
     and the value is not. ``duplicate``: an earlier element has the same identity.
     """
     message: str
-    """What is wrong and what to do, without the pointer."""
+    """The mistake and its correction, without the pointer."""
 
     def __str__(self) -> str:
         return f"{self.pointer or 'the workload'}: {self.message}"

@@ -1,7 +1,7 @@
-"""The JSON Schema that workloads are checked against, derived from the OpenAPI schemas of kube-apiserver.
+"""Derives the JSON Schema of workloads from the OpenAPI schemas of kube-apiserver.
 
-OpenAPI v3.0 says less than kube-apiserver's decoder does. So objects are closed, integers get the limits of their
-format, and quantities and int-or-string values get a form that a validator can report on.
+OpenAPI v3.0 is less strict than kube-apiserver's decoder. So this module forbids unknown members, sets the limits of
+integer formats, and gives quantities and int-or-string values a form that a validator can report.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _SPECIAL: Final[Mapping[str, JSONObject]] = {
     "util.intstr.IntOrString": {"type": ["integer", "string"], **_INT_LIMITS["int32"]},
 }
 
-# kube-apiserver and the owner write these, and a bare template from a manifest lacks members such as the owner's uid.
+# kube-apiserver and the owner write these. A template from a manifest lacks members such as the owner's uid.
 _NOT_CHECKED: Final = (
     "apps.v1.DeploymentStatus", "apps.v1.StatefulSetStatus", "core.v1.PersistentVolumeClaimStatus",
     "meta.v1.ManagedFieldsEntry", "meta.v1.OwnerReference",
@@ -42,7 +42,7 @@ _NOT_NEGATIVE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-# Required members whose zero value kube-apiserver accepts, so that it also accepts objects without them.
+# Required members whose zero value kube-apiserver accepts. So it also accepts objects without them.
 _ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     "core.v1.HTTPHeader": ("value",),
     "core.v1.ISCSIVolumeSource": ("lun",),
@@ -68,7 +68,7 @@ def json_schema(openapi: Mapping[str, JSONObject], kind: Kind) -> JSONObject:
     definitions = {}
     for name, schema in openapi.items():
         short = short_name(name)
-        definitions[short] = _definition(short, schema)
+        definitions[short] = _convert_definition(short, schema)
     return {
         "$schema": "http://json-schema.org/draft-04/schema#",
         "$ref": f"#/definitions/apps.v1.{kind}",
@@ -83,12 +83,12 @@ def short_name(name: str) -> str:
     return name
 
 
-def _definition(name: str, schema: JSONObject) -> JSONObject:
+def _convert_definition(name: str, schema: JSONObject) -> JSONObject:
     if name in _NOT_CHECKED:
         return {"type": "object"}
     if name in _SPECIAL:
         return _SPECIAL[name]
-    derived = _schema(schema)
+    derived = _convert_schema(schema)
     if "properties" in derived:
         derived["additionalProperties"] = False
         for member in _NOT_NEGATIVE.get(name, ()):
@@ -98,7 +98,7 @@ def _definition(name: str, schema: JSONObject) -> JSONObject:
 
 
 def _require(definition: JSONObject, members: list[str]) -> None:
-    """Require members, and strings among them to be not empty: to kube-apiserver that is the same as absent."""
+    """Require members. Strings must not be empty either, because kube-apiserver treats empty strings as absent."""
     for member in members:
         if definition["properties"][member].get("type") == "string":
             definition["properties"][member]["minLength"] = 1
@@ -106,8 +106,8 @@ def _require(definition: JSONObject, members: list[str]) -> None:
         definition["required"] = members
 
 
-def _schema(schema: JSONObject) -> JSONObject:
-    """Return a schema of OpenAPI v3.0 in the words of JSON Schema."""
+def _convert_schema(schema: JSONObject) -> JSONObject:
+    """Convert a schema of OpenAPI v3.0 to JSON Schema."""
     if "allOf" in schema:  # a reference with a default beside it
         (schema,) = schema["allOf"]
     if "$ref" in schema:
@@ -117,15 +117,15 @@ def _schema(schema: JSONObject) -> JSONObject:
     )
 
 
-def _given(value: JSON) -> JSON:
+def _keep(value: JSON) -> JSON:
     return value
 
 
-def _properties(value: JSONObject) -> JSONObject:
-    return {name: _schema(inner) for name, inner in value.items()}
+def _convert_properties(value: JSONObject) -> JSONObject:
+    return {name: _convert_schema(inner) for name, inner in value.items()}
 
 
 _RULES: Final = {
-    "type": _given, "enum": _given, "required": _given, "format": _given,
-    "items": _schema, "additionalProperties": _schema, "properties": _properties,
+    "type": _keep, "enum": _keep, "required": _keep, "format": _keep,
+    "items": _convert_schema, "additionalProperties": _convert_schema, "properties": _convert_properties,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The words for a violation of the schema of a workload: what is wrong and what to do."""
+"""Messages about violations of the schema of a workload: the mistake and its correction."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,64 +18,64 @@ _TYPE_NAMES: Final = {
 
 
 def describe_unknown(name: str, struct: str, parents: Sequence[str]) -> str:
-    """Say that a struct has no field of a name, and which field was probably meant.
+    """Describe an unknown field of a struct, and suggest the field that was probably meant.
 
     Args:
         name: The unknown field.
-        struct: The struct that it is in, such as ``core.v1.Container``.
-        parents: The structs around that one, the nearest first.
+        struct: The struct with the field, such as ``core.v1.Container``.
+        parents: The structs around ``struct``, the nearest first.
     """
     known = load_structs()[struct]
-    said = f"{_kind(struct)} has no field {_shortened(name)}"
+    message = f"{_get_kind(struct)} has no field {_shorten(name)}"
     if close := nearest(name, known):
-        return f"{said}: did you mean {json.dumps(close)}?"
-    for place, other in _neighbours(struct, parents):
+        return f"{message}: did you mean {json.dumps(close)}?"
+    for place, other in _list_neighbours(struct, parents):
         if name in load_structs()[other]:
-            return f"{said}: it is a field of {place}"
+            return f"{message}: it is a field of {place}"
     if len(known) <= _MAX_NAMES:
-        return f"{said}: it has {', '.join(known)}"
-    return f"{said}: correct the name or remove it"
+        return f"{message}: it has {', '.join(known)}"
+    return f"{message}: correct the name or remove it"
 
 
-def _neighbours(struct: str, parents: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the structs around and in a struct, with the words for them."""
+def _list_neighbours(struct: str, parents: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the structs around and inside a struct, each with its description."""
     for parent in parents:
-        yield _kind(parent), parent
+        yield _get_kind(parent), parent
     for name, field in load_structs()[struct].items():
         inner = struct_name(field.type)
         if inner is not None:
-            yield f"{name} ({_kind(inner)})", inner
+            yield f"{name} ({_get_kind(inner)})", inner
 
 
-def _kind(struct: str) -> str:
+def _get_kind(struct: str) -> str:
     return struct.rpartition(".")[2]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that ``name`` probably means, without regard to case; None if none is similar."""
+    """Return the known name that is most similar to ``name`` in any case, None if none is similar."""
     folded = {one.lower(): one for one in known}
     matches = get_close_matches(name.lower(), folded, n=1, cutoff=0.75)
     return folded[matches[0]] if matches else None
 
 
 def describe_type(value: JSON, types: Sequence[str], members: Mapping[str, JSON], required: Sequence[str]) -> str:
-    """Say that a value has a wrong type.
+    """Describe a value with a wrong type.
 
     Args:
         value: The value.
-        types: The JSON types that are allowed.
-        members: The schemas of the members, where an object with known members is allowed.
-        required: Those of them that are required.
+        types: The allowed JSON types.
+        members: The schemas of the members, if an object with known members is allowed.
+        required: The names of the required members.
     """
     expected = " or ".join(_TYPE_NAMES[one] for one in sorted(types, reverse=True))
     if types == ["object"] and members:
         names = [*required, *(name for name in members if name not in required)]
         shown = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
         expected = f"an object ({shown})"
-    return f"must be {expected}, not {shown_value(value)}{_quoting_advice(value, types)}"
+    return f"must be {expected}, not {shown_value(value)}{_advise_on_quotes(value, types)}"
 
 
-def _quoting_advice(value: JSON, types: Sequence[str]) -> str:
+def _advise_on_quotes(value: JSON, types: Sequence[str]) -> str:
     if types == ["string"] and isinstance(value, bool | int | float):
         return ": quote it"
     is_integer = "integer" in types and isinstance(value, str) and value.isdecimal()
@@ -84,7 +84,7 @@ def _quoting_advice(value: JSON, types: Sequence[str]) -> str:
 
 
 def describe_enum(value: JSON, options: Sequence[str]) -> str:
-    """Say that a value is none of the values that Kubernetes knows."""
+    """Describe a value that is none of the allowed ones."""
     options = [option for option in options if option]
     close = nearest(value, options) if isinstance(value, str) else None
     hint = f"did you mean {close}?" if close else ""
@@ -103,9 +103,9 @@ def shown_value(value: JSON) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    return f"the {'string' if isinstance(value, str) else 'number'} {_shortened(value)}"
+    return f"the {'string' if isinstance(value, str) else 'number'} {_shorten(value)}"
 
 
-def _shortened(value: str | float) -> str:
+def _shorten(value: str | float) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"

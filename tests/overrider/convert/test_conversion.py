@@ -1,8 +1,8 @@
-"""What subjects and overriders become, and how inputs that tweaks cannot express are reported."""
+"""Subjects and overriders become tweaks, and inputs that tweaks cannot express are reported."""
 
 from typing import Any
 
-from app.overrider.convert.conversion import Converted, convert, lost_overriders, merge_remarks
+from app.overrider.convert.conversion import Converted, convert, find_unconverted_overriders, merge_remarks
 from app.overrider.convert.remark import CODES, Remark
 from tests.builders import (
     container,
@@ -37,13 +37,13 @@ def app_set(*, pools: Any = None, **spec: Any) -> dict[str, Any]:
     return yurt_app_set(pools=PLACED if pools is None else pools, **spec)
 
 
-def converted(subject: dict[str, Any], *objects: dict[str, Any], pools: Any = POOLS) -> Converted:
+def convert_one(subject: dict[str, Any], *objects: dict[str, Any], pools: Any = POOLS) -> Converted:
     (made,) = convert([subject], store_of(subject, *objects, *pools))
     return made
 
 
 def tweaks_of(made: Converted) -> list[dict[str, Any]]:
-    """The tweaks but for the first, which sets the replicas of the topology."""
+    """Return the tweaks without the first one, which sets the replicas of the topology."""
     assert made.document is not None, made.remarks
     first, *others = made.document["spec"]["workload"]["workloadTweaks"]
     assert first == {**EVERY, "tweaks": {"replicas": 2}}
@@ -59,17 +59,17 @@ def remark(made: Converted, code: str) -> Remark:
     return found
 
 
-def patched(operation: str, path: str, *value: Any) -> dict[str, Any]:
+def make_patch(operation: str, path: str, *value: Any) -> dict[str, Any]:
     return patch(operation, path, *value)
 
 
-# What is converted without loss.
+# Inputs that are converted without loss.
 
 
 def test_a_set_keeps_template_pools_and_history() -> None:
     subject = app_set()
     subject["spec"]["revisionHistoryLimit"] = 3
-    made = converted(subject)
+    made = convert_one(subject)
     assert made.document == {
         "apiVersion": "apps.openyurt.io/v1beta1",
         "kind": "YurtAppSet",
@@ -97,12 +97,12 @@ def test_a_set_keeps_template_pools_and_history() -> None:
 
 def test_a_daemon_becomes_a_selector_of_node_pools() -> None:
     tainted = node_pool("hangzhou", {"region": "east"}, taints=[{"key": "edge", "effect": "NoSchedule"}])
-    made = converted(yurt_app_daemon("demo"), pools=(tainted, node_pool("suzhou", {"region": "east"})))
+    made = convert_one(yurt_app_daemon("demo"), pools=(tainted, node_pool("suzhou", {"region": "east"})))
     assert made.document is not None
     assert made.document["kind"] == "YurtAppSet"
     assert made.document["spec"]["nodepoolSelector"] == {"matchLabels": {"region": "east"}}
     assert "pools" not in made.document["spec"]
-    tolerate = patched("add", f"{SPEC}/tolerations", [{"key": "edge", "operator": "Exists", "effect": "NoSchedule"}])
+    tolerate = make_patch("add", f"{SPEC}/tolerations", [{"key": "edge", "operator": "Exists", "effect": "NoSchedule"}])
     assert made.document["spec"]["workload"]["workloadTweaks"] == [
         {"pools": ["hangzhou"], "tweaks": {"patches": [tolerate]}}
     ]
@@ -110,7 +110,7 @@ def test_a_daemon_becomes_a_selector_of_node_pools() -> None:
 
 
 def test_image_and_replicas_of_an_entry_share_a_tweak() -> None:
-    made = converted(app_set(), overrider(entry("beijing", items=[image("nginx", "nginx:2"), {"replicas": 5}])))
+    made = convert_one(app_set(), overrider(entry("beijing", items=[image("nginx", "nginx:2"), {"replicas": 5}])))
     tweaks = {"replicas": 5, "containerImages": [{"name": "nginx", "targetImage": "nginx:2"}]}
     assert tweaks_of(made) == [{"pools": ["beijing"], "tweaks": tweaks}]
     assert report(made) == []
@@ -118,7 +118,7 @@ def test_image_and_replicas_of_an_entry_share_a_tweak() -> None:
 
 def test_a_later_entry_stays_later() -> None:
     rule = overrider(entry("*", items=[image("nginx", "a:1")]), entry("beijing", items=[image("nginx", "b:1")]))
-    made = converted(app_set(), rule)
+    made = convert_one(app_set(), rule)
     assert [tweak["tweaks"]["containerImages"][0]["targetImage"] for tweak in tweaks_of(made)] == ["a:1", "b:1"]
     assert [{**tweak, "tweaks": None} for tweak in tweaks_of(made)] == [
         {**EVERY, "tweaks": None},
@@ -128,8 +128,8 @@ def test_a_later_entry_stays_later() -> None:
 
 def test_the_name_of_the_pool_in_a_value_is_upstreams_token() -> None:
     value = [{"name": "REGION", "value": "in-{{nodepool}}"}]
-    made = converted(app_set(), overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", value)])))
-    changed = patched("add", f"{SPEC}/containers/0/env", [{"name": "REGION", "value": "in-{{nodepool-name}}"}])
+    made = convert_one(app_set(), overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", value)])))
+    changed = make_patch("add", f"{SPEC}/containers/0/env", [{"name": "REGION", "value": "in-{{nodepool-name}}"}])
     assert tweaks_of(made) == [{**EVERY, "tweaks": {"patches": [changed]}}]
     assert report(made) == []
 
@@ -137,7 +137,7 @@ def test_the_name_of_the_pool_in_a_value_is_upstreams_token() -> None:
 def test_the_name_of_the_pool_in_a_name_is_written_out() -> None:
     """OpenYurt's webhook tries a tweak without a pool, and refuses a volume without a name."""
     volume = {"name": "{{nodepool}}", "emptyDir": {}}
-    made = converted(app_set(), overrider(entry("*", patches=[patch("add", f"{SPEC}/volumes", [volume])])))
+    made = convert_one(app_set(), overrider(entry("*", patches=[patch("add", f"{SPEC}/volumes", [volume])])))
     assert [(tweak["pools"], tweak["tweaks"]["patches"][0]["value"][0]["name"]) for tweak in tweaks_of(made)] == [
         (["hangzhou"], "hangzhou"),
         (["beijing"], "beijing"),
@@ -147,11 +147,11 @@ def test_the_name_of_the_pool_in_a_name_is_written_out() -> None:
 def test_further_terms_and_tolerations_of_a_pool_become_patches() -> None:
     zone = {"key": "zone", "operator": "Exists"}
     tolerations = [{"key": "edge", "operator": "Exists"}]
-    made = converted(app_set(pools=[PLACED[0], pool("beijing", **in_pool("beijing", zone), tolerations=tolerations)]))
+    made = convert_one(app_set(pools=[PLACED[0], pool("beijing", **in_pool("beijing", zone), tolerations=tolerations)]))
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
     patches = [
-        patched("add", f"{SPEC}/affinity", {"nodeAffinity": required}),
-        patched("add", f"{SPEC}/tolerations", tolerations),
+        make_patch("add", f"{SPEC}/affinity", {"nodeAffinity": required}),
+        make_patch("add", f"{SPEC}/tolerations", tolerations),
     ]
     assert tweaks_of(made) == [{"pools": ["beijing"], "tweaks": {"patches": patches}}]
     assert report(made) == []
@@ -159,7 +159,7 @@ def test_further_terms_and_tolerations_of_a_pool_become_patches() -> None:
 
 def test_pods_get_the_labels_of_their_selector() -> None:
     subject = app_set(template={"metadata": {"labels": {"own": "1"}}, "spec": {"containers": [container()]}})
-    made = converted(subject)
+    made = convert_one(subject)
     assert made.document is not None
     spec = made.document["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]["spec"]
     assert spec["selector"] == {"matchLabels": {"app": "demo"}}
@@ -172,12 +172,12 @@ def test_pods_get_the_labels_of_their_selector() -> None:
 def test_labels_of_a_stateful_set_stay_off_its_pods() -> None:
     subject = yurt_app_set(pools=PLACED, kind="StatefulSet")
     subject["spec"]["workloadTemplate"]["statefulSetTemplate"]["metadata"]["labels"]["tier"] = "1"
-    made = converted(subject)
+    made = convert_one(subject)
     assert made.document is not None
     template = made.document["spec"]["workload"]["workloadTemplate"]["statefulSetTemplate"]
     assert template["metadata"] == {"labels": {"app": "demo"}}
     (tweak,) = made.document["spec"]["workload"]["workloadTweaks"]
-    assert tweak["tweaks"]["patches"][-1] == patched("add", "/metadata/labels/tier", "1")
+    assert tweak["tweaks"]["patches"][-1] == make_patch("add", "/metadata/labels/tier", "1")
     assert report(made) == []
 
 
@@ -187,7 +187,7 @@ def test_patches_that_depend_on_each_other_share_a_tweak() -> None:
         entry("*", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "a", "emptyDir": {}})]),
         entry("beijing", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "b", "emptyDir": {}})]),
     )
-    made = converted(app_set(), rule)
+    made = convert_one(app_set(), rule)
     assert [(tweak["pools"], len(tweak["tweaks"]["patches"])) for tweak in tweaks_of(made)] == [
         (["hangzhou"], 2),
         (["beijing"], 3),
@@ -203,7 +203,7 @@ def test_a_mount_and_its_volume_share_a_tweak() -> None:
         entry("*", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "logs", "emptyDir": {}})]),
         entry("beijing", patches=[patch("add", f"{SPEC}/containers/0/volumeMounts", [mount])]),
     )
-    made = converted(subject, rule)
+    made = convert_one(subject, rule)
     assert [(tweak["pools"], len(tweak["tweaks"]["patches"])) for tweak in tweaks_of(made)] == [
         (["hangzhou"], 1),
         (["beijing"], 2),
@@ -218,12 +218,12 @@ def test_patches_of_an_entry_keep_their_order() -> None:
         patch("add", f"{labels}/{{{{nodepool}}}}", "own"),
         patch("add", f"{labels}/hangzhou", "all"),
     ]
-    made = converted(app_set(), overrider(entry("*", patches=patches)))
+    made = convert_one(app_set(), overrider(entry("*", patches=patches)))
     assert [(tweak.get("pools"), tweak["tweaks"]["patches"]) for tweak in tweaks_of(made)] == [
-        (None, [patched("add", f"{labels}/x", "1")]),
-        (["hangzhou"], [patched("add", f"{labels}/hangzhou", "own")]),
-        (["beijing"], [patched("add", f"{labels}/beijing", "own")]),
-        (None, [patched("add", f"{labels}/hangzhou", "all")]),
+        (None, [make_patch("add", f"{labels}/x", "1")]),
+        (["hangzhou"], [make_patch("add", f"{labels}/hangzhou", "own")]),
+        (["beijing"], [make_patch("add", f"{labels}/beijing", "own")]),
+        (None, [make_patch("add", f"{labels}/hangzhou", "all")]),
     ]
 
 
@@ -233,34 +233,34 @@ def test_named_elements_of_two_entries_are_appended() -> None:
         entry("*", patches=[patch("add", f"{SPEC}/containers/[name=a]", container("a"))]),
         entry("beijing", patches=[patch("add", f"{SPEC}/containers/[name=b]", container("b"))]),
     )
-    made = converted(app_set(), rule)
+    made = convert_one(app_set(), rule)
     assert [tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [
-        [patched("add", f"{SPEC}/containers/-", container("a"))],
-        [patched("add", f"{SPEC}/containers/-", container("b"))],
+        [make_patch("add", f"{SPEC}/containers/-", container("a"))],
+        [make_patch("add", f"{SPEC}/containers/-", container("b"))],
     ]
 
 
-# Inputs that tweaks express in another way, or not at all.
+# Inputs that tweaks express in another way, or cannot express.
 
 
 def test_an_exclusion_becomes_a_list() -> None:
-    made = converted(app_set(), overrider(entry("*", "-beijing", items=[{"replicas": 5}])))
+    made = convert_one(app_set(), overrider(entry("*", "-beijing", items=[{"replicas": 5}])))
     assert tweaks_of(made) == [{"pools": ["hangzhou"], "tweaks": {"replicas": 5}}]
     assert report(made) == [("warning", "listed-pools", "entries[0].pools", (), "")]
 
 
 def test_the_name_of_the_pool_in_a_path_makes_a_tweak_for_each_pool() -> None:
     path = "/spec/template/metadata/annotations/{{nodepool}}"
-    made = converted(app_set(), overrider(entry("*", patches=[patch("add", path, "{{nodepool}}")])))
+    made = convert_one(app_set(), overrider(entry("*", patches=[patch("add", path, "{{nodepool}}")])))
     assert [(tweak["pools"], tweak["tweaks"]["patches"][-1]) for tweak in tweaks_of(made)] == [
-        (["hangzhou"], patched("add", path.replace("{{nodepool}}", "hangzhou"), "{{nodepool-name}}")),
-        (["beijing"], patched("add", path.replace("{{nodepool}}", "beijing"), "{{nodepool-name}}")),
+        (["hangzhou"], make_patch("add", path.replace("{{nodepool}}", "hangzhou"), "{{nodepool-name}}")),
+        (["beijing"], make_patch("add", path.replace("{{nodepool}}", "beijing"), "{{nodepool-name}}")),
     ]
     assert report(made) == [("warning", "listed-pools", "entries[0].patches[0].path", (), "")]
 
 
 def test_the_name_of_the_pool_in_an_image_makes_a_tweak_for_each_pool() -> None:
-    made = converted(app_set(), overrider(entry("*", items=[image("nginx", "r/{{nodepool}}/app:1")])))
+    made = convert_one(app_set(), overrider(entry("*", items=[image("nginx", "r/{{nodepool}}/app:1")])))
     assert [(tweak["pools"], tweak["tweaks"]["containerImages"][0]["targetImage"]) for tweak in tweaks_of(made)] == [
         (["hangzhou"], "r/hangzhou/app:1"),
         (["beijing"], "r/beijing/app:1"),
@@ -275,7 +275,7 @@ def test_a_removed_member_is_set_to_null_or_zero() -> None:
         )
     )
     paths = ["containers/0/workingDir", "containers/0/args", "terminationGracePeriodSeconds", "hostNetwork"]
-    made = converted(subject, overrider(entry("*", patches=[patch("remove", f"{SPEC}/{path}") for path in paths])))
+    made = convert_one(subject, overrider(entry("*", patches=[patch("remove", f"{SPEC}/{path}") for path in paths])))
     (tweak,) = tweaks_of(made)
     assert [one["value"] for one in tweak["tweaks"]["patches"]] == ["", None, None, False]
     assert {one["operation"] for one in tweak["tweaks"]["patches"]} == {"add"}
@@ -285,35 +285,35 @@ def test_a_removed_member_is_set_to_null_or_zero() -> None:
 def test_a_removed_label_moves_from_the_template_to_tweaks() -> None:
     """OpenYurt's controller keeps the keys of a map that a patch removes, if the template has them."""
     subject = app_set(template=pod_template(nodeSelector={"disk": "ssd"}))
-    made = converted(subject, overrider(entry("beijing", patches=[patch("remove", f"{SPEC}/nodeSelector/disk")])))
+    made = convert_one(subject, overrider(entry("beijing", patches=[patch("remove", f"{SPEC}/nodeSelector/disk")])))
     assert made.document is not None
     template = made.document["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]
     assert "nodeSelector" not in template["spec"]["template"]["spec"]
     path = f"{SPEC}/nodeSelector/disk"
-    assert [patched("add", path, "ssd") in tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [True, True]
-    assert [patched("remove", path) in tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [False, True]
+    assert [make_patch("add", path, "ssd") in tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [True, True]
+    assert [make_patch("remove", path) in tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [False, True]
     assert report(made) == [("note", "moved", "entries[0].patches[0]", ("beijing",), "")]
 
 
 def test_a_replaced_object_loses_its_other_members() -> None:
     subject = app_set(template=pod_template(volumes=[{"name": "v", "hostPath": {"path": "/a"}}]))
     rule = overrider(entry("*", patches=[patch("replace", f"{SPEC}/volumes/0", {"name": "v", "emptyDir": {}})]))
-    made = converted(subject, rule)
+    made = convert_one(subject, rule)
     (tweak,) = tweaks_of(made)
     assert tweak["tweaks"]["patches"] == [
-        patched("replace", f"{SPEC}/volumes/0", {"name": "v", "emptyDir": {}}),
-        patched("add", f"{SPEC}/volumes/0/hostPath", None),
+        make_patch("replace", f"{SPEC}/volumes/0", {"name": "v", "emptyDir": {}}),
+        make_patch("add", f"{SPEC}/volumes/0/hostPath", None),
     ]
     assert report(made) == [("note", "unset", "entries[0].patches[0]", ("hangzhou", "beijing"), "")]
 
 
-def test_an_insertion_in_the_middle_leaves_nothing_in_its_neighbours() -> None:
+def test_an_insertion_in_the_middle_does_not_change_its_neighbours() -> None:
     subject = app_set(template=pod_template(containers=[container("a", args=["x"]), container("b")]))
-    made = converted(subject, overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0", container("new"))])))
+    made = convert_one(subject, overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0", container("new"))])))
     (tweak,) = tweaks_of(made)
     assert tweak["tweaks"]["patches"] == [
-        patched("add", f"{SPEC}/containers/0", container("new")),
-        patched("add", f"{SPEC}/containers/0/args", None),
+        make_patch("add", f"{SPEC}/containers/0", container("new")),
+        make_patch("add", f"{SPEC}/containers/0/args", None),
     ]
     assert report(made) == [("note", "unset", "entries[0].patches[0]", ("hangzhou", "beijing"), "")]
 
@@ -323,8 +323,8 @@ def test_an_item_after_a_patch_of_the_same_place_becomes_a_patch() -> None:
         entry("*", patches=[patch("replace", f"{SPEC}/containers/0/image", "early:1")]),
         entry("beijing", items=[image("nginx", "late:1")]),
     )
-    made = converted(app_set(), rule)
-    late = {"patches": [patched("replace", f"{SPEC}/containers/0/image", "late:1")]}
+    made = convert_one(app_set(), rule)
+    late = {"patches": [make_patch("replace", f"{SPEC}/containers/0/image", "late:1")]}
     assert tweaks_of(made)[1:] == [{"pools": ["beijing"], "tweaks": late}]
     assert report(made) == [("note", "patch", "entries[1].items[0]", (), "")]
 
@@ -332,7 +332,7 @@ def test_an_item_after_a_patch_of_the_same_place_becomes_a_patch() -> None:
 def test_replicas_are_never_patched() -> None:
     """In OpenYurt's controller a patch of replicas changes the tweak of the next pools, too."""
     rule = overrider(entry("*", patches=[patch("add", "/spec/replicas", 7)]), entry("beijing", items=[{"replicas": 8}]))
-    made = converted(app_set(pools=[{**PLACED[0], "patch": {"spec": {"replicas": 6}}}, PLACED[1]]), rule)
+    made = convert_one(app_set(pools=[{**PLACED[0], "patch": {"spec": {"replicas": 6}}}, PLACED[1]]), rule)
     assert tweaks_of(made) == [
         {"pools": ["hangzhou"], "tweaks": {"replicas": 6}},
         {**EVERY, "tweaks": {"replicas": 7}},
@@ -345,59 +345,63 @@ def test_an_item_after_a_patch_of_another_place_stays_an_item() -> None:
     rule = overrider(
         entry("*", patches=[patch("add", f"{SPEC}/hostNetwork", True)]), entry("*", items=[image("nginx", "late:1")])
     )
-    made = converted(app_set(), rule)
+    made = convert_one(app_set(), rule)
     assert tweaks_of(made)[1]["tweaks"] == {"containerImages": [{"name": "nginx", "targetImage": "late:1"}]}
     assert report(made) == []
 
 
 def test_a_pool_patch_becomes_patches() -> None:
     change = {"spec": {"template": {"spec": {"containers": [{"name": "nginx", "args": ["-v"]}]}}}}
-    made = converted(app_set(pools=[PLACED[0], {**PLACED[1], "patch": change}]))
+    made = convert_one(app_set(pools=[PLACED[0], {**PLACED[1], "patch": change}]))
     assert tweaks_of(made) == [
-        {"pools": ["beijing"], "tweaks": {"patches": [patched("add", f"{SPEC}/containers/0/args", ["-v"])]}}
+        {"pools": ["beijing"], "tweaks": {"patches": [make_patch("add", f"{SPEC}/containers/0/args", ["-v"])]}}
     ]
     assert report(made) == []
 
 
 def test_a_selected_element_becomes_an_index() -> None:
     subject = app_set(template=pod_template(containers=[container("side"), container("app")]))
-    made = converted(
+    made = convert_one(
         subject, overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/[name=app]/args", ["-v"])]))
     )
-    assert tweaks_of(made) == [{**EVERY, "tweaks": {"patches": [patched("add", f"{SPEC}/containers/1/args", ["-v"])]}}]
+    assert tweaks_of(made) == [
+        {**EVERY, "tweaks": {"patches": [make_patch("add", f"{SPEC}/containers/1/args", ["-v"])]}}
+    ]
     assert report(made) == [("note", "index", "entries[0].patches[0].path", (), "")]
 
 
 def test_other_items_become_patches() -> None:
-    made = converted(app_set(), overrider(entry("*", items=[{"labels": {"tier": "edge"}}])))
+    made = convert_one(app_set(), overrider(entry("*", items=[{"labels": {"tier": "edge"}}])))
     assert tweaks_of(made) == [
-        {**EVERY, "tweaks": {"patches": [patched("add", "/spec/template/metadata/labels/tier", "edge")]}}
+        {**EVERY, "tweaks": {"patches": [make_patch("add", "/spec/template/metadata/labels/tier", "edge")]}}
     ]
     assert report(made) == [("note", "patch", "entries[0].items[0]", (), "")]
 
 
 def test_a_pool_without_a_node_pool_is_a_loss() -> None:
-    made = converted(app_set(), pools=POOLS[:1])
+    made = convert_one(app_set(), pools=POOLS[:1])
     assert made.document is not None
     assert made.document["spec"]["pools"] == ["hangzhou", "beijing"]
     assert report(made) == [("error", "no-node-pool", "spec.topology.pools[1]", ("beijing",), "")]
 
 
 def test_pods_that_may_run_anywhere_are_confined() -> None:
-    made = converted(app_set(pools=[PLACED[0], pool("beijing")]))
+    made = convert_one(app_set(pools=[PLACED[0], pool("beijing")]))
     path = f"{SPEC}/nodeSelector/apps.openyurt.io~1nodepool"
     assert report(made) == [("warning", "confined", "spec.topology.pools[1]", ("beijing",), path)]
 
 
 def test_a_pool_of_another_node_pool_is_a_loss() -> None:
-    made = converted(app_set(pools=[PLACED[0], pool("beijing", **in_pool("suzhou"))]))
+    made = convert_one(app_set(pools=[PLACED[0], pool("beijing", **in_pool("suzhou"))]))
     path = f"{SPEC}/nodeSelector/apps.openyurt.io~1nodepool"
     assert report(made) == [("error", "elsewhere", "spec.topology.pools[1]", ("beijing",), path)]
 
 
 def test_a_text_that_upstream_takes_for_a_token_is_a_loss() -> None:
     value = [{"name": "A", "value": "{{nodepool-name}}"}]
-    made = converted(app_set(), overrider(entry("beijing", patches=[patch("add", f"{SPEC}/containers/0/env", value)])))
+    made = convert_one(
+        app_set(), overrider(entry("beijing", patches=[patch("add", f"{SPEC}/containers/0/env", value)]))
+    )
     lost = remark(made, "lost")
     assert (lost.level, lost.field, lost.pools) == ("error", "entries[0].patches[0]", ("beijing",))
     assert (lost.path, lost.before, lost.after) == (
@@ -406,7 +410,7 @@ def test_a_text_that_upstream_takes_for_a_token_is_a_loss() -> None:
 
 
 def test_a_member_that_upstream_does_not_know_is_a_loss() -> None:
-    made = converted(app_set(), overrider(entry("beijing", patches=[patch("add", f"{SPEC}/newMember", "x")])))
+    made = convert_one(app_set(), overrider(entry("beijing", patches=[patch("add", f"{SPEC}/newMember", "x")])))
     lost = remark(made, "lost")
     assert (lost.field, lost.pools, lost.path) == ("entries[0].patches[0]", ("beijing",), f"{SPEC}/newMember")
     assert "is lost" in lost.text
@@ -414,7 +418,7 @@ def test_a_member_that_upstream_does_not_know_is_a_loss() -> None:
 
 def test_an_entry_that_does_not_fit_is_a_loss_in_its_pools() -> None:
     rule = overrider(entry("beijing", patches=[patch("replace", f"{SPEC}/containers/7/image", "x")]))
-    made = converted(app_set(), rule)
+    made = convert_one(app_set(), rule)
     assert tweaks_of(made) == []
     assert report(made) == [("error", "not-rendered", "entries[0].patches[0]", ("beijing",), "")]
 
@@ -422,7 +426,7 @@ def test_an_entry_that_does_not_fit_is_a_loss_in_its_pools() -> None:
 def test_a_missing_template_is_not_converted() -> None:
     subject = app_set()
     subject["spec"]["workloadTemplate"] = {}
-    made = converted(subject)
+    made = convert_one(subject)
     assert made.document is None
     assert report(made) == [("error", "not-converted", "spec.workloadTemplate", (), "")]
 
@@ -431,13 +435,13 @@ def test_two_templates_are_not_converted() -> None:
     subject = app_set()
     templates = subject["spec"]["workloadTemplate"]
     templates["statefulSetTemplate"] = templates["deploymentTemplate"]
-    made = converted(subject)
+    made = convert_one(subject)
     assert made.document is None
     assert "v1beta1 takes one template" in remark(made, "not-converted").text
 
 
 def test_an_overrider_with_mistakes_is_not_converted() -> None:
-    made = converted(app_set(), overrider({"pools": "*", "items": [{"replicas": -1}]}))
+    made = convert_one(app_set(), overrider({"pools": "*", "items": [{"replicas": -1}]}))
     assert made.document is None
     assert {one.code for one in made.remarks} == {"not-converted"}
     assert {one.key.group_kind.kind for one in made.remarks} == {"YurtAppOverrider"}
@@ -446,36 +450,36 @@ def test_an_overrider_with_mistakes_is_not_converted() -> None:
 def test_of_two_overriders_the_one_in_effect_is_converted() -> None:
     first = overrider(entry("*", items=[{"replicas": 5}]), name="first", creationTimestamp="2026-01-01T00:00:00Z")
     second = overrider(entry("*", items=[{"replicas": 6}]), name="second", creationTimestamp="2026-01-02T00:00:00Z")
-    made = converted(app_set(), second, first)
+    made = convert_one(app_set(), second, first)
     assert tweaks_of(made) == [{**EVERY, "tweaks": {"replicas": 5}}]
     assert [(one.level, one.code, one.key.name) for one in made.remarks] == [("warning", "not-in-effect", "second")]
 
 
 def test_a_daemon_of_the_name_of_a_set_is_reported() -> None:
-    made = converted(yurt_app_daemon("demo"), app_set())
+    made = convert_one(yurt_app_daemon("demo"), app_set())
     assert ("error", "name-taken", "metadata.name", (), "") in report(made)
 
 
 def test_entries_of_a_daemon_need_node_pools() -> None:
     rule = overrider(entry("*", items=[{"replicas": 5}]), subject={"kind": "YurtAppDaemon", "name": "demo"})
-    made = converted(yurt_app_daemon("demo"), rule, pools=())
+    made = convert_one(yurt_app_daemon("demo"), rule, pools=())
     assert [(one.level, one.code) for one in made.remarks if one.level == "error"] == [("error", "no-node-pools")]
 
 
 def test_an_overrider_without_its_subject_is_reported() -> None:
     rule = overrider(entry("*", items=[{"replicas": 5}]))
-    assert [(one.level, one.code, one.field) for one in lost_overriders([rule], store_of(rule))] == [
+    assert [(one.level, one.code, one.field) for one in find_unconverted_overriders([rule], store_of(rule))] == [
         ("error", "not-converted", "subject")
     ]
 
 
 def test_an_overrider_of_a_converted_set_is_kept() -> None:
     subject, rule = app_set(), overrider(entry("*", items=[{"replicas": 5}]))
-    document = converted(subject).document
+    document = convert_one(subject).document
     assert document is not None
     store = store_of(document, rule)
     assert list(convert([document, rule], store)) == []
-    assert [(one.level, one.code) for one in lost_overriders([rule], store)] == [("note", "kept")]
+    assert [(one.level, one.code) for one in find_unconverted_overriders([rule], store)] == [("note", "kept")]
 
 
 def test_the_documentation_lists_every_code() -> None:

@@ -1,4 +1,4 @@
-"""A conversion means the same: `render` gives the same workload in every node pool, or the report names the difference.
+"""After a conversion, `render` prints the same workload in every node pool, or the report names the difference.
 
     CONVERT_EXAMPLES=2000 .venv/bin/python -m pytest tests/overrider/convert/test_convert_properties.py
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.overrider.convert.conversion import Converted, convert
 from app.overrider.convert.remark import CODES, Remark
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.preview import cells, preview
 from app.overrider.steps import RenderError
 from app.patch import format_pointer
@@ -25,7 +25,7 @@ from tests.builders import node_pool, overrider, store_of, yurt_app_daemon
 from tests.overrider.test_render_properties import MAPS, POOLS, RULES, TOLERATION, optional, pod_specs, subjects, unique
 
 EXAMPLES: Final = int(os.environ.get("CONVERT_EXAMPLES", "100"))
-# Explaining a failure takes longer than finding it.
+# Hypothesis' explain phase takes longer than the search.
 SETTINGS: Final = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -36,7 +36,7 @@ POOL_LABEL: Final = "apps.openyurt.io/nodepool"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 Path = tuple[str, ...]
 
-# Subjects: those of rendering, with the members of pools that tweaks have no place for.
+# Subjects: those of rendering, with members of pools that tweaks do not have.
 
 ZONE: Final = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 DISK: Final = {"key": "disk", "operator": "Exists"}
@@ -108,11 +108,11 @@ def bound(rule: dict[str, Any], subject: dict[str, Any]) -> dict[str, Any]:
     return overrider(*rule["entries"], subject=named)
 
 
-# What the version itself changes.
+# Differences between the versions themselves.
 
 
 def common(workload: dict[str, Any], pool: str) -> dict[str, Any]:
-    """The workload without the members that OpenYurt's controllers keep for themselves, and with its placement."""
+    """The workload with its placement, without members that belong to OpenYurt's controllers."""
     made = copy.deepcopy(workload)
     metadata = made["metadata"]
     del metadata["ownerReferences"]
@@ -125,7 +125,7 @@ def common(workload: dict[str, Any], pool: str) -> dict[str, Any]:
 
 
 def place(pod_spec: dict[str, Any], pool: str) -> None:
-    """Write the node pool as a node selector where the terms of the node affinity all ask for it."""
+    """Replace the node pool in the node affinity by a node selector if all terms require it."""
     terms = pod_spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {}).get("nodeSelectorTerms") or []
     if not terms or not all(in_pool(pool) in term.get("matchExpressions", ()) for term in terms):
         return
@@ -135,7 +135,7 @@ def place(pod_spec: dict[str, Any], pool: str) -> None:
         if not term["matchExpressions"]:
             del term["matchExpressions"]
     if not all(terms):
-        # The terms are alternatives, and one of them asks for nothing more.
+        # The terms are alternatives, and one of them requires nothing else.
         del pod_spec["affinity"]["nodeAffinity"][REQUIRED]
 
 
@@ -160,7 +160,7 @@ def compact(value: Any, path: Path) -> Any:
 
 
 def workloads(*objects: dict[str, Any]) -> dict[str, Any]:
-    """What `render` gives for the subject, by node pool; None where it gives an error."""
+    """The rendered workloads of the subject by node pool; None for an error."""
     store, plans, made = store_of(*objects), PlanCache(), {}
     for cell in cells(store, [""]):
         try:

@@ -1,4 +1,4 @@
-"""What is a finding about a rendered workload; tests/e2e/test_workload_rules.py asks a kube-apiserver the same."""
+"""Findings about rendered workloads. tests/e2e/test_workload_rules.py compares them with a kube-apiserver."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -123,7 +123,7 @@ def test_unknown_fields_are_named_with_a_suggestion(edit: Any, pointer: str, mes
     ],
 )  # fmt: skip
 def test_wrong_types_are_findings(edit: Any, pointer: str, message: str) -> None:
-    # A probe's struct is used in several places of the sample, so that an edit of it is found in each.
+    # The sample uses the struct of a probe several times, so each use has a finding.
     assert (pointer, "type", message) in findings(edit)
 
 
@@ -190,7 +190,7 @@ def test_counts_are_not_negative() -> None:
         lambda at: at.app["livenessProbe"]["httpGet"]["httpHeaders"].append({"name": "X-Empty"}),
     ],
 )
-def test_what_kube_apiserver_takes_is_no_finding(edit: Any) -> None:
+def test_values_that_kube_apiserver_accepts_are_no_finding(edit: Any) -> None:
     assert findings(edit) == []
 
 

@@ -1,4 +1,4 @@
-"""What kube-apiserver stores of a workload; tests/e2e/test_workload_rules.py compares with a running one."""
+"""The stored form of a workload. tests/e2e/test_workload_rules.py compares it with a kube-apiserver."""
 
 import copy
 from typing import Any
@@ -16,7 +16,7 @@ def workload(pod: dict[str, Any] | None = None, **container: Any) -> dict[str, A
     return {"kind": "Deployment", "spec": {"template": {"spec": {"containers": [app], **(pod or {})}}}}
 
 
-def stored(document: dict[str, Any]) -> dict[str, Any]:
+def normalize(document: dict[str, Any]) -> dict[str, Any]:
     return normalize_workload(document, "Deployment").document
 
 
@@ -41,19 +41,19 @@ def test_a_document_in_stored_form_is_returned_as_it_is(make: Any) -> None:
         ({"resources": {"limits": {}, "requests": {"cpu": 0.5}}}, {"resources": {"requests": {"cpu": "500m"}}}),
         ({"resources": {"limits": {"cpu": None}}}, {"resources": {"limits": {"cpu": "0"}}}),
         ({"resources": {"limits": {"cpu": "1n", "memory": "1024Mi"}}}, {"resources": {"limits": {"cpu": "1m", "memory": "1Gi"}}}),
-        # A pointer tells an explicit zero from an absent value.
+        # A pointer distinguishes an explicit zero from an absent value.
         ({"securityContext": {"privileged": False}}, {"securityContext": {"privileged": False}}),
         ({"securityContext": {}}, {"securityContext": {}}),
         ({"livenessProbe": {"initialDelaySeconds": 0, "tcpSocket": {"port": 0}}}, {"livenessProbe": {"tcpSocket": {"port": 0}}}),
-        # Wrong types are the apiserver's to refuse.
+        # The apiserver refuses wrong types, so they stay unchanged.
         ({"tty": 0, "args": "x", "stdin": "", "resources": {"limits": {"cpu": "x", "memory": True}}},) * 2,
     ],
 )  # fmt: skip
-def test_containers_are_stored_without_what_go_omits(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert stored(workload(**given)) == workload(**expected)
+def test_containers_are_stored_without_members_that_go_omits(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert normalize(workload(**given)) == workload(**expected)
 
 
-def test_pod_specs_are_stored_without_what_go_omits() -> None:
+def test_pod_specs_are_stored_without_members_that_go_omits() -> None:
     pod = {
         "hostNetwork": False,
         "hostUsers": False,
@@ -61,7 +61,7 @@ def test_pod_specs_are_stored_without_what_go_omits() -> None:
         "nodeSelector": {},
     }
     expected = {"hostUsers": False, "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1n"}}]}
-    assert stored(workload(pod)) == workload(expected)
+    assert normalize(workload(pod)) == workload(expected)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_pod_specs_are_stored_without_what_go_omits() -> None:
     ],
 )
 def test_the_alias_of_the_service_account_follows_its_name(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert stored(workload(given)) == workload(expected)
+    assert normalize(workload(given)) == workload(expected)
 
 
 def test_volume_claim_templates_have_one_type() -> None:
@@ -95,7 +95,7 @@ def test_unknown_members_are_dropped_and_reported() -> None:
 def test_untouched_branches_are_the_same_objects() -> None:
     document = workload({"volumes": [{"name": "v"}], "hostIPC": False})
     before = copy.deepcopy(document)
-    pod = stored(document)["spec"]["template"]["spec"]
+    pod = normalize(document)["spec"]["template"]["spec"]
     assert pod["volumes"] is document["spec"]["template"]["spec"]["volumes"]
     assert pod["containers"] is document["spec"]["template"]["spec"]["containers"]
     assert document == before

@@ -180,7 +180,7 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the names and versions of the definition of a custom resource.
 
     Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
-    older one prunes fields of overriders (`app.overrider.surroundings`).
+    older one prunes fields of overriders (`app.overrider.openyurt_conflicts`).
     """
     found: JSONObject = dict(_decode_definition(text))
     kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
@@ -304,18 +304,11 @@ VALIDATING_CONFIGURATIONS: Final = WatchedResource(
     decode_object,
 )
 
-DISPATCHING: Final = (
-    DEFINITIONS,
-    NAMESPACES,
-    MUTATING_CONFIGURATIONS,
-    VALIDATING_CONFIGURATIONS,
-    APIBINDINGS,
-    APIEXPORTS,
-    API_RESOURCE_SCHEMAS,
-    LOGICAL_CLUSTERS,
-    WORKSPACES,
-)
-"""The resources that the dispatch engine reads; only kcp serves the last five."""
+KCP: Final = (APIBINDINGS, APIEXPORTS, API_RESOURCE_SCHEMAS, LOGICAL_CLUSTERS, WORKSPACES)
+"""The resources that only kcp serves."""
+
+DISPATCHING: Final = (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *KCP)
+"""The resources that the dispatch engine reads."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """The resources that the interpret engine reads, besides `karmada_config`."""

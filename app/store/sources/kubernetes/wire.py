@@ -13,6 +13,7 @@ class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "
 class _List(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
+    kind: str = ""
 
 
 class Page(NamedTuple):
@@ -22,6 +23,8 @@ class Page(NamedTuple):
     resource_version: str
     continue_token: str
     """``""`` on the last page."""
+    kind: str = ""
+    """The kind of the list, such as ``DeploymentList``; ``""`` if it has none."""
 
 
 class Event(msgspec.Struct):
@@ -67,7 +70,7 @@ _decode_failure: Final = msgspec.json.Decoder(_Failure).decode
 def decode_page(text: bytes) -> Page:
     """Return a page of a list; raises msgspec.DecodeError."""
     found = _decode_list(text)
-    return Page(found.items or [], found.metadata.resource_version, found.metadata.continue_)
+    return Page(found.items or [], found.metadata.resource_version, found.metadata.continue_, found.kind)
 
 
 def decode_event(line: bytes) -> Event:

@@ -1,0 +1,49 @@
+"""Shows at a terminal which list of a cluster is being read. On a pipe nothing is shown."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from app.model.text import escape
+
+
+class ListProgress:
+    """The progress of reading several lists; without a display it only counts."""
+
+    def __init__(self, display: Progress | None = None, task: TaskID | None = None) -> None:
+        self._display: Final = display
+        self._task: Final = task
+        self._name = ""
+        self._objects = 0
+        self._started = 0
+
+    def start(self, name: str) -> None:
+        """Show that the next list is being read: the name of its resource."""
+        self._name, self._objects = name, 0
+        self._update(completed=self._started)
+        self._started += 1
+
+    def count(self, objects: int) -> None:
+        """Add the objects of a page to the number that is shown."""
+        self._objects += objects
+        self._update(completed=self._started - 1)
+
+    def _update(self, *, completed: int) -> None:
+        if self._display is not None and self._task is not None:
+            text = f"Reading {escape(self._name)}: {self._objects:,} objects"
+            self._display.update(self._task, description=text, completed=completed)
+
+
+@contextlib.contextmanager
+def show_lists(lists: int, *, console: Console | None = None) -> Iterator[ListProgress]:
+    """Show the progress of so many lists on standard error during the block, if it is a terminal."""
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield ListProgress()
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield ListProgress(progress, progress.add_task("Connecting", total=lists))

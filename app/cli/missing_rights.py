@@ -1,0 +1,35 @@
+"""The rules of a role that a user lacks, for a message."""
+
+from collections.abc import Sequence
+
+from app.store.sources.kubernetes.resources import WatchedResource
+
+
+def describe_missing(resources: Sequence[WatchedResource], *, every_cluster: bool) -> str:
+    """Return the rules that allow to list resources, as a sentence with YAML that fits into a role.
+
+    Args:
+        resources: Resources that must not be listed.
+        every_cluster: Whether they are listed in all logical clusters of a kcp.
+    """
+    where = " in all logical clusters (/clusters/*)" if every_cluster else ""
+    of_cluster = [one for one in resources if one.only is None]
+    sentences = []
+    if of_cluster:
+        rules = _format_rules(of_cluster)
+        sentences.append(f"add to a ClusterRole that is bound to the user{where}: {rules}")
+    for one in resources:
+        if one.only is not None:
+            rules = _format_rules([one])
+            sentences.append(f"add to a Role in the namespace {one.only[0]} that is bound to the user: {rules}")
+    return "; ".join(sentences)
+
+
+def _format_rules(resources: Sequence[WatchedResource]) -> str:
+    by_group: dict[str, list[str]] = {}
+    for one in resources:
+        by_group.setdefault(one.group, []).append(one.plural)
+    return ", ".join(
+        f'{{apiGroups: ["{group}"], resources: [{", ".join(plurals)}], verbs: [list]}}'
+        for group, plurals in by_group.items()
+    )

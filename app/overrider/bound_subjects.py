@@ -1,0 +1,92 @@
+"""Finds the subjects that have an overrider. fleethook's webhook configuration selects their workloads."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from app.model.admission import AdmissionRequest, Response
+from app.model.gvk import GroupKind
+from app.model.json import JSONObject
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.overrider.binding import subject_of
+from app.registration.announcements import Announcement
+from app.registration.match_conditions import SubjectName, bound_condition_of
+from app.registration.webhooks import CONFIGURATION_NAME
+from app.store import ObjectKey, Store, Stored
+
+Announce = Callable[[Announcement], Awaitable[None]]
+"""Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
+
+_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
+
+
+def bound_subjects(store: Store) -> set[SubjectName]:
+    """Return the subjects that overriders are bound to, over all clusters."""
+    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
+    return {name for overrider in overriders if (name := _get_subject_name(overrider)) is not None}
+
+
+def overrider_uids(store: Store) -> set[str]:
+    """Return the uids of all overriders, over all clusters."""
+    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
+    return {_get_uid(overrider) for overrider in overriders if overrider is not None}
+
+
+async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
+    """Announce the subject of an overrider that is about to be created. The subject is immutable afterwards."""
+    if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
+        return
+    subject = subject_of(request.object)
+    if subject is not None:
+        # kube-apiserver sets the uid of a new object before it calls webhooks.
+        uid = _get_uid(request.object) or request.uid
+        await announce(Announcement(SubjectName(request.namespace, *subject), uid))
+
+
+def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:
+    """Call ``changed`` when subjects of overriders or fleethook's webhook configuration change.
+
+    Returns:
+        A function that ends the calls.
+    """
+
+    def notify(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        is_overrider = key.group_kind == YURT_APP_OVERRIDER
+        if _is_own_configuration(key) or (is_overrider and _get_subject_name(before) != _get_subject_name(after)):
+            changed()
+
+    return store.subscribe(notify)
+
+
+def call_when_selected(store: Store, found: Callable[[], None]) -> Callable[[], None]:
+    """Call ``found`` if fleethook's webhook configuration names subjects, now and at each change.
+
+    Returns:
+        A function that ends the calls.
+    """
+
+    def notify(key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        if (
+            _is_own_configuration(key)
+            and after is not None
+            and any(map(bound_condition_of, after.get("webhooks") or ()))
+        ):
+            found()
+
+    for key in list(store.keys(_CONFIGURATION)):
+        notify(key, None, store.get(*key))
+    return store.subscribe(notify)
+
+
+def _is_own_configuration(key: ObjectKey) -> bool:
+    return key.group_kind == _CONFIGURATION and key.name == CONFIGURATION_NAME
+
+
+def _get_uid(overrider: JSONObject) -> str:
+    return str(overrider["metadata"].get("uid") or "")
+
+
+def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
+    subject = None if overrider is None else subject_of(overrider)
+    if overrider is None or subject is None:
+        return None
+    return SubjectName(overrider["metadata"].get("namespace") or "", *subject)

@@ -1,0 +1,117 @@
+"""Finds workloads without an override that lack members of their template, because a write of their owner was refused.
+
+A workload with an override has a hash, which shows that it is outdated. These workloads have none, so each resync
+compares them with their template, and only if their subject has an overrider. Without an overrider, fleethook refuses
+no write.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject
+from app.model.openyurt import REVISION_LABEL
+from app.overrider.binding import Binding
+from app.overrider.bound_workloads import binding_of, hash_of
+from app.overrider.drift import NO_DRIFT, find_plan
+from app.overrider.owner_progress import Lag, find_lag
+from app.overrider.plan_cache import PlanCache
+from app.overrider.pool_template import SubjectError
+from app.overrider.steps import RenderError
+from app.overrider.subject_state import find_overriders
+from app.overrider.workloads import Workloads
+from app.store import ObjectKey, StoreView
+
+# Dry runs for the workloads of one subject. The apiserver treats the others in the same way.
+MAX_ASKED: Final = 3
+
+
+class OutdatedWorkloads:
+    """The workloads that were outdated at the last comparison and have not changed since."""
+
+    def __init__(self, workloads: Workloads, *, store: StoreView, plans: PlanCache) -> None:
+        """Prepare.
+
+        Args:
+            workloads: The workloads.
+            store: Overriders, subjects and node pools.
+            plans: The plans that were compiled from them.
+        """
+        self._workloads: Final = workloads
+        self._store: Final = store
+        self._plans: Final = plans
+        self._behind: Final[set[ObjectKey]] = set()
+        # The differences of workloads that the apiserver would not store for their owner either.
+        self._unkept: Final[dict[ObjectKey, frozenset[str]]] = {}
+
+    def compare(self, key: ObjectKey, document: JSONObject) -> bool:
+        """Compare a complete workload with its template; return whether it is outdated."""
+        self._behind.discard(key)
+        lag = self._find_lag(key, document)
+        if lag is None or self._unkept.get(key) == lag.lacks:
+            return False
+        self._behind.add(key)
+        return True
+
+    def changed(self, key: ObjectKey, *, gone: bool) -> None:
+        """Forget the result for a workload that has changed."""
+        self._behind.discard(key)
+        if gone:
+            self._unkept.pop(key, None)
+
+    def find(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
+        """Return the outdated workloads of a subject.
+
+        If a workload that is not outdated has the same revision, the owner has written both, and another client has
+        changed this one since. It is not outdated.
+        """
+        behind = [key for key in keys if key in self._behind]
+        if not behind:
+            return []
+        current = {self._read_revision(key) for key in keys if key not in self._behind} - {""}
+        return [key for key in behind if self._read_revision(key) not in current]
+
+    async def confirm(self, keys: Sequence[ObjectKey], *, lane: Binding) -> bool:
+        """Return whether a write of the owner could update these workloads, which a dry run tests.
+
+        Another webhook may change a member at each write, so that no workload ever equals its template.
+        """
+        for key in keys[:MAX_ASKED]:
+            try:
+                if await self._could_catch_up(key, lane=lane):
+                    return True
+            except (APIError, UnreachableError):
+                return True  # The dry run failed. A nudge does no harm.
+        # The next resync finds the workloads without a dry run again.
+        self._behind.difference_update(keys)
+        return False
+
+    async def _could_catch_up(self, key: ObjectKey, *, lane: Binding) -> bool:
+        document = await self._workloads.client.read(key)
+        before = self._find_lag(key, document)
+        if before is not None:
+            answer = await self._workloads.client.dry_run(key, document, before.operations, lane=lane)
+            after = self._find_lag(key, answer)
+            if after is None or before.lacks - after.lacks:
+                return True
+            self._unkept[key] = before.lacks
+        return False
+
+    def _read_revision(self, key: ObjectKey) -> str:
+        workload = self._workloads.get(key)
+        return "" if workload is None else str(workload.labels.get(REVISION_LABEL) or "")
+
+    def _find_lag(self, key: ObjectKey, document: JSONObject) -> Lag | None:
+        workload = self._workloads.get(key)
+        if workload is None or hash_of(workload) or (binding := binding_of(workload, key.cluster)) is None:
+            return None
+        overriders = find_overriders(self._store, binding)
+        if not overriders:
+            return None
+        try:
+            plan = find_plan(
+                workload, binding, overriders[0], kind=key.group_kind.kind, store=self._store, plans=self._plans
+            )
+        except (SubjectError, RenderError):
+            return None
+        return None if plan.applies else find_lag(document, plan, NO_DRIFT)

@@ -1,0 +1,419 @@
+"""Caches plans until an object that they were compiled from changes.
+
+Pools of a subject share one plan if they differ only by their names, their replicas and the values that entries of
+their own set. A pool then adds some hundred bytes: its hash, its values and a reference to the plan.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.control.slices import Sliced, run_at_once
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.entry_pattern import Applied, EntryPatterns
+from app.overrider.plan import BarePlan, compile_bare, compile_steps_in_slices
+from app.overrider.pool_mark import (
+    POOL_MARK,
+    REPLICAS_MARK,
+    PoolValues,
+    has_mark,
+    is_safe_name,
+    mark_name,
+)
+from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
+from app.overrider.pools import topology
+from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
+from app.overrider.steps import RenderError, compile_entries
+from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
+from app.overrider.template import lacks_pool, subject_name
+from app.store import StoreView
+
+DEFAULT_CACHE_BYTES: Final = 256 << 20
+# Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
+_ERROR_BYTES: Final = 420
+_SUBJECT_BYTES: Final = 4_000
+# Subjects whose plans are compiled at the same time; the controller works on eight.
+_MAX_RECENT: Final = 10
+Outcome = PoolPlan | SubjectError | RenderError
+_Shared = SharedPlan | SubjectError | RenderError | object
+"""The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
+
+
+class _Configuration(NamedTuple):
+    """The settings of a pool, with marks in place of its own values; equal for pools that share a plan."""
+
+    key: Hashable
+    pool: str
+    """The name to compile for: the mark, or the name of the pool."""
+    applied: Applied
+    """The entries that apply."""
+    config: JSONObject | None
+    node_pool: JSONObject | None
+    replicas: int | None
+    tweaks: tuple[int, ...]
+    """The numbers of the tweaks of a YurtAppSet v1beta1 that apply to the pool."""
+    placement: bytes
+    """The pool's settings as text, with the mark for its name; empty if the pool shares no plan."""
+
+
+class SubjectPlans:
+    """The plans of one subject with one overrider.
+
+    Attributes:
+        inputs: The subject and the overrider.
+        size: Estimated bytes of the plans.
+        compiled: Number of compiled plans.
+    """
+
+    def __init__(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        filled: FilledPlans | None = None,
+    ) -> None:
+        """Index the subject and the overrider; `plan` compiles.
+
+        Args:
+            group_kind: YurtAppSet or YurtAppDaemon.
+            subject: The subject as stored.
+            overrider: The overrider in effect, or None for the bare template.
+            filled: The cache of filled plans; None to create one.
+        """
+        self.inputs = (subject, overrider)
+        self.size = _SUBJECT_BYTES
+        self.compiled = 0
+        self._filled: Final = filled or FilledPlans()
+        self._template: Final = templates_of(subject)
+        self._group_kind: Final = group_kind
+        entries = as_object(overrider or {}).get("entries")
+        self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
+        self._has_mark: Final = has_mark((_get_identity(subject), subject.get("spec"), entries))
+        text = msgspec.json.encode((entries, tweaks_of(subject)))
+        self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
+        self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
+        with_topology = group_kind == YURT_APP_SET and self._selections is None
+        self._configs: Final = topology(subject.get("spec")) if with_topology else {}
+        self._bare: tuple[Hashable, BarePlan] | None = None
+        # The configuration of the last requested pool: `prepare` compiles its plan, and `plan` looks it up next.
+        self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
+        self._plans: Final[dict[Hashable, _Shared]] = {}
+        # Least recently requested first.
+        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
+
+    def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
+        """Return the plan for the subject's workload of ``kind`` in ``pool``.
+
+        Args:
+            kind: Deployment or StatefulSet.
+            pool: The pool's name.
+            node_pool: The NodePool object, if plans of the subject depend on it and it exists.
+
+        Raises:
+            SubjectError: The subject describes no workload.
+            RenderError: An entry does not fit the template, or is invalid.
+        """
+        known = self._pools.get((kind, pool))
+        if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
+            self._pools.move_to_end((kind, pool))
+            return _unwrap(known[1])
+        if known is not None:
+            self._drop(kind, pool)
+        outcome = self._compile(kind, pool, node_pool)
+        if isinstance(outcome, PoolPlan):
+            outcome.shared.pools += 1
+        self.size += _measure(outcome)
+        self._pools[kind, pool] = (node_pool, outcome)
+        return _unwrap(outcome)
+
+    def forget_bare(self) -> None:
+        """Drop the bare plan, which speeds up consecutive compilations."""
+        self._bare = None
+
+    def drop_oldest(self) -> bool:
+        """Drop the least recently requested pool; return whether more than one is left."""
+        if len(self._pools) > 1:
+            self._drop(*next(iter(self._pools)))
+        return len(self._pools) > 1
+
+    def _drop(self, kind: str, pool: str) -> None:
+        """Drop a pool, and its plan if no other pool shares it."""
+        _, outcome = self._pools.pop((kind, pool))
+        self.size -= _measure(outcome)
+        if isinstance(outcome, PoolPlan):
+            shared = outcome.shared
+            shared.pools -= 1
+            if not shared.pools:
+                del self._plans[shared.key]
+                self.size -= shared.size
+
+    def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
+        if not self._has_pool(pool, node_pool):
+            return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
+        replicas = as_object(self._configs.get(pool)).get("replicas")
+        if replicas is not None and type(replicas) is not int:
+            name = subject_name(self._group_kind, self.inputs[0])
+            return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools must be a whole number")
+        of = self._get_configuration(kind, pool, node_pool)
+        shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
+        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
+            applied, config = self._patterns.find_literal(pool), self._configs.get(pool)
+            of = of._replace(key=(kind, pool), pool=pool, applied=applied, config=config)
+            shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
+        values = PoolValues(pool, of.replicas, of.applied.values)
+        if isinstance(shared, SharedPlan):
+            return PoolPlan(shared, values, filled=self._filled)
+        if isinstance(shared, RenderError):
+            return RenderError(values.fill_text(shared.field), values.fill_text(shared.reason))
+        assert isinstance(shared, SubjectError)
+        return SubjectError(values.fill_text(str(shared)))
+
+    def _has_pool(self, pool: str, node_pool: JSONObject | None) -> bool:
+        if self._selections is not None:
+            return self._selections.selects(pool, node_pool)
+        return self._group_kind != YURT_APP_SET or pool in self._configs
+
+    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[None]:
+        """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
+        if (kind, pool) in self._pools or not self._has_pool(pool, node_pool):
+            return
+        of = self._get_configuration(kind, pool, node_pool)
+        if of.key not in self._plans:
+            shared = yield from self._compile_shared(of, kind)
+            if of.key not in self._plans:  # A review during a pause may have compiled it.
+                self._share(of, shared)
+
+    def _share(self, of: _Configuration, shared: "_Shared") -> "_Shared":
+        """Store the plan or the error of a configuration, and return it."""
+        self.compiled += 1
+        self._plans[of.key] = shared
+        self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
+        return shared
+
+    def _compile_shared(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+        try:
+            bare = self._compile_bare(of, kind)
+            yield
+            steps = compile_entries(self._patterns.entries_of(of.applied), of.pool)
+            work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
+            plan = yield from work
+            shared = yield from share_plan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
+            # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
+            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
+        except (SubjectError, RenderError) as error:
+            # An entry that names the pool may fit in another pool, and the error contains the name.
+            is_named = of.pool == POOL_MARK and self._has_pool_token
+            return NAMED_AFTER_POOL if is_named else error.with_traceback(None)
+        return NAMED_AFTER_POOL if shared.names is None or (in_template and in_template[0]) else shared
+
+    def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
+        """Return the bare plan of a configuration; the last one is cached."""
+        key = (kind, of.pool, of.tweaks, of.placement)
+        if self._bare is None or self._bare[0] != key or not of.placement:
+            settings = PoolSettings(of.config, of.tweaks)
+            bare = compile_bare(
+                self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
+            )
+            self._bare = (key, bare)
+        return self._bare[1]
+
+    def _get_configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        known = self._configured
+        if known is None or known[:2] != (kind, pool) or known[2] is not node_pool:
+            known = self._configured = (kind, pool, node_pool, self._configure(kind, pool, node_pool))
+        return known[3]
+
+    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        config = self._configs.get(pool)
+        taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
+        replicas = None if config is None else config.get("replicas")
+        tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
+        # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
+        taints = taints if self._group_kind == YURT_APP_DAEMON else None
+        name = self.inputs[0]["metadata"]["name"]
+        if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
+            literal = self._patterns.find_literal(pool)
+            return _Configuration((kind, pool), pool, literal, config, node_pool, replicas, tweaks, b"")
+        applied = self._patterns.find(pool, config)
+        if config is not None:
+            placing: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
+            config = {**config, **placing, "name": POOL_MARK}
+            if replicas is not None:
+                config["replicas"] = REPLICAS_MARK
+        placement = msgspec.json.encode((config, taints))
+        key = (kind, applied.key, tweaks, placement)
+        return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
+
+
+_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
+NAMED_AFTER_POOL: Final = object()
+"""A member or an element is named after the pool. In some pool, the template may have another one of that name."""
+
+
+class PlanCache:
+    """Compiles a plan at the first request, and again when one of its inputs was replaced.
+
+    The store never changes an object in place, so the cache compares the identity of inputs. It needs no invalidation
+    and never returns a stale plan. If only the status of an input changed, as it does whenever a Pod of a YurtAppSet
+    becomes ready, the plans stay.
+
+    Attributes:
+        size: Estimated bytes of all plans.
+        compiled: Number of compiled plans.
+        evicted: How often the plans of a subject or of a pool were evicted.
+    """
+
+    def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        """Create an empty cache, which evicts the least recently requested subjects first."""
+        self.size = 0
+        self.compiled = 0
+        self.evicted = 0
+        self._max_bytes: Final = max_bytes
+        self._filled: Final = FilledPlans()
+        # Subjects that were requested lately, the last one at the end.
+        self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
+        self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
+
+    def plan(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        kind: str,
+        pool: str,
+        cluster: str,
+        store: StoreView,
+    ) -> PoolPlan:
+        """Return the plan for a subject's workload of ``kind`` in ``pool``.
+
+        Raises:
+            SubjectError: The subject describes no workload.
+            RenderError: An entry does not fit the template, or is invalid.
+        """
+        plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
+        before, compiled = plans.size, plans.compiled
+        try:
+            return plans.plan(kind, pool, node_pool)
+        finally:
+            self._account(plans, before, compiled)
+
+    def prepare(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        kind: str,
+        pool: str,
+        cluster: str,
+        store: StoreView,
+    ) -> Sliced[None]:
+        """Compile a plan in slices, so that `plan` finds it. Reviews during a pause may compile the same plan."""
+        plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
+        before, compiled = plans.size, plans.compiled
+        for _ in plans.prepare(kind, pool, node_pool):
+            yield
+            # Reviews count the plans that they compile during a pause.
+            before, compiled = plans.size, plans.compiled
+        key = _key_of(group_kind, subject, cluster=cluster)
+        if self._subjects.get(key) is plans:  # Otherwise they were replaced or evicted during a pause.
+            self._account(plans, before, compiled)
+
+    def _select(
+        self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
+    ) -> SubjectPlans:
+        plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
+        if plans not in self._recent and len(self._recent) == _MAX_RECENT:
+            self._recent.popitem(last=False)[0].forget_bare()
+        self._recent[plans] = None
+        return plans
+
+    def _account(self, plans: SubjectPlans, before: int, compiled: int) -> None:
+        """Add the growth of plans since ``before`` and ``compiled``, and evict others if the cache is full."""
+        self.compiled += plans.compiled - compiled
+        if plans.size != before:
+            self.size += plans.size - before
+            self._make_room(plans)
+
+    def of_subject(
+        self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
+    ) -> SubjectPlans:
+        """Return the plans of a subject with an overrider, new ones if an input changed."""
+        key = _key_of(group_kind, subject, cluster=cluster)
+        plans = self._subjects.get(key)
+        if plans is not None:
+            known_subject, known_overrider = plans.inputs
+            if (known_subject is subject and known_overrider is overrider) or (
+                same_input(known_subject, subject) and same_input(known_overrider, overrider)
+            ):
+                plans.inputs = (subject, overrider)
+                self._subjects.move_to_end(key)
+                return plans
+            self.size -= plans.size
+        plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider, filled=self._filled)
+        self._subjects.move_to_end(key)
+        self.size += plans.size
+        return plans
+
+    def _make_room(self, requested: SubjectPlans) -> None:
+        """Evict other subjects, and then pools of the requested one, until the cache is within its limit."""
+        while self.size > self._max_bytes and len(self._subjects) > 1:
+            _, oldest = self._subjects.popitem(last=False)
+            self.size -= oldest.size
+            self.evicted += 1
+        more = True
+        while more and self.size > self._max_bytes:
+            before = requested.size
+            more = requested.drop_oldest()
+            self.size -= before - requested.size
+            self.evicted += 1
+
+
+def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> tuple[str, str, str, str]:
+    metadata = subject["metadata"]
+    return cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"]
+
+
+def _find_node_pool(
+    group_kind: GroupKind, subject: JSONObject, *, pool: str, cluster: str, store: StoreView
+) -> JSONObject | None:
+    """Return the NodePool object, None if plans do not depend on it."""
+    depends = depends_on_node_pools(group_kind, subject)
+    found: JSONObject | None = store.get(cluster, NODE_POOL, "", pool) if depends else None
+    return found
+
+
+_NOT_INPUT: Final = frozenset({"metadata", "status"})
+
+
+def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
+    """Return whether two versions of a subject, overrider or NodePool are equal, apart from status."""
+    if known is now:
+        return True
+    if known is None or now is None or _get_identity(known) != _get_identity(now):
+        return False
+    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NOT_INPUT)
+
+
+def _get_identity(document: JSONObject) -> tuple[JSON, ...]:
+    metadata = document["metadata"]
+    return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
+
+
+def _measure(outcome: Outcome) -> int:
+    return outcome.size if isinstance(outcome, PoolPlan) else _ERROR_BYTES
+
+
+def _unwrap(outcome: Outcome) -> PoolPlan:
+    if isinstance(outcome, PoolPlan):
+        return outcome
+    # Each raise of the cached exception would otherwise add frames to its traceback.
+    raise outcome.with_traceback(None)

@@ -1,0 +1,109 @@
+"""Rules for the node pools of entries: unknown names, and entries that apply to no pool of the subject."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from app.control.slices import Pauses, Sliced
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
+from app.model.spelling import nearest, suggestion
+from app.overrider.dry_run import Subject
+from app.overrider.entry_selection import selects_any
+from app.overrider.finding import Finding
+from app.overrider.node_pools import NodePoolView
+from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE
+from app.overrider.pools import pools_of_subject
+from app.overrider.subject_parts import is_v1beta1
+
+# Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
+_MAX_SUGGESTIONS: Final = 5
+_MAX_COMPARED: Final = 1000
+_COMPARED_AT_ONCE: Final = 100
+# Units of work between two pauses. A unit takes some 10 µs: checking ten names, or comparing two.
+_SLICE: Final = 150
+_NAMES_PER_UNIT: Final = 10
+
+
+class SubjectPools(NamedTuple):
+    """The node pools of a subject when its check began."""
+
+    names: Sequence[str]
+    complete: bool
+    """Whether ``names`` has all pools of the subject, so that any other name is unknown."""
+    node_pools: Mapping[str, JSONObject | None]
+    """The NodePools whose labels select tweaks of a YurtAppSet v1beta1; empty for other subjects."""
+    effects: tuple[Finding, ...] = ()
+    """Findings about the pools that do not depend on an overrider."""
+
+
+def known_pools(subject: Subject, store: NodePoolView) -> SubjectPools:
+    """Return the node pools of a subject."""
+    group_kind, document, cluster = subject
+    names = pools_of_subject(group_kind, document, cluster=cluster, store=store)
+    labeled = names if is_v1beta1(document) else ()
+    node_pools = {name: store.get(cluster, NODE_POOL, "", name) for name in labeled}
+    # Labels select among NodePools. Without any NodePool, no name can be called unknown.
+    complete = not selects_node_pools(group_kind, document) or knows_node_pools(store, cluster)
+    return SubjectPools(names, complete, node_pools)
+
+
+def check_pools(
+    overrider: JSONObject, subject: Subject, pools: SubjectPools, *, unused: Collection[str]
+) -> Sliced[list[Finding]]:
+    """Return the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
+
+    Args:
+        overrider: An overrider whose entries are valid.
+        subject: Its subject.
+        pools: The node pools of the subject.
+        unused: Paths of entries that are known to apply to no node pool at all.
+    """
+    found: list[Finding] = []
+    if not pools.complete:
+        return found
+    owner = f"{subject.group_kind.kind} {subject.document['metadata']['name']}"
+    known, pauses = frozenset(pools.names), Pauses(_SLICE)
+    suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
+    for number, entry in enumerate(overrider.get("entries") or ()):
+        field, listed = f"entries[{number}]", as_object(entry).get("pools")
+        for position, name in _find_unknown_names(listed, known):
+            hint = ""
+            if suggestions > 0:
+                suggestions -= 1
+                hint = yield from _suggest(name, pools.names)
+            message = f"{owner} has no node pool {name!r}{hint}"
+            found.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
+        if known and field not in unused and not selects_any(listed, known):
+            found.append(Finding("unused-entry", field, f"applies to none of the node pools of {owner}"))
+        if pauses.due(1 + len(listed if isinstance(listed, list) else ()) // _NAMES_PER_UNIT):
+            yield
+    return found
+
+
+def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:
+    for position, written in enumerate(listed if isinstance(listed, list) else ()):
+        name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
+        if name not in ("", EVERY_POOL) and name not in known:
+            yield position, name
+
+
+def _suggest(name: str, known: Sequence[str]) -> Sliced[str]:
+    """Return the end of a message that suggests the nearest of the known names."""
+    nearest_of_each: list[str] = []
+    for start in range(0, len(known), _COMPARED_AT_ONCE):
+        found = nearest(name, known[start : start + _COMPARED_AT_ONCE])
+        nearest_of_each += [] if found is None else [found]
+        yield
+    return suggestion(name, nearest_of_each, quote="'")
+
+
+def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
+    """Return whether labels of NodePools decide which node pools a subject has."""
+    selector = as_object(subject.get("spec")).get("nodepoolSelector")
+    return group_kind == YURT_APP_DAEMON or (is_v1beta1(subject) and isinstance(selector, dict))
+
+
+def knows_node_pools(store: NodePoolView, cluster: str) -> bool:
+    """Return whether there is any NodePool in a cluster."""
+    return next(store.each(cluster, NODE_POOL), None) is not None

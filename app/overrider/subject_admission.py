@@ -1,0 +1,124 @@
+"""Admission of YurtAppSets and YurtAppDaemons: checks that the overrider of a subject still fits after an edit."""
+
+import re
+from typing import Final, Literal
+
+from app.control.slices import Slice, Sliced, run_at_once
+from app.model import admission
+from app.model.admission import AdmissionRequest, Response, StatusCause
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import cluster_of
+from app.model.openyurt import API_VERSION, SUBJECT_VERSIONS
+from app.overrider.binding import overriders_of
+from app.overrider.dry_run import Subject
+from app.overrider.finding import Finding
+from app.overrider.node_pools import NodePools
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.pool_rules import SubjectPools
+from app.overrider.validation import check_fit, check_rules, pools_to_check
+from app.store import ObjectKey, StoreView
+
+Policy = Literal["warn", "refuse"]
+
+# kubectl prints every warning; more than these hide each other.
+_MAX_FINDINGS: Final = 50
+_POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
+
+
+def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
+    """Answer the review of a YurtAppSet or YurtAppDaemon as `validate_subject_in_slices` does."""
+    return run_at_once(validate_subject_in_slices(request, store=store, policy=policy))
+
+
+def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Sliced[Response]:
+    """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
+
+    Updates that do not change spec are admitted without a check, and so are subjects without an overrider. The policy
+    ``refuse`` denies an edit that breaks an entry. An entry that did not fit before the edit is only a warning, so that
+    the subject can still be edited.
+
+    Args:
+        request: The review.
+        store: The overriders and node pools.
+        policy: Whether an edit that breaks an overrider is denied.
+    """
+    answer = admission.not_for_review(request, sorted(SUBJECT_KINDS))
+    if answer is not None:
+        return answer
+    document = request.object
+    # Decoding a subject with 5,000 node pools takes a slice of its own.
+    yield
+    old = request.old_object
+    yield
+    is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == document.get("spec")
+    kind = GroupKind(request.kind.group, request.kind.kind)
+    is_known_version = request.kind.version in SUBJECT_VERSIONS.get(kind, ())
+    if is_unchanged or not is_known_version or not isinstance(document.get("spec"), dict):
+        return admission.allowed()
+    yield Slice.READS_STORE
+    key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _get_name(document))
+    bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
+    if not bound:
+        return admission.allowed()
+    stored = store.get(*key)
+    version = f"{request.kind.group}/{request.kind.version}"
+    if stored is not None and stored["apiVersion"] != version:
+        name = f"YurtAppOverrider {key.namespace}/{bound[0]['metadata']['name']}"
+        text = f"not checked: {name} is rendered from {stored['apiVersion']}, and this edit is in {version}"
+        return admission.allowed(warnings=[text])
+    node_pools = NodePools(store, key.cluster)
+    yield Slice.PURE
+    return (yield from _compare_edit(bound[0], key, document, old, node_pools=node_pools, policy=policy))
+
+
+def _compare_edit(
+    overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
+) -> Sliced[Response]:
+    edited, stored = _read_subject(key, document, node_pools), _read_subject(key, old, node_pools)
+    found = yield from _find_misfits(overrider, edited)
+    misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
+    before = {_get_identity(one) for one in misfits_before}
+    caused = [one for one in found if _get_identity(one) not in before]
+    if policy == "refuse" and any(one.level == "error" for one in caused):
+        texts = [_describe(overrider, one) for one in caused if one.level == "error"][:_MAX_FINDINGS]
+        causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
+        message = f"{key.group_kind.kind} {key.namespace}/{key.name} would no longer fit: {'; '.join(texts)}"
+        return admission.invalid(message, causes)
+    # Errors are reported at every edit, warnings only at the edit that causes them.
+    reported = [one for one in found if one.level == "error" or one in caused]
+    return admission.allowed(warnings=[_describe(overrider, one) for one in reported[:_MAX_FINDINGS]])
+
+
+def _read_subject(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
+    """Return a subject of the review with its node pools, None if the document is not an object with metadata."""
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return None
+    typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **document}
+    named = {**typed, "metadata": {"namespace": key.namespace, "name": key.name, **document["metadata"]}}
+    subject = Subject(key.group_kind, named, key.cluster)
+    return subject, pools_to_check(subject, node_pools)
+
+
+def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:
+    if fit is None:
+        return []
+    known = yield from check_rules(overrider)
+    if any(finding.level == "error" for finding in known):
+        return []  # The overrider has mistakes of its own; its status reports them.
+    return (yield from check_fit(overrider, *fit, known=known))
+
+
+def _get_identity(finding: Finding) -> tuple[str, str, str]:
+    """Return the parts of a finding that do not name node pools."""
+    return finding.code, finding.field, _POOLS.sub("", finding.message)
+
+
+def _describe(overrider: JSONObject, finding: Finding) -> str:
+    metadata = overrider["metadata"]
+    return f"YurtAppOverrider {metadata.get('namespace') or 'default'}/{metadata['name']}: {finding.text}"
+
+
+def _get_name(document: JSONObject) -> str:
+    metadata = document["metadata"]
+    return str(metadata.get("name") or metadata.get("generateName") or "")

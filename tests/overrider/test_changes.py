@@ -1,0 +1,64 @@
+"""Tests of the comparison of both objects of an update by their text."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from app.model.openyurt import REVISION_LABEL
+from app.overrider.changes import changes_overrider, changes_workload, unchanged_members
+from tests.builders import entry, overrider, request, workload
+
+OLD = workload()
+RULE = overrider(entry("hangzhou"))
+
+
+def edited(document: dict[str, Any], *path: str, value: Any) -> dict[str, Any]:
+    made = copy.deepcopy(document)
+    parent = made
+    for name in path[:-1]:
+        parent = parent[name]
+    parent[path[-1]] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (("spec", "replicas"), 9, True),
+        (("metadata", "labels", REVISION_LABEL), "demo-2", True),
+        (("metadata", "labels", "team"), "a", False),
+        (("metadata", "annotations", "note"), "a", False),
+        (("status",), {"replicas": 1}, False),
+    ],
+)
+def test_a_workload_changes_with_its_spec_or_its_revision(path: tuple[str, ...], value: Any, *, expected: bool) -> None:
+    assert changes_workload(request(edited(OLD, *path, value=value), "UPDATE", OLD)) is expected
+
+
+def test_members_that_have_the_same_text_are_unchanged() -> None:
+    assert unchanged_members(request(OLD, "UPDATE", OLD)) == {"metadata", "spec"}
+    assert unchanged_members(request(edited(OLD, "spec", "replicas", value=9), "UPDATE", OLD)) == {"metadata"}
+    assert unchanged_members(request(edited(OLD, "metadata", "name", value="a"), "UPDATE", OLD)) == {"spec"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (("entries",), [entry("beijing")], True),
+        (("subject", "name"), "other", True),
+        (("metadata", "labels"), {"team": "a"}, False),
+        (("status",), {"summary": "1/1"}, False),
+    ],
+)
+def test_an_overrider_changes_with_its_subject_or_its_entries(
+    path: tuple[str, ...], value: Any, *, expected: bool
+) -> None:
+    assert changes_overrider(request(edited(RULE, *path, value=value), "UPDATE", RULE)) is expected
+
+
+def test_objects_of_another_shape_count_as_changed() -> None:
+    made = request(edited(OLD, "metadata", "labels", value=[]), "UPDATE", OLD)
+    assert changes_workload(made)
+    assert changes_overrider(request(RULE, "UPDATE", ["overrider"]))
+    assert unchanged_members(request(OLD, "UPDATE", [])) == frozenset()

@@ -1,0 +1,97 @@
+"""Items and patches, as they apply to a reviewed workload."""
+
+from tests.builders import (
+    container,
+    entry,
+    image,
+    images,
+    overrider,
+    patch,
+    pod_spec,
+    pod_template,
+    rendered,
+    review,
+    workload,
+    yurt_app_set,
+)
+
+
+def test_entries_run_in_order_and_the_last_wins() -> None:
+    first = entry("hangzhou", patches=[patch("replace", "/spec/replicas", 7)])
+    assert (
+        rendered(workload(), yurt_app_set(), overrider(first, entry("*", items=[{"replicas": 5}])))["spec"]["replicas"]
+        == 5
+    )
+
+
+def test_inside_an_entry_items_come_before_patches() -> None:
+    both = entry(
+        "*",
+        items=[image("nginx", "nginx-item"), {"replicas": 5}],
+        patches=[patch("replace", "/spec/template/spec/containers/0/image", "nginx-patch")],
+    )
+    result = rendered(workload(), yurt_app_set(), overrider(both))
+    assert (images(result), result["spec"]["replicas"]) == ({"nginx": "nginx-patch"}, 5)
+
+
+def test_an_image_item_reaches_containers_and_init_containers_of_its_name() -> None:
+    template = pod_template(
+        containers=[container("c"), container("d")], initContainers=[container("c"), container("i")]
+    )
+    rule = overrider(entry("*", items=[image("c", "new")]))
+    result = rendered(workload(template=template), yurt_app_set(template=template), rule)
+    assert [c["image"] for c in pod_spec(result)["containers"]] == ["new", "nginx:1.0"]
+    assert [c["image"] for c in pod_spec(result)["initContainers"]] == ["new", "nginx:1.0"]
+
+
+def test_an_unknown_container_is_a_warning_that_names_those_there_are() -> None:
+    answer = review(workload(), yurt_app_set(), overrider(entry("*", items=[image("ngnix", "x"), {"replicas": 3}])))
+    assert answer.warnings == ("entries[0].items[0]: no container is named 'ngnix'; there are nginx",)
+
+
+def test_the_pool_token_is_replaced_in_values_paths_and_images() -> None:
+    rule = overrider(
+        entry(
+            "*",
+            items=[image("nginx", "reg.{{nodepool}}.local/nginx")],
+            patches=[
+                patch("add", "/metadata/annotations/{{nodepool}}", "x"),
+                patch("add", "/spec/template/spec/nodeSelector", {"{{nodepool}}": ["in {{nodepool}}"][0]}),
+            ],
+        )
+    )
+    result = rendered(workload(), yurt_app_set(), rule)
+    assert images(result) == {"nginx": "reg.hangzhou.local/nginx"}
+    assert result["metadata"]["annotations"]["hangzhou"] == "x"
+    assert pod_spec(result)["nodeSelector"] == {"hangzhou": "in hangzhou"}
+
+
+def test_remove_removes_and_replace_replaces_without_merging() -> None:
+    template = pod_template(nodeSelector={"a": "b"}, containers=[container(args=["x"])])
+    rule = overrider(
+        entry(
+            "*",
+            patches=[
+                patch("remove", "/spec/template/spec/containers/0/args"),
+                patch("replace", "/spec/template/spec/nodeSelector", {"z": "1"}),
+            ],
+        )
+    )
+    result = rendered(workload(template=template), yurt_app_set(template=template), rule)
+    assert "args" not in pod_spec(result)["containers"][0]
+    assert pod_spec(result)["nodeSelector"] == {"z": "1"}
+
+
+def test_removing_a_list_element_leaks_nothing_into_its_neighbour() -> None:
+    first = container("c0", args=["--a"], env=[{"name": "E", "value": "1"}])
+    template = pod_template(containers=[first, container("c1", "i1")])
+    rule = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/containers/0")]))
+    result = rendered(workload(template=template), yurt_app_set(template=template), rule)
+    assert pod_spec(result)["containers"] == [{"name": "c1", "image": "i1"}]
+
+
+def test_null_unsets_a_member() -> None:
+    template = pod_template(containers=[container(env=[{"name": "E", "value": "1"}])])
+    rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/containers/0/env", None)]))
+    result = rendered(workload(template=template), yurt_app_set(template=template), rule)
+    assert "env" not in pod_spec(result)["containers"][0]
