@@ -237,7 +237,8 @@ class Fleethook(FastAPI):
                 seconds=settings.dispatch_token_seconds,
                 audiences=settings.dispatch_token_audiences,
             )
-        log_access(settings)
+        if self._outside is _SERVER:
+            log_access(settings)
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
         return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
 

@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True):
         verdict: ``allowed``, ``denied``, ``answered`` or ``failed``, ``""`` for an HTTP error.
         code: Code and reason of a refusal.
         message: Message and causes of a refusal, one line each.
-        object: The object after the patch, None for a review that makes none.
+        patch: The patch of the object, decoded; the reason if that fails. None without a patch.
         warnings: The warnings. Their order has no meaning, because clients print each one.
         result: The result of an interpreter or an explanation.
     """
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True):
     verdict: str = ""
     code: str = ""
     message: tuple[str, ...] = ()
-    object: JSON = None
+    patch: JSON = None
     warnings: tuple[str, ...] = ()
     result: JSON = None
 
@@ -55,13 +55,12 @@ class Difference(NamedTuple):
     after: JSON
 
 
-def read_outcome(status: int, answer: bytes, review: bytes) -> Outcome:
+def read_outcome(status: int, answer: bytes) -> Outcome:
     """Return the outcome in an answer; an answer of unknown shape is its result.
 
     Args:
         status: The HTTP status.
         answer: The body of the answer.
-        review: The body of the review, whose object a patch changes.
     """
     try:
         document: JSON = _decode(answer)
@@ -73,16 +72,16 @@ def read_outcome(status: int, answer: bytes, review: bytes) -> Outcome:
     response = members.get("response")
     kind = members.get("kind")
     if isinstance(response, dict) and kind == ADMISSION_REVIEW:
-        return _read_admission(response, review)
+        return _read_admission(response)
     if isinstance(response, dict) and kind in (EXPLORE_REVIEW, INTERPRETER_CONTEXT):
-        return _read_interpretation(kind, response, review)
+        return _read_interpretation(kind, response)
     return Outcome(status, result=document)
 
 
-def _read_admission(response: JSONObject, review: bytes) -> Outcome:
+def _read_admission(response: JSONObject) -> Outcome:
     warnings = tuple(sorted(map(str, response.get("warnings") or ())))
     if response.get("allowed") is True:
-        return Outcome(200, "allowed", object=_patch_object(response, review), warnings=warnings)
+        return Outcome(200, "allowed", patch=_decode_patch(response), warnings=warnings)
     status = as_object(response.get("status"))
     causes = as_object(status.get("details")).get("causes") or ()
     return Outcome(
@@ -100,7 +99,7 @@ def _describe_cause(cause: JSON) -> str:
     return ": ".join(parts)
 
 
-def _read_interpretation(kind: str, response: JSONObject, review: bytes) -> Outcome:
+def _read_interpretation(kind: str, response: JSONObject) -> Outcome:
     # ExploreReview has the members of a failure beside the others, and its status is a result.
     is_context = kind == INTERPRETER_CONTEXT
     if response.get("successful") is False:
@@ -108,29 +107,17 @@ def _read_interpretation(kind: str, response: JSONObject, review: bytes) -> Outc
         return Outcome(200, "failed", code=str(reason.get("code", "")), message=(str(reason.get("message") or ""),))
     left_out = _NO_RESULT | {"status"} if is_context else _NO_RESULT
     result = {name: value for name, value in response.items() if name not in left_out}
-    return Outcome(200, "answered", object=_patch_object(response, review), result=result)
+    return Outcome(200, "answered", patch=_decode_patch(response), result=result)
 
 
-def _patch_object(response: JSONObject, review: bytes) -> JSON:
-    """Return the object of a review after the patch of its answer, None without a patch."""
+def _decode_patch(response: JSONObject) -> JSON:
     patch = response.get("patch")
     if patch is None:
         return None
     try:
-        operations = _decode(base64.b64decode(patch, validate=True))
-        return apply(read_object(review), operations)
+        return _decode(base64.b64decode(patch, validate=True))
     except (TypeError, binascii.Error, *_UNDECODABLE) as error:
         return f"the patch is damaged: {error}"
-    except PatchError as error:
-        return f"the patch does not apply: {error}"
-
-
-def read_object(review: bytes) -> JSON:
-    """Return the object in a review, None if there is none."""
-    try:
-        return as_object(as_object(_decode(review)).get("request")).get("object")
-    except _UNDECODABLE:
-        return None
 
 
 def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[Difference]:
@@ -139,18 +126,39 @@ def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[Dif
     Args:
         before: The recorded outcome.
         after: The outcome of a replay.
-        review: The body of the review.
+        review: The body of the review, whose object the patches change.
     """
     found: list[Difference] = []
     for aspect in ASPECTS:
-        left, right = getattr(before, aspect), getattr(after, aspect)
-        if identical(left, right):
-            continue
         if aspect == "object":
-            if before.verdict != after.verdict:
-                continue  # The verdict says more.
-            left, right = (read_object(review) if one is None else one for one in (left, right))
-            if identical(left, right):
-                continue
-        found.append(Difference(aspect, left, right))
+            left, right = _patch_both(before, after, review)
+        else:
+            left, right = getattr(before, aspect), getattr(after, aspect)
+        if not identical(left, right):
+            found.append(Difference(aspect, left, right))
     return found
+
+
+def _patch_both(before: Outcome, after: Outcome, review: bytes) -> tuple[JSON, JSON]:
+    """Return the objects after both patches; nothing if they are equal, or if the verdict says more."""
+    if before.verdict != after.verdict or identical(before.patch, after.patch):
+        return None, None
+    document = _read_object(review)
+    return _patch_object(document, before.patch), _patch_object(document, after.patch)
+
+
+def _patch_object(document: JSON, patch: JSON) -> JSON:
+    if patch is None or isinstance(patch, str):
+        return document if patch is None else patch
+    try:
+        return apply(document, patch)
+    except PatchError as error:
+        return f"the patch does not apply: {error}"
+
+
+def _read_object(review: bytes) -> JSON:
+    """Return the object in a review, None if there is none."""
+    try:
+        return as_object(as_object(_decode(review)).get("request")).get("object")
+    except _UNDECODABLE:
+        return None

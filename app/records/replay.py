@@ -164,12 +164,12 @@ def _compare(entry: Entry, review: bytes, reply: Reply, calls: ReviewCalls) -> R
     if record.status == reply.status and bytes(record.answer) == reply.body:
         return Replayed(entry, unasked=unasked)
     try:
-        before = read_outcome(record.status, unwrap_body(record.answer), review)
+        before = read_outcome(record.status, unwrap_body(record.answer))
     except BodyError as error:
         return Replayed(entry, skipped=str(error))
     if is_overloaded(before):
         return Replayed(entry, skipped="the server was overloaded")
-    differences = compare_outcomes(before, read_outcome(reply.status, reply.body, review), review)
+    differences = compare_outcomes(before, read_outcome(reply.status, reply.body), review)
     if not differences:
         return Replayed(entry, unasked=unasked)
     return Replayed(
