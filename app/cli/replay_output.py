@@ -40,9 +40,13 @@ class Printer(Protocol):
 
 def make_printer(output: Output) -> Printer:
     """Return the printer of a format."""
-    return {
-        Output.TEXT: TextPrinter, Output.JSON: JSONPrinter, Output.JUNIT: JUnitPrinter, Output.MARKDOWN: MarkdownPrinter
-    }[output]()  # fmt: skip
+    printers: dict[Output, type[Printer]] = {
+        Output.TEXT: TextPrinter,
+        Output.JSON: JSONPrinter,
+        Output.JUNIT: JUnitPrinter,
+        Output.MARKDOWN: MarkdownPrinter,
+    }
+    return printers[output]()
 
 
 def list_groups(report: Report) -> list[Group]:

@@ -6,7 +6,7 @@ has readable lines. Each function yields the lines that can be read, and the fau
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 MAX_LINE: Final = 64 * 1024 * 1024
@@ -134,7 +134,7 @@ def _skip_zeros(stream: BinaryIO) -> bytes:
     return b""
 
 
-def _read_member(stream: BinaryIO, data: bytes) -> Iterator[bytes]:
+def _read_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, bytes]:
     """Yield the content of a gzip member; return the bytes after it. Raises _UnreadableError."""
     inflater = zlib.decompressobj(_WITH_GZIP_HEADER)
     while not inflater.eof:
