@@ -65,8 +65,8 @@ class CallTrace:
             try:
                 decisions = await ask(cluster, questions)
             except StatusError as error:
-                failed = {"error": str(error), "failure": encode_failure(error)}
-                self.calls.extend(noted[key]._replace(key=key, **failed) for key in sorted(noted))
+                text, failure = str(error), encode_failure(error)
+                self.calls.extend(noted[key]._replace(key=key, error=text, failure=failure) for key in sorted(noted))
                 raise
             answers = {name_question(one): decision._asdict() for one, decision in decisions.items()}
             self.calls.extend(noted[key]._replace(key=key, answer=answers[key]) for key in sorted(noted))

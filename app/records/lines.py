@@ -1,169 +1,217 @@
-"""Reads the lines of gzip or plain text of any size and any state, with bounded memory.
+"""Encodes answered reviews as the lines of a recording."""
 
-A server that is killed leaves a file whose end is missing, and a full disk or a bad copy damages one. Such a file still
-has readable lines. Each function yields the lines that can be read, and the faults between them by line number.
-"""
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from time import gmtime, strftime
+from typing import Any, Final, NamedTuple
 
-import contextlib
-import zlib
-from collections.abc import Generator, Iterator
-from typing import BinaryIO, Final, NamedTuple
+import msgspec
 
-MAX_LINE: Final = 64 * 1024 * 1024
-"""Bytes of the longest line that is read. A review has at most 8 MiB by default, and its record repeats parts of it."""
-MAX_SKIPPED: Final = 1024 * 1024 * 1024
-"""Bytes of a longer line that are skipped before the rest of the file is given up: a decompression bomb has no end."""
-_CHUNK: Final = 64 * 1024
-# Bytes that one step of decompression may return: a thousandfold compression is possible.
-_MAX_INFLATED: Final = 1024 * 1024
-_GZIP: Final = b"\x1f\x8b"
-_WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
+from app.api.recording import AnsweredReview
+from app.model.asked_calls import AskedCall
+from app.model.json import JSON
+from app.records.hashing import Hasher
+from app.records.quoted_values import WorkLimitError
+from app.records.redaction import RecordValues, RedactionError, Redactor
+from app.records.suspicion import Suspicion
 
-
-class Line(NamedTuple):
-    """A line without its line feed; ``number`` counts from 1."""
-
-    number: int
-    text: bytes
+_ANSWER: Final = b',"answer":'
+_END: Final = b"}\n"
+_REVIEW: Final = b'"review":'
+_FORMS: Final = ({"text"}, {"base64"})
+_encode: Final = msgspec.json.Encoder().encode
 
 
-class Fault(NamedTuple):
-    """The reason why something at a line cannot be read."""
+class _Call(msgspec.Struct, omit_defaults=True):
+    """A call as `app.records.format.Call` describes it, with a value in place of JSON text."""
 
-    number: int
-    reason: str
-
-
-class _UnreadableError(Exception):
-    """The rest of the stream cannot be read."""
-
-
-def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE, max_skipped: int = MAX_SKIPPED) -> Iterator[Line | Fault]:
-    """Yield the lines of a stream, and its faults at their places.
-
-    Args:
-        stream: Gzip, also of several members, or plain text. It is read in order, and not closed.
-        max_line: Bytes of the longest line that is yielded.
-        max_skipped: Bytes of the longest line that is skipped.
-    """
-    splitter = _Splitter(max_line, max_skipped)
-    try:
-        for chunk in _read_chunks(stream):
-            yield from splitter.split(chunk)
-            if splitter.has_given_up:
-                return
-    except (_UnreadableError, OSError) as error:
-        splitter.has_fault = True
-        yield Fault(splitter.number, str(error))
-    yield from splitter.end()
+    kind: str
+    name: str
+    key: str
+    configuration: str = ""
+    cluster: str = ""
+    digest: str = ""
+    answer: Any = msgspec.UNSET
+    error: str = ""
+    failure: Any = None
 
 
-class _Splitter:
-    """Splits chunks into lines.
+class Parts(NamedTuple):
+    """The parts of a line: the review, the answer, and the JSON text before and after them."""
+
+    head: bytes
+    review: bytes
+    answer: bytes
+    tail: bytes
+
+
+class Lines(NamedTuple):
+    """Encoded lines.
 
     Attributes:
-        number: The number of the line that the next chunk continues.
-        has_fault: Whether the reason of an incomplete last line is known already.
-        has_given_up: Whether the rest of the stream is not worth reading.
+        text: The lines.
+        written: The number of lines.
+        refused: The number of reviews that could not be encoded.
     """
 
-    def __init__(self, max_line: int, max_skipped: int) -> None:
-        self.number = 1
-        self.has_fault = False
-        self.has_given_up = False
-        self._max_line: Final = max_line
-        self._max_skipped: Final = max_skipped
-        self._pending: list[bytes] = []
-        self._length = 0
-
-    def split(self, chunk: bytes) -> Iterator[Line | Fault]:
-        """Yield the lines that a chunk completes."""
-        first, *rest = chunk.split(b"\n")
-        self._add(first)
-        for part in rest:
-            yield self._complete()
-            self._add(part)
-        if self._length > self._max_skipped:
-            self.has_given_up = True
-            yield Fault(self.number, f"the line has more than {self._max_skipped} bytes; the rest is not read")
-
-    def end(self) -> Iterator[Line | Fault]:
-        """Yield the last line, which has no line feed."""
-        if not self._length or self.has_fault:
-            return
-        # A record may be complete without a line feed, for example if an editor removed it.
-        yield self._complete()
-
-    def _add(self, part: bytes) -> None:
-        self._length += len(part)
-        if self._length > self._max_line:
-            self._pending.clear()
-        else:
-            self._pending.append(part)
-
-    def _complete(self) -> Line | Fault:
-        number, length = self.number, self._length
-        text = b"".join(self._pending) if len(self._pending) != 1 else self._pending[0]
-        self.number, self._length = number + 1, 0
-        self._pending.clear()
-        if length > self._max_line:
-            return Fault(number, f"the line has {length} bytes, more than the {self._max_line} that are read")
-        return Line(number, text)
+    text: bytes
+    written: int
+    refused: int
 
 
-def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the decompressed content; raises _UnreadableError at a place that cannot be read."""
-    chunk = stream.read(_CHUNK)
-    if not chunk.startswith(_GZIP):
-        while chunk:
-            yield chunk
-            chunk = stream.read(_CHUNK)
-        return
-    while chunk:
-        chunk = yield from _read_member(stream, chunk)
-        # Programs that write to tapes fill the last block with zeros (RFC 1952 says nothing about it, gzip skips them).
-        chunk = chunk.lstrip(b"\0") or _skip_zeros(stream)
-        if chunk and not _GZIP.startswith(chunk[:2]):
-            raise _UnreadableError("the bytes after the end of the gzip data are no gzip data")
+class LineEncoder:
+    """Encodes reviews. The text of most reviews goes into the line as it is; a few are decoded and redacted."""
 
+    def __init__(self, redactor: Redactor, suspicion: Suspicion, hasher: Hasher) -> None:
+        """Initialize the encoder.
 
-def _skip_zeros(stream: BinaryIO) -> bytes:
-    while chunk := stream.read(_CHUNK):
-        if left := chunk.lstrip(b"\0"):
-            return left
-    return b""
+        Args:
+            redactor: Redacts decoded records.
+            suspicion: Finds the reviews that have to be decoded.
+            hasher: Hashes bodies that may have secrets and cannot be decoded.
+        """
+        self._redactor: Final = redactor
+        self._suspicion: Final = suspicion
+        self._hasher: Final = hasher
 
+    def encode(self, reviews: Sequence[AnsweredReview]) -> Lines:
+        """Return the lines of reviews, in their order."""
+        parts = [split_line(review) for review in reviews]
+        text = b"".join([text for line in parts for text in (line.head, line.review, _ANSWER, line.answer, line.tail)])
+        suspects = self._find_suspects(reviews, parts, text)
+        if not suspects:
+            return Lines(text, len(reviews), 0)
+        lines: list[bytes] = []
+        for number, (review, line) in enumerate(zip(reviews, parts, strict=True)):
+            encoded = _join(line) if number not in suspects else self._encode_suspect(review, line)
+            if encoded is not None:
+                lines.append(encoded)
+        return Lines(b"".join(lines), len(lines), len(reviews) - len(lines))
 
-def _read_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, bytes]:
-    """Yield the content of a gzip member; return the bytes after it. Raises _UnreadableError."""
-    inflater = zlib.decompressobj(_WITH_GZIP_HEADER)
-    while not inflater.eof:
-        if not data:
-            data = stream.read(_CHUNK)
-            if not data:
-                yield inflater.flush()
-                raise _UnreadableError("the gzip data is cut off here")
-        before = inflater.copy()
+    def _find_suspects(self, reviews: Sequence[AnsweredReview], parts: Sequence[Parts], text: bytes) -> set[int]:
+        suspects = self._suspicion.find_records(text, _find_starts(map(_measure, parts)))
+        patches = [part for line in parts for part in (line.answer, line.tail)]
+        lengths = (len(line.answer) + len(line.tail) for line in parts)
+        suspects |= self._suspicion.find_patches(b"".join(patches), _find_starts(lengths))
+        # A body that was refused may be no JSON, and one that is no UTF-8 is none.
+        suspects.update(number for number, review in enumerate(reviews) if review.status != 200)
+        if not text.isascii():
+            suspects.update(number for number, line in enumerate(parts) if not is_utf8(line.review))
+        return suspects
+
+    def _encode_suspect(self, review: AnsweredReview, line: Parts) -> bytes | None:
+        """Return the line of a review that is redacted if necessary, None if that is impossible."""
         try:
-            content = inflater.decompress(data, _MAX_INFLATED)
-        except zlib.error as error:
-            yield _salvage(before, data)
-            raise _UnreadableError(f"the gzip data is damaged: {_describe(error)}") from None
-        data = inflater.unconsumed_tail
-        if content:
-            yield content
-    return inflater.unused_data
+            document: JSON = msgspec.json.decode(review.body)
+            is_json = not (isinstance(document, dict) and set(document) in _FORMS) and is_utf8(review.body)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            document, is_json = None, False
+        if not is_json:
+            shown, is_hash = self._show_text(review.body)
+            return _join(line._replace(head=_mark(line.head, redacted=is_hash), review=_encode(shown)))
+        calls = msgspec.json.decode(_encode_calls(review.calls))
+        values = RecordValues(document, msgspec.json.decode(review.answer), calls)
+        try:
+            redacted = self._redactor.redact(values)
+        except (RedactionError, WorkLimitError):
+            return None
+        if redacted is None:
+            return _join(line)
+        tail = _make_tail(_encode(redacted.calls) if review.calls else b"")
+        head = _mark(line.head, redacted=True)
+        return _join(Parts(head, _encode(redacted.review), _encode(redacted.answer), tail))
+
+    def _show_text(self, body: bytes) -> tuple[JSON, bool]:
+        """Return the form of a body that is no JSON, and whether a hash replaces it."""
+        if self._suspicion.find_records(body, [0]) or b"ecret" in body or b"\0" in body or b"\\u" in body:
+            return {"text": self._hasher.hash_bytes(body)}, True
+        return ({"text": body.decode()} if is_utf8(body) else {"base64": body}), False
 
 
-def _salvage(inflater: "zlib._Decompress", data: bytes) -> bytes:
-    """Return the content of gzip data up to the byte at which it is damaged, or up to the wrong checksum."""
-    found = bytearray()
-    with contextlib.suppress(zlib.error):
-        for start in range(len(data)):
-            found += inflater.decompress(data[start : start + 1])
-    return bytes(found)
+def split_line(review: AnsweredReview) -> Parts:
+    """Return the parts of the line of a review whose body is JSON text."""
+    body = review.body
+    # Raw line breaks are whitespace in JSON. Most bodies have one at their end.
+    if b"\n" in body or b"\r" in body:
+        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
+    second = int(review.time)
+    path = b"%b?%b" % (review.path, review.query) if review.query else review.path
+    caller = f'"caller":{_encode(review.caller).decode()},' if review.caller else ""
+    head = (
+        f'{{"time":"{_format_second(second)}.{int((review.time - second) * 1e6):06d}Z",{_quote_route(review.route)}'
+        f'"path":{_quote(path)},"cluster":{_quote_text(review.cluster)},"seconds":{review.seconds:.6f},'
+        f'"status":{review.status},{caller}"review":'
+    )
+    tail = _make_tail(_encode_calls(review.calls)) if review.calls else _END
+    return Parts(head.encode(), body, review.answer, tail)
 
 
-def _describe(error: zlib.error) -> str:
-    """Return zlib's reason: ``Error -3 while decompressing data: incorrect data check`` without the number."""
-    return str(error).rpartition(": ")[2]
+def _join(line: Parts) -> bytes:
+    return b"".join((line.head, line.review, _ANSWER, line.answer, line.tail))
+
+
+def _make_tail(calls: bytes) -> bytes:
+    return b',"calls":%b}\n' % calls if calls else _END
+
+
+def _mark(head: bytes, *, redacted: bool) -> bytes:
+    """Return the head of a line with the mark of a redacted record."""
+    return head.removesuffix(_REVIEW) + b'"redacted":true,' + _REVIEW if redacted else head
+
+
+def _encode_calls(calls: Iterable[AskedCall]) -> bytes:
+    return _encode([_to_struct(call) for call in calls])
+
+
+def _to_struct(call: AskedCall) -> _Call:
+    return _Call(
+        call.kind, call.name, call.key, call.configuration, call.cluster, call.digest,
+        msgspec.UNSET if call.error else call.answer, call.error, call.failure,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _quote(path: bytes) -> str:
+    return _encode(path.decode("latin-1")).decode()
+
+
+@lru_cache(maxsize=4096)
+def _quote_text(text: str) -> str:
+    return _encode(text).decode()
+
+
+@lru_cache(maxsize=256)
+def _quote_route(route: str) -> str:
+    return f'"route":{_quote_text(route)},'
+
+
+@lru_cache(maxsize=4)
+def _format_second(second: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
+
+
+def is_utf8(text: bytes) -> bool:
+    """Return whether bytes are UTF-8 text."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _measure(line: Parts) -> int:
+    return len(line.head) + len(line.review) + len(_ANSWER) + len(line.answer) + len(line.tail)
+
+
+def _find_starts(lengths: Iterable[int]) -> list[int]:
+    starts, place = list[int](), 0
+    for length in lengths:
+        starts.append(place)
+        place += length
+    return starts
+
+
+EncodeLines = Callable[[Sequence[AnsweredReview]], Lines]
+"""Encodes reviews, as `LineEncoder.encode` does."""

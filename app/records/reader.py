@@ -6,7 +6,7 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 
 from app.records.format import FORMAT, FORMAT_NAME, Header, Record
-from app.records.lines import Fault, Line, read_lines
+from app.records.line_reader import Fault, Line, read_lines
 
 _decode_record: Final = msgspec.json.Decoder(Record).decode
 _decode_header: Final = msgspec.json.Decoder(Header).decode
