@@ -54,7 +54,8 @@ def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE, max_skipped: int =
                 return
     except (_UnreadableError, OSError) as error:
         splitter.has_fault = True
-        yield Fault(splitter.number, str(error))
+        reason = f"it cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+        yield Fault(splitter.number, reason)
     yield from splitter.end()
 
 
