@@ -40,10 +40,11 @@ test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go
 	@$(if $(if $(ARGS),$(findstring e2e,$(ARGS)),all),$(PYTHON) tests/e2e/controlplane/prepare.py)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
-check: $(VENV)/dev.stamp ## Lint, formatting, types, import contracts, generated files
+check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.language
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python schemas/generate.py --check
 	$(BIN)/hadolint Dockerfile

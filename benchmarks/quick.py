@@ -1,7 +1,7 @@
-"""Three lines on how fast we are, in less than two minutes: `make bench-quick`. Takes no Go.
+"""Measure our speed in less than two minutes and print three lines: `make bench-quick`. Needs no Go.
 
 UPDATE reviews over 16 connections, one core for the server: ours beside the same app with a constant verdict (the floor)
-and beside what people write today. Ratios are by round, and say something on a busy machine too.
+and beside an ordinary FastAPI webhook. Ratios are taken within a round, so they are meaningful on a busy machine, too.
 """
 
 import argparse
@@ -9,10 +9,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from benchmarks.harness.field import field, ours
 from benchmarks.harness.load import PYTHON_GENERATOR, Load
 from benchmarks.harness.rounds import figure, ratio
 from benchmarks.harness.section import Context
+from benchmarks.harness.server_group import ours, run_servers
 from benchmarks.run import MADE
 from benchmarks.varied import reviews, write_lines
 
@@ -33,7 +33,7 @@ def main() -> None:
             binaries=built.parent, python=Path(), inputs=scratch, scratch=scratch, rounds=given.rounds,
             seconds=given.seconds, server_core=cores[0], load_core=cores[-1],
         )  # fmt: skip
-        with field(context, SERVERS, command=(built,) if built.exists() else PYTHON_GENERATOR) as servers:
+        with run_servers(context, SERVERS, command=(built,) if built.exists() else PYTHON_GENERATOR) as servers:
             rounds = servers.turns(Load(bodies), rounds=given.rounds, seconds=given.seconds)
     asked = figure(rounds, "fleethook", "requests_per_second").median
     print(f"UPDATE: {asked:,.0f} requests/s, {figure(rounds, 'fleethook', 'cpu_us').median:.0f} µs CPU each")

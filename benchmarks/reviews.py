@@ -1,4 +1,4 @@
-"""The reviews that every benchmark sends: a realistic Deployment, created and updated."""
+"""The reviews that all benchmarks send: creation and update of a realistic Deployment."""
 
 import copy
 import json
@@ -165,7 +165,7 @@ def _managed(manager: str) -> dict[str, Any]:
 
 
 def deployment() -> dict[str, Any]:
-    """The pool's Deployment as OpenYurt's controller writes it and an apiserver hands it on."""
+    """The pool's Deployment as OpenYurt's controller writes it and an apiserver sends it to webhooks."""
     template = _pod_template()
     labels = {"app": "shop", "apps.openyurt.io/pool-name": POOL}
     template["metadata"]["labels"].update(labels)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.run [--only PART ...] [--rounds N] [--seconds S] [--small] --python PYTHON
 
-One core is the server's, another the load generator's. A part that fails keeps its last result; the others go on.
+The server and the load generator have a core each. A part that fails keeps its last result; the others go on.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.tables import table
 
 PARTS = (
-    "webhook", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
+    "webhook", "record", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
     "lua", "dispatch", "informer", "fleet", "scale", "patch", "crds", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
@@ -36,14 +36,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of one measurement of one server")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement of one server")
     parser.add_argument(
-        "--python", type=Path, default=MADE / "venv" / "bin" / "python", help="one that has benchmarks/requirements.txt"
+        "--python",
+        type=Path,
+        default=MADE / "venv" / "bin" / "python",
+        help="interpreter with the packages of benchmarks/requirements.txt",
     )
     parser.add_argument(
         "--small",
         action="store_true",
-        help="try small sizes, print the figures and write no results (scale, soak, worst)",
+        help="measure small sizes, print the figures and write no results (scale, soak, worst)",
     )
     given = parser.parse_args()
     found = results.read()
@@ -57,7 +60,7 @@ def main() -> None:
 
 
 def measure(name: str, given: argparse.Namespace, found: results.Results) -> bool:
-    """Measure a part and write what is known; return whether it could be measured."""
+    """Measure a part and write all results; return whether the measurement succeeded."""
     cores = sorted(os.sched_getaffinity(0))
     print(f"{name} ...", file=sys.stderr, flush=True)
     began = time.monotonic()
@@ -70,7 +73,7 @@ def measure(name: str, given: argparse.Namespace, found: results.Results) -> boo
                     small=given.small,
                 )
             )  # fmt: skip
-    except Exception:  # noqa: BLE001 - whatever it is, the other parts can be measured
+    except Exception:  # noqa: BLE001 - the other parts can still be measured
         traceback.print_exc()
         return False
     took = time.monotonic() - began

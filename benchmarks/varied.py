@@ -1,8 +1,8 @@
-"""A thousand different reviews: what a server is asked that has more than one workload, the same thousand for everybody.
+"""A thousand different reviews, as a server with many workloads receives them. All servers get the same thousand.
 
-Workloads of one subject differ in names, replicas and annotations, so also in length; images are those of the subject's template,
-of which there are a hundred. Edited workloads have other images than their template, which costs our server more. Every
-text is a line, which is how load generators take several bodies from one file.
+Workloads of one subject differ in names, replicas and annotations, so also in length. Their images are those of the subject's
+template; there are a hundred subjects. Edited workloads have other images than their template, which costs our server more.
+Each review is one line, because load generators read one body from each line of a file.
 """
 
 import random
@@ -15,7 +15,7 @@ from benchmarks.reviews import deployment, explore_review, overrider, review, yu
 
 COUNT = 1_000
 SUBJECTS = 100
-"""The first is that of `benchmarks.reviews`, the others have names and images of their own."""
+"""Number of subjects. The first is that of `benchmarks.reviews`, the others have their own names and images."""
 _SUFFIX = string.ascii_lowercase + string.digits
 
 
@@ -57,11 +57,11 @@ def _put_images(pod: dict[str, Any], app: str, proxy: str) -> None:
 
 
 def deployments(count: int = COUNT, *, edited: bool = False) -> list[dict[str, Any]]:
-    """Return Deployments like that of `benchmarks.reviews.deployment`, no two of them alike.
+    """Return different Deployments like that of `benchmarks.reviews.deployment`.
 
     Args:
-        count: How many; the subjects take turns.
-        edited: Whether somebody has put other images in the place of those of the template.
+        count: The number of Deployments; the subjects take turns.
+        edited: Whether their images differ from those of the template.
     """
     pick, all_subjects = random.Random(1), subjects()
     return [_vary(deployment(), all_subjects[number % SUBJECTS], pick, edited=edited) for number in range(count)]
@@ -109,7 +109,7 @@ def explore_reviews(operation: str, count: int = COUNT) -> list[bytes]:
 
 
 def write_lines(path: Path, bodies: list[bytes]) -> Path:
-    """Write bodies as a load generator takes them."""
+    """Write bodies as a load generator reads them."""
     assert not any(b"\n" in body for body in bodies)
     path.write_bytes(b"\n".join(bodies))
     return path

@@ -1,4 +1,4 @@
-"""Calling an ASGI app directly, with every event in the test's hands."""
+"""Calls an ASGI app directly, so that a test controls every event."""
 
 import json
 from typing import Any, NamedTuple

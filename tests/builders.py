@@ -1,4 +1,4 @@
-"""Small objects for tests, each complete enough to be real."""
+"""Small but valid objects for tests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -133,7 +133,7 @@ def owner(kind: str = "YurtAppSet", name: str = "demo", **fields: Any) -> dict[s
 def workload(
     kind: str = "Deployment", pool: str | None = "hangzhou", owners: Any = None, **fields: Any
 ) -> dict[str, Any]:
-    """A workload as OpenYurt's controller creates it; `fields` go into its spec."""
+    """Return a workload as OpenYurt's controller creates it; `fields` go into its spec."""
     labels = {"app": "demo"} | ({POOL_LABEL: pool} if pool else {})
     return {
         "apiVersion": "apps/v1",
@@ -164,7 +164,7 @@ def store_of(*objects: dict[str, Any]) -> Store:
 def request(
     document: Any, operation: str = "CREATE", old: Any = None, kind: str | None = None, **fields: Any
 ) -> AdmissionRequest:
-    """An admission request, decoded from bytes as the server decodes it."""
+    """Return an admission request, decoded from bytes as in the server."""
     body = {
         "uid": "u-1",
         "operation": operation,
@@ -179,16 +179,16 @@ def request(
 
 
 def review(document: Any, *objects: dict[str, Any], **fields: Any) -> Response:
-    """The answer to the review of a workload, given the objects of the store."""
+    """Return the answer to the review of a workload with a store of these objects."""
     return mutate_workload(request(document, **fields), store=store_of(*objects), plans=PlanCache())
 
 
 def rendered(document: Any, *objects: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The workload after the answer's patch; fails if it is denied."""
+    """Return the workload after the answer's patch; fails if it is denied."""
     answer = review(document, *objects, **fields)
     assert answer.allowed, answer.message
     result: dict[str, Any] = apply(document, answer.patch)
-    # An apiserver must apply the patch with the same result as RFC 6902.
+    # The patch must have the same result in an apiserver's dialect and in RFC 6902.
     assert apply(document, answer.patch, dialect="kubernetes") == result
     return result
 

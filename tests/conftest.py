@@ -1,4 +1,4 @@
-"""Fixtures that several folders use, and a report of where a test run ran."""
+"""Shared fixtures, and a report of the control plane of a test run."""
 
 import shutil
 import subprocess
@@ -10,9 +10,9 @@ from hypothesis import settings
 
 from app.outbound.client import HookClient
 from tests.e2e.controlplane import build
-from tests.hook_server import RawHook, raw_hooking
+from tests.hook_server import RawHook, run_raw_hook
 
-# How long an example takes is for a benchmark to say: beside other tests on few cores it says nothing.
+# Benchmarks measure durations; the duration of an example beside other tests on few cores means nothing.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
@@ -21,7 +21,7 @@ REMEDY = "install Go, and make test builds one"
 
 @pytest.fixture
 async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
-    async with raw_hooking(tmp_path) as running:
+    async with run_raw_hook(tmp_path) as running:
         yield running
 
 
@@ -33,7 +33,7 @@ async def client() -> AsyncIterator[HookClient]:
 
 @pytest.fixture
 def into(tmp_path: Path) -> Path:
-    """The file that a download writes, alone in its directory."""
+    """The file for a download, in its own directory."""
     (tmp_path / "new").mkdir()
     return tmp_path / "new" / "crds.tar.gz"
 
@@ -62,7 +62,7 @@ def _origin(directory: Path) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: object) -> None:
-    """Say it again where it is read: at the end."""
+    """Repeat the notice at the end of the run."""
     skipped = getattr(terminalreporter, "stats", {}).get("skipped", [])
     count = sum("no control plane" in str(report.longrepr) for report in skipped)
     if count:

@@ -1,4 +1,4 @@
-"""Hooks of somebody else, over TLS on loopback: one that answers as a test wants it to, and one whose bytes a test writes."""
+"""Foreign hooks over TLS on loopback: one with answers chosen by a test, and one whose bytes a test writes."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ Greeting = Literal["tls", "silence", "reset"]
 
 
 class Hook:
-    """Where it is, whom to trust, and what it was asked."""
+    """A hook: its port, its CA bundle, and the reviews that it received."""
 
     def __init__(self, port: int, ca_bundle: str) -> None:
         self.port = port
@@ -32,7 +32,7 @@ class Hook:
         self.answer: Handler = self.respond(healthy=True)
 
     def respond(self, **response: Any) -> Handler:
-        """Answer to the uid that asked."""
+        """Answer with the uid of the last review."""
 
         async def answer(_: web.Request) -> web.StreamResponse:
             uid = self.reviews[-1]["request"]["uid"]
@@ -51,7 +51,7 @@ class Hook:
 
 
 @contextlib.asynccontextmanager
-async def hooking(directory: Path) -> AsyncIterator[Hook]:
+async def run_hook(directory: Path) -> AsyncIterator[Hook]:
     """Serve POSTs to /hook."""
     context, ca_bundle = tls(directory)
     hook = Hook(0, ca_bundle)
@@ -69,7 +69,7 @@ async def hooking(directory: Path) -> AsyncIterator[Hook]:
 
 
 def tls(directory: Path, certificate: Certificate = "good") -> tuple[ssl.SSLContext, str]:
-    """What a server needs, and the caBundle that its clients are given."""
+    """Return the TLS context of a server, and the caBundle for its clients."""
     now = datetime.now(UTC)
     authority = new_authority(now=now)
     pair = _pair(authority, certificate, now)
@@ -91,37 +91,37 @@ def _pair(authority: KeyPair, certificate: Certificate, now: datetime) -> KeyPai
     return issue_serving(authority, names=names, now=now)
 
 
-class Asked(NamedTuple):
-    """A request as it came."""
+class HookRequest(NamedTuple):
+    """A request as received."""
 
     head: bytes
     body: bytes
 
 
-Answer = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
+Responder = Callable[[HookRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 def http(body: bytes = b"{}", *, status: str = "200 OK", **headers: str) -> bytes:
-    """An answer in HTTP/1.1; ``content_length=...`` says another length than the body has."""
+    """Return an HTTP/1.1 response; ``content_length=...`` replaces the length of the body."""
     given = {"content_type": "application/json", "content_length": str(len(body)), **headers}
     lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in given.items()), "", ""]
     return "\r\n".join(lines).encode() + body
 
 
-def says(data: bytes) -> Answer:
-    """Write bytes, and go on."""
+def respond(data: bytes) -> Responder:
+    """Write bytes, and keep the connection open."""
 
-    async def answer(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: HookRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
 
     return answer
 
 
-def says_and_closes(data: bytes) -> Answer:
+def respond_and_close(data: bytes) -> Responder:
     """Write bytes, and close the connection."""
 
-    async def answer(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(_: HookRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         writer.close()
 
@@ -129,14 +129,14 @@ def says_and_closes(data: bytes) -> Answer:
 
 
 class RawHook:
-    """A hook that does to its connections what a test wants, and counts them."""
+    """A hook whose connections a test controls; it counts them."""
 
     def __init__(self, port: int, ca_bundle: str) -> None:
         self.port = port
         self.ca_bundle = ca_bundle
         self.greeting: Greeting = "tls"
-        self.answer: Answer = says(http())
-        self.asked: list[Asked] = []
+        self.answer: Responder = respond(http())
+        self.asked: list[HookRequest] = []
         self.connections = 0
         self.open = 0
         self.most_open = 0
@@ -147,11 +147,11 @@ class RawHook:
         return f"https://127.0.0.1:{self.port}/hook"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read requests of one connection and have each of them answered."""
+        """Read the requests of one connection and answer each."""
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         self.writers.append(writer)
-        # A client that goes away is what many tests are about.
+        # Many tests are about a client that disconnects.
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while not writer.is_closing():
                 self.asked.append(asked := await read_request(reader))
@@ -160,16 +160,16 @@ class RawHook:
         writer.transport.abort()
 
 
-async def read_request(reader: asyncio.StreamReader) -> Asked:
+async def read_request(reader: asyncio.StreamReader) -> HookRequest:
     head = await reader.readuntil(b"\r\n\r\n")
     fields = (line.split(b":", 1) for line in head.split(b"\r\n") if b":" in line)
     length = next((int(value) for name, value in fields if name.lower() == b"content-length"), 0)
-    return Asked(head, await reader.readexactly(length))
+    return HookRequest(head, await reader.readexactly(length))
 
 
 @contextlib.asynccontextmanager
-async def raw_hooking(directory: Path, certificate: Certificate = "good") -> AsyncIterator[RawHook]:
-    """Accept connections on a free port; whatever is still open at the end is cut."""
+async def run_raw_hook(directory: Path, certificate: Certificate = "good") -> AsyncIterator[RawHook]:
+    """Accept connections on a free port, and cut the open ones at the end."""
     context, ca_bundle = tls(directory, certificate)
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     listening.setblocking(False)
@@ -208,12 +208,12 @@ async def _greet(hook: RawHook, accepted: socket.socket, context: ssl.SSLContext
             await asyncio.Event().wait()
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
-    # A client that does not like the certificate, or gives up meanwhile.
+    # A client may refuse the certificate or disconnect meanwhile.
     with contextlib.suppress(OSError):
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context)
         await hook.serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
 
 def resets(connection: socket.socket) -> None:
-    """Have a connection end with RST instead of FIN when it is closed."""
+    """Make a connection end with RST instead of FIN when it is closed."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,4 +1,4 @@
-"""An apiserver with the paths of a kcp: objects of all logical clusters below /clusters/*, over HTTP on loopback."""
+"""An apiserver with the paths of kcp: objects of all logical clusters below /clusters/*, over HTTP on loopback."""
 
 import contextlib
 import json
@@ -12,18 +12,18 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 
-class Asked(NamedTuple):
+class KcpRequest(NamedTuple):
     method: str
     path: str
     user: str
 
 
 class Kcp:
-    """Its objects, and the requests that it received.
+    """The objects of a kcp, and the requests that it received.
 
     Attributes:
         objects: The items of a list, by the path of the list without its cluster.
-        single: Objects by their whole paths.
+        single: Objects by their complete paths.
         refuses: Users whose lists over all clusters are refused, as kcp's RBAC has no opinion on those.
     """
 
@@ -32,11 +32,11 @@ class Kcp:
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.single: dict[str, dict[str, Any]] = {}
         self.refuses: set[str] = set()
-        self.asked: list[Asked] = []
+        self.asked: list[KcpRequest] = []
         self.stopping = threading.Event()
 
     def kubeconfig(self, directory: Path) -> Path:
-        """Write a file as kcp does: contexts root and shard-base, the first one current."""
+        """Write a kubeconfig as kcp does, with the contexts root and shard-base; root is current."""
         path = directory / "admin.kubeconfig"
         url = f"http://127.0.0.1:{self.port}"
         clusters = [
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         kcp, parts = self.server.kcp, urlsplit(self.path)
         user = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         watching = "watch" in parse_qs(parts.query)
-        kcp.asked.append(Asked("WATCH" if watching else "GET", parts.path, user))
+        kcp.asked.append(KcpRequest("WATCH" if watching else "GET", parts.path, user))
         if watching:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

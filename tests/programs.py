@@ -10,8 +10,8 @@ REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
 """With this set, as in CI, a missing program is a failure."""
 
 
-def demand(found: Path | None, missing: str) -> Path:
-    """Return a program that was found; without it the test is skipped, or fails where nothing may be skipped.
+def require_program(found: Path | None, missing: str) -> Path:
+    """Return a program that was found; without it, skip the test, or fail it if `REQUIRED` is set.
 
     The README promises that the other tests pass on a machine without Go; the run reports the skipped ones.
     """
@@ -22,7 +22,9 @@ def demand(found: Path | None, missing: str) -> Path:
     pytest.skip(missing)
 
 
-def demand_go() -> Path:
-    """Return the program go, as `demand` does."""
+def require_go() -> Path:
+    """Return the program go, as `require_program` does."""
     found = shutil.which("go")
-    return demand(None if found is None else Path(found), "no Go, which this test compares our code with: install Go")
+    return require_program(
+        None if found is None else Path(found), "no Go, which this test compares our code with: install Go"
+    )

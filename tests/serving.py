@@ -60,7 +60,7 @@ class Server(NamedTuple):
 def serving(
     directory: Path, *arguments: str, manifests: Path | None = EXAMPLES, **environment: str
 ) -> Iterator[Server]:
-    """Start the server on a free port and wait until it says that it serves; end it by its pid."""
+    """Start the server on a free port, wait until it prints that it serves, and end it by its pid afterwards."""
     log = directory / "server.log"
     command = [sys.executable, "-m", "app", "serve", *([] if manifests is None else ["--manifests", str(manifests)])]
     command += ["--cert-dir", str(directory / "certs"), "--port", "0", *arguments]
@@ -72,13 +72,13 @@ def serving(
 def started(
     command: list[str], log: Path, says: str, **environment: str
 ) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """Start a process and wait until it says on which port it listens; end it by its pid.
+    """Start a process, wait until it prints its port, and end it by its pid afterwards.
 
     Args:
-        command: What to run, from the repository.
-        log: Its standard error is added to.
-        says: What it writes to its standard output then, with the port as a group.
-        environment: Beside ours.
+        command: The command, run in the root of the repository.
+        log: File to which its standard error is appended.
+        says: Regular expression of the line on its standard output, with the port as a group.
+        environment: Additional environment variables.
     """
     with log.open("a") as errors:
         process = subprocess.Popen(
@@ -112,7 +112,7 @@ def _port(process: "subprocess.Popen[str]", log: Path, says: str) -> int:
 
 
 def patched(document: Any, response: Any) -> Any:
-    """The document after a review's answer."""
+    """Return the document after the patch of a response."""
     import base64  # noqa: PLC0415 - only this function needs it
     import json  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""Clients that keep a server busy and count what fails: some on one connection each, others on a new one each time."""
+"""Clients that send requests without pause and count failures, over keep-alive and over new connections."""
 
 import contextlib
 import http.client
@@ -13,7 +13,7 @@ from tests.waiting import NET
 
 
 class Traffic:
-    """What the clients met."""
+    """The answers and failures of the clients."""
 
     def __init__(self, port: int, context: Callable[[], ssl.SSLContext]) -> None:
         self.port = port
@@ -41,7 +41,7 @@ class Traffic:
         return connection
 
     def keep_alive(self) -> None:
-        """One connection from the first request to the last: http.client would open another silently."""
+        """Use one connection for all requests; http.client would silently open another."""
         connection = self._connect()
         socket = connection.sock
         try:
@@ -55,7 +55,7 @@ class Traffic:
         finally:
             connection.close()
 
-    def anew(self) -> None:
+    def reconnect_each_time(self) -> None:
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._connect()) as connection:
@@ -68,10 +68,10 @@ class Traffic:
 
 
 @contextlib.contextmanager
-def busy(port: int, context: Callable[[], ssl.SSLContext], *, kept: int = 8, new: int = 2) -> Iterator[Traffic]:
-    """Keep ``kept`` connections and ``new`` clients without one busy while the context holds."""
+def send_traffic(port: int, context: Callable[[], ssl.SSLContext], *, kept: int = 8, new: int = 2) -> Iterator[Traffic]:
+    """Send requests over ``kept`` connections, and by ``new`` clients over new ones, until the context ends."""
     traffic = Traffic(port, context)
-    targets = [traffic.keep_alive] * kept + [traffic.anew] * new
+    targets = [traffic.keep_alive] * kept + [traffic.reconnect_each_time] * new
     threads = [threading.Thread(target=target) for target in targets]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Waiting for conditions, never for time."""
+"""Waits for conditions, never for time."""
 
 import asyncio
 import time
@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 NET: Final = 300.0
-"""Seconds after which a test gives up on what should have happened: a net, which no machine is too slow for."""
+"""Seconds after which a test stops waiting for a condition: long enough for every machine."""
 LIMITS: Final = (0.5, 2.0, 8.0, 32.0)
-"""Seconds that tests of a time limit set, one after the other until the machine gets as far as the fault within them."""
+"""Time limits that tests try one after the other, until the machine reaches the fault within the limit."""
 
 
 def wait_for(condition: Callable[[], T], *, seconds: float = NET, what: str = "") -> T:
-    """Return what ``condition`` returns as soon as that is true; an AssertionError from it counts as not yet."""
+    """Return the result of ``condition`` as soon as it is true; an AssertionError counts as false."""
     deadline = time.monotonic() + seconds
     while True:
         problem = ""
@@ -37,20 +37,20 @@ async def until(condition: Callable[[], object], *, seconds: float = NET, what: 
 
 
 async def settled(condition: Callable[[], object]) -> None:
-    """Let the event loop go on until ``condition`` is true, as often as tasks in memory may need."""
+    """Run the event loop until ``condition`` is true, for as many turns as tasks without I/O may need."""
     for _ in range(1000):
         if condition():
             return
         await asyncio.sleep(0)
-    raise AssertionError("nothing more happens, and the condition is not true")
+    raise AssertionError("the condition is not true after 1000 turns of the event loop")
 
 
 def with_patience(attempt: Callable[[float], T], is_far_enough: Callable[[T], object]) -> T:
-    """Return what the first attempt returns that was given time enough to reach the fault which it is about.
+    """Return the result of the first attempt whose time limit is long enough to reach the tested fault.
 
     Args:
-        attempt: makes what is tested fail by a limit of so many seconds.
-        is_far_enough: whether the fault was reached, and not the limit before it.
+        attempt: makes the tested operation fail by a limit in seconds.
+        is_far_enough: whether the operation reached the fault before the limit.
     """
     for seconds in LIMITS:
         result = attempt(seconds)
@@ -60,7 +60,7 @@ def with_patience(attempt: Callable[[float], T], is_far_enough: Callable[[T], ob
 
 
 async def with_patience_async(attempt: Callable[[float], Awaitable[T]], is_far_enough: Callable[[T], object]) -> T:
-    """As ``with_patience``."""
+    """Like ``with_patience``, for coroutines."""
     for seconds in LIMITS:
         result = await attempt(seconds)
         if is_far_enough(result):

@@ -215,7 +215,7 @@ _POD_TEMPLATE: dict[str, Any] = {
 
 
 def full_deployment() -> dict[str, Any]:
-    """A new copy of the Deployment."""
+    """Return a new copy of the Deployment."""
     spec = {
         "replicas": 2, "selector": _SELECTOR, "template": _POD_TEMPLATE, "minReadySeconds": 1, "paused": True,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}},
@@ -225,7 +225,7 @@ def full_deployment() -> dict[str, Any]:
 
 
 def full_stateful_set() -> dict[str, Any]:
-    """A new copy of the StatefulSet."""
+    """Return a new copy of the StatefulSet."""
     claim = {"metadata": {"name": "data", "labels": {"a": "b"}, "annotations": {"a": "b"}}, "spec": _CLAIM}
     spec = {
         "replicas": 2, "selector": _SELECTOR, "template": _POD_TEMPLATE, "minReadySeconds": 1, "serviceName": "s",

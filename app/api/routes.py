@@ -170,13 +170,13 @@ def overrider_routes(
     edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
-    rehearse = "Validate a YurtAppOverrider and render it for every pool without applying it"
+    dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
         _make_admission_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _make_admission_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _make_admission_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
         _make_admission_route(
-            VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared
+            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude, slices=shared
         ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),

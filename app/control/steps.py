@@ -37,7 +37,7 @@ def begin(work: Steps[T]) -> Done[T] | Coroutine[Any, Any, T]:
 
 
 async def finish(work: Steps[T]) -> T:
-    """Do work to its end, in a task; raises what the work raises."""
+    """Do work to its end, in a task; raises the exceptions of the work."""
     begun = begin(work)
     return begun.result if isinstance(begun, Done) else await begun
 

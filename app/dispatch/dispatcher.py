@@ -173,7 +173,7 @@ class Dispatcher:
     def _prepare_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
     ) -> Steps[tuple[Target, bool]]:
-        """Return what `find_target` returns, and whether its attributes lack the objects because nothing needs them."""
+        """Return the result of `find_target`, and whether its attributes lack the objects because nothing needs them."""
         target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
         if not target.relevant and can_stay_undecoded(request, cluster=cluster):
             return target, True
@@ -255,7 +255,7 @@ class Dispatcher:
     def dispatch_in_steps(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
     ) -> Steps[DispatchResult]:
-        """Return what `dispatch` returns; waits for nothing if no webhook's rules match the request."""
+        """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
         trace = CallTrace() if self._traces else None
         work = self._dispatch(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched, trace=trace)
         result = yield from work

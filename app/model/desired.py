@@ -4,7 +4,7 @@ from typing import Any, TypedDict
 
 
 class DesiredMeta(TypedDict, total=False):
-    """``metav1.ObjectMeta`` but for its managed fields: what is not named here is skipped undecoded."""
+    """``metav1.ObjectMeta`` but for its managed fields. Fields that are not named here are not decoded."""
 
     name: Any
     generateName: Any

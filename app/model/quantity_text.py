@@ -2,7 +2,7 @@
 
 Unlike `Quantity`, which computes, this module reproduces the text of k8s.io/apimachinery/pkg/api/resource v0.36.
 Upstream keeps a text that its parser considers canonical, such as ``+5``, ``1.500`` or ``1E3``, and formats all others.
-tests/e2e/test_workload_fields.py compares the result with the Go code.
+tests/e2e/test_workload_rules.py compares the result with the Go code.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""YurtAppOverrider: one workload, rendered differently for each node pool (seed 004)."""
+"""YurtAppOverrider: one workload, rendered differently for each node pool."""

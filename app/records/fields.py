@@ -31,7 +31,7 @@ class Field(NamedTuple):
     @property
     def needle(self) -> str:
         """A name that occurs in every review with the field."""
-        return next(token for token in reversed(self.tokens) if token != ANY)
+        return next(token for token in reversed(self.tokens) if token not in ("", ANY))
 
 
 def parse_field(text: str) -> Field:
@@ -46,9 +46,10 @@ def parse_field(text: str) -> Field:
     """
     if _NAME.fullmatch(text):
         return Field(ANY, (text,))
-    kind, _, path = text.rpartition(":") if not text.startswith("/") else ("", "", text)
+    kind, _, path = ("", "", text) if text.startswith("/") else text.partition(":")
     tokens = tuple(parse(path)) if path.startswith("/") else ()
-    if not any(token != ANY for token in tokens) or (kind and not _NAME.fullmatch(kind)):
+    has_kind = path == text or _NAME.fullmatch(kind) is not None
+    if not has_kind or not any(token not in ("", ANY) for token in tokens):
         raise ValueError(f"{text!r} names no field: write a name, /path/to/*/field or Kind:/path/to/*/field")
     return Field(kind, tokens)
 

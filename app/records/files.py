@@ -75,11 +75,12 @@ class RecordFiles:
 
     def start(self) -> Self:
         """Begin the first file, to find out early that the directory cannot be written to; raises OSError."""
-        self.write(b"")
+        if self._descriptor < 0:
+            self.write(b"")
         return self
 
     def write(self, lines: bytes) -> None:
-        """Write lines so that a reader can decompress them at once, whatever happens to this process.
+        """Write lines as a complete block, so that a reader can decompress them even if this process is killed.
 
         Raises:
             OSError: The lines could not be written. Later ones go to a new file.

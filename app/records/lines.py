@@ -17,6 +17,7 @@ from app.records.suspicion import Suspicion
 
 _ANSWER: Final = b',"answer":'
 _END: Final = b"}\n"
+_STATUS_200: Final = b'"status":200,'
 _REVIEW: Final = b'"review":'
 _FORMS: Final = ({"text"}, {"base64"})
 _encode: Final = msgspec.json.Encoder().encode
@@ -131,19 +132,19 @@ class LineEncoder:
 def split_line(review: AnsweredReview) -> Parts:
     """Return the parts of the line of a review whose body is JSON text."""
     body = review.body
-    # Raw line breaks are whitespace in JSON. Most bodies have one at their end.
-    if b"\n" in body or b"\r" in body:
-        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
+    # A raw line feed is whitespace in JSON. Most bodies have one at their end.
+    if b"\n" in body:
+        body = body.replace(b"\n", b" ")
     second = int(review.time)
-    path = b"%b?%b" % (review.path, review.query) if review.query else review.path
-    caller = f'"caller":{_encode(review.caller).decode()},' if review.caller else ""
-    head = (
-        f'{{"time":"{_format_second(second)}.{int((review.time - second) * 1e6):06d}Z",{_quote_route(review.route)}'
-        f'"path":{_quote(path)},"cluster":{_quote_text(review.cluster)},"seconds":{review.seconds:.6f},'
-        f'"status":{review.status},{caller}"review":'
-    )
+    micros = int((review.time - second) * 1_000_000)
+    # Formatting integers takes a third of the time of floats.
+    head = b'{"time":"%b.%06dZ",%b"seconds":%de-6,%b' % (
+        _format_second(second), micros, _describe_path(review.route, review.path, review.query, review.cluster),
+        int(review.seconds * 1_000_000), _STATUS_200 if review.status == 200 else b'"status":%d,' % review.status,
+    )  # fmt: skip
+    caller = b'"caller":%b,' % _encode(review.caller) if review.caller else b""
     tail = _make_tail(_encode_calls(review.calls)) if review.calls else _END
-    return Parts(head.encode(), body, review.answer, tail)
+    return Parts(head + caller + _REVIEW, body, review.answer, tail)
 
 
 def _join(line: Parts) -> bytes:
@@ -170,24 +171,16 @@ def _to_struct(call: AskedCall) -> _Call:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
-def _quote(path: bytes) -> str:
-    return _encode(path.decode("latin-1")).decode()
-
-
-@lru_cache(maxsize=4096)
-def _quote_text(text: str) -> str:
-    return _encode(text).decode()
-
-
-@lru_cache(maxsize=256)
-def _quote_route(route: str) -> str:
-    return f'"route":{_quote_text(route)},'
+@lru_cache(maxsize=1024)
+def _describe_path(route: str, path: bytes, query: bytes, cluster: str) -> bytes:
+    asked = b"%b?%b" % (path, query) if query else path
+    members = {"route": route, "path": asked.decode("latin-1"), "cluster": cluster}
+    return _encode(members)[1:-1] + b","
 
 
 @lru_cache(maxsize=4)
-def _format_second(second: int) -> str:
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
+def _format_second(second: int) -> bytes:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(second)).encode("ascii")
 
 
 def is_utf8(text: bytes) -> bool:

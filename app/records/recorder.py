@@ -92,7 +92,8 @@ class Recorder:
             self._wake.set()
 
     def start(self) -> None:
-        """Start the thread."""
+        """Begin the first file, and start the thread; raises OSError if the directory cannot be written to."""
+        self._files.start()
         self._thread.start()
 
     def close(self) -> None:

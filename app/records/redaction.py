@@ -162,7 +162,7 @@ class _Walk:
         self._makes_secrets: Final = makes_secrets
 
     def redact_roots(self, review: JSON) -> None:
-        """Redact the objects under review as Secrets, whatever their members say."""
+        """Redact the objects under review as Secrets, even if their members name another kind."""
         request = review.get("request") if isinstance(review, dict) else None
         for name in _OBJECTS:
             if isinstance(request, dict) and request.get(name) is not None:
@@ -249,7 +249,7 @@ class _Walk:
         if self._makes_secrets:
             value = self._redact_in_secret(tokens, value)
         for field in self._paths:
-            # Which object a path of a patch is in, only the object under review tells. So the kind does not matter.
+            # A path of a patch does not tell the kind of the object that it is in, so the kind does not matter here.
             for start in range(len(tokens) + 1):
                 inner = tokens[start:]
                 nested = replace_at(nest(inner, value), field.tokens, self._hash_leaves)

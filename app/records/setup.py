@@ -45,18 +45,22 @@ def make_recorder(settings: Settings, directory: Path, metrics: RecordMetrics) -
     """Return the recorder of a server; call this on the thread of the event loop.
 
     Raises:
-        OSError: The directory cannot be written to.
+        OSError: The directory cannot be opened.
         RecordSettingError: A setting cannot be used.
     """
     encoder = make_encoder(settings.record_redact)
-    files = RecordFiles(directory, max_bytes=settings.record_max, writers=settings.workers).start()
+    files = RecordFiles(directory, max_bytes=settings.record_max, writers=settings.workers)
     throttle = Throttle(threading.get_native_id())
     return Recorder(files, encoder.encode, metrics, throttle=throttle, sample=settings.record_sample)
 
 
 @contextlib.contextmanager
 def record_reviews(recorder: Recorder, metrics: RecordMetrics, registry: CollectorRegistry) -> Iterator[None]:
-    """Run the recorder within the context, and publish its metrics; write the rest of the queue at the end."""
+    """Run the recorder within the context, and publish its metrics; write the rest of the queue at the end.
+
+    Raises:
+        OSError: The directory cannot be written to.
+    """
     for collector in metrics.collectors():
         registry.register(collector)
     recorder.start()

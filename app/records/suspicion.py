@@ -3,7 +3,7 @@
 A decode holds the interpreter lock, so every review would wait for it. The search runs in the C library, outside the
 lock, over many records at once. It may report a record that has nothing to redact, but never misses one:
 
-- The kind of a Secret is the text ``Secret`` after a quotation mark or a space, in JSON and in YAML.
+- The kind of a Secret is the text ``Secret``, in JSON and in YAML, and no part of a word as in ``imagePullSecrets``.
 - JSON can escape each letter of it, so any escape of an ASCII character counts.
 - A patch is base64 text, in which a text has three forms.
 """
@@ -20,7 +20,10 @@ from app.records.fields import Field
 # Go escapes &, < and >, which begin no name: a quotation mark (22) to a letter (7a) is suspicious otherwise.
 _ESCAPE: Final = b"\\u00"
 _SUSPICIOUS_ESCAPE: Final = re.compile(rb"\\u00(?!26|3[cCeE])[2-7]")
-_SECRETS: Final = (b'"Secret', b" Secret", b"'Secret", b'"secrets"')
+_SECRET: Final = b"Secret"
+_LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+# JSON's escapes of whitespace, which end in a letter.
+_WHITESPACE: Final = (b"\\t", b"\\n", b"\\r")
 
 
 def find_in_python(text: bytes, needle: bytes, start: int) -> int:
@@ -61,8 +64,8 @@ class Suspicion:
         names = [field.needle.encode() for field in fields]
         self._find: Final = find or load_finder()
         # A name of a field is a member of an object, or the end of the path of an operation.
-        self._needles: Final = (*_SECRETS, *names)
-        hidden = (b"Secret", *names)
+        self._needles: Final = tuple(names)
+        hidden = (_SECRET, *names)
         self._encoded: Final = tuple(form for needle in hidden for form in encode_forms(needle))
         self._encoded_escapes: Final = encode_forms(_ESCAPE)
 
@@ -74,6 +77,7 @@ class Suspicion:
             starts: The places where they start, ascending.
         """
         found = {number for needle in self._needles for number in self._find_numbers(text, starts, needle)}
+        found.update(self._find_secrets(text, starts))
         for number in self._find_numbers(text, starts, _ESCAPE):
             end = starts[number + 1] if number + 1 < len(starts) else len(text)
             if number not in found and _SUSPICIOUS_ESCAPE.search(text, starts[number], end):
@@ -84,6 +88,19 @@ class Suspicion:
         """Return the numbers of the records whose base64 text may have values to redact; arguments as above."""
         needles = (*self._encoded, *self._encoded_escapes)
         return {number for needle in needles for number in self._find_numbers(text, starts, needle)}
+
+    def _find_secrets(self, text: bytes, starts: Sequence[int]) -> Iterator[int]:
+        """Yield the number of each record that may have the kind of a Secret."""
+        place = self._find(text, _SECRET, 0)
+        while place >= 0:
+            start = place + len(_SECRET)
+            if not place or text[place - 1] not in _LETTERS or text[place - 2 : place] in _WHITESPACE:
+                number = bisect_right(starts, place) - 1
+                yield number
+                if number + 1 >= len(starts):
+                    return
+                start = starts[number + 1]
+            place = self._find(text, _SECRET, start)
 
     def _find_numbers(self, text: bytes, starts: Sequence[int], needle: bytes) -> Iterator[int]:
         """Yield the number of each record that has a needle."""

@@ -1,4 +1,4 @@
-"""CRD tarballs: verifying and unpacking beside tarfile's extractall, a hit of the cache, and memory by size."""
+"""CRD tarballs: verification and unpacking beside tarfile's extractall, a cache hit, and memory by size."""
 
 import functools
 import random
@@ -17,7 +17,7 @@ from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError
 from app.crds.fetch import fetch
 from app.crds.source import Policy, Source
-from benchmarks.engines.measure import Measured, cpu_us, pinned, text
+from benchmarks.engines.measure import Measured, cpu_us, pin_to_core, text
 from benchmarks.engines.tarballs import EXTRACTALL, MIB, UNPACK, WAYS, Way
 from benchmarks.harness.processes import output
 from benchmarks.harness.rounds import spread
@@ -26,25 +26,25 @@ from benchmarks.harness.tables import table
 from tests.crds.tarballs import build, release, small
 
 TIMES = 8
-"""Turns for each round: one is short, and waits for a disk."""
+"""Turns for each round: one turn is short, and its time depends on the disk."""
 SIZES = (1, 16, 64)
 URL = "http://local/crds.tar.gz"
 
-ABOUT = """A tarball shaped like a real release ({size:,} bytes, 33 entries), into new directories of one file system, ms on the clock. `extractall`
-looks at nothing, reads no digest and waits for no disk: the rows in between tell what each of that costs. *No YAML, no fsync* is the floor of
-what verifies before it writes, *no YAML* that of what is on disk afterwards."""
-CACHE = "Asking for a cached entry, µs of CPU. Each hit hashes the tarball and compares the tree with it:"
-MEMORY = """Peak memory of a process that unpacks (its own limit of 64 MiB raised), above the {base:.0f} MiB of an interpreter that has
-imported it:"""
-BOMB = "A bomb, 1 GiB of zeros in {size:.1f} MiB, is refused after {ms:.1f} ms: {said}."
+ABOUT = """A tarball shaped like a real release ({size:,} bytes, 33 entries) is unpacked into new directories of one file system; wall time in ms.
+`extractall` checks nothing, computes no digest and does not call fsync. The rows between show the cost of each. *No YAML, no fsync* is the floor
+of a verification before writing, *no YAML* the floor of an entry that is safely on disk."""
+CACHE = "A request for a cached entry, in µs of CPU. Each hit hashes the tarball and compares the tree with it:"
+MEMORY = """Peak memory of a process that unpacks a tarball (with its limit of 64 MiB raised), above the {base:.0f} MiB of an interpreter with
+the same imports:"""
+BOMB = "A decompression bomb, 1 GiB of zeros in {size:.1f} MiB, is refused after {ms:.1f} ms: {said}."
 
 
 def run(context: Context) -> Section:
-    """Measure one after the other; the ways of each table take turns."""
-    with pinned(context.server_core):
-        unpacking, size = _unpacking(context)
-        cache = _cache(context)
-    memory, bomb = _memory(context), _bomb(context)
+    """Run the measurements one after the other; within a table the variants take turns."""
+    with pin_to_core(context.server_core):
+        unpacking, size = _measure_unpacking(context)
+        cache = _measure_cache(context)
+    memory, bomb = _measure_memory(context), _measure_bomb(context)
     parts = (
         ABOUT.format(size=size), _table(unpacking, EXTRACTALL, "of extractall"),
         CACHE, _table(cache, "a hit", ""), *_memory_text(memory), BOMB.format(**bomb),
@@ -64,7 +64,7 @@ def _turns(ways: dict[str, Callable[[], float]], count: int) -> Measured:
     return measured
 
 
-def _unpacking(context: Context) -> tuple[Measured, int]:
+def _measure_unpacking(context: Context) -> tuple[Measured, int]:
     tarball = context.scratch / "crds.tar.gz"
     tarball.write_bytes(release())
     ways = {name: functools.partial(_milliseconds, way, tarball, context.scratch) for name, way in WAYS.items()}
@@ -82,7 +82,7 @@ def _milliseconds(way: Way, tarball: Path, root: Path) -> float:
     return spent * 1e3
 
 
-def _cache(context: Context) -> Measured:
+def _measure_cache(context: Context) -> Measured:
     cache, source = Cache(context.scratch / "cache"), Source(URL)
     place = cache.path(source.key)
     place.mkdir(parents=True)
@@ -95,7 +95,7 @@ def _cache(context: Context) -> Measured:
     return _turns({name: functools.partial(cpu_us, way) for name, way in ways.items()}, context.rounds)
 
 
-def _memory(context: Context) -> dict[str, float]:
+def _measure_memory(context: Context) -> dict[str, float]:
     imports = "from pathlib import Path; from app.crds.archive.archive import unpack; from benchmarks.engines.tarballs import LARGE"
     found = {"": _peak(imports, context.server_core)}
     chance = random.Random(1)
@@ -111,8 +111,8 @@ def _memory(context: Context) -> dict[str, float]:
 
 
 def _peak(code: str, core: int) -> float:
-    """Return the most memory that a new interpreter has held that ran the code, in MiB."""
-    # Not getrusage: its peak takes in that of the process that started this one.
+    """Return the peak memory of a new interpreter that runs the code, in MiB."""
+    # Not getrusage: its peak includes that of the parent process before exec.
     show = "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
     return int(output([sys.executable, "-c", f"{code}\n{show}"], cores=[core]).split()[-1]) / 1024
 
@@ -123,7 +123,7 @@ def _memory_text(memory: dict[str, float]) -> tuple[str, str]:
     return MEMORY.format(base=base), table(("tarball", "MiB"), rows)
 
 
-def _bomb(context: Context) -> dict[str, Any]:
+def _measure_bomb(context: Context) -> dict[str, Any]:
     path, packer = context.scratch / "bomb.tar.gz", zlib.compressobj(9, wbits=31)
     path.write_bytes(b"".join([*(packer.compress(bytes(MIB)) for _ in range(1024)), packer.flush()]))
     started = time.perf_counter()
@@ -132,7 +132,7 @@ def _bomb(context: Context) -> dict[str, Any]:
     except CRDsError as error:
         said = str(error)
     else:
-        raise AssertionError("a bomb was not refused")
+        raise AssertionError("the decompression bomb was not refused")
     return {"size": path.stat().st_size / MIB, "ms": (time.perf_counter() - started) * 1e3, "said": said}
 
 

@@ -1,4 +1,4 @@
-"""Dispatching: matching among 10 to 10,000 hooks, and a chain of three, beside kube-apiserver's own webhook plugins."""
+"""Dispatch: matching among 10 to 10,000 hooks, and a chain of three, beside kube-apiserver's own webhook plugins."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ from benchmarks.engines.dispatch_chain import BARE, DISPATCH, PHASES, WHOLE, cha
 from benchmarks.engines.dispatch_hooks import AUTHORITY
 from benchmarks.engines.dispatch_matching import CHANGED, LOOK_UP, MATCH, SCAN, Matching
 from benchmarks.engines.dispatch_worlds import HOOKS, SIZES
-from benchmarks.engines.measure import Measured, cpu_us, go, pinned, ratio, text
+from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, ratio, text
 from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
@@ -26,22 +26,22 @@ DISPATCHES = 60
 GO, GO_DECODE = "k8s.io/apiserver", "k8s.io/apiserver, decoding"
 UNIT = "JSON"
 Chain = dict[tuple[str, str], Measured]
-"""Microseconds of CPU and beside the calls, by phase and size of the review."""
+"""Microseconds of CPU and of time beside the calls, by phase and size of the review."""
 
-MATCHING = """**Matching** one request, µs of CPU, objects decoded within that on both sides; of all hooks 3 are about the request: by an exact
-rule, by an equivalent version and a namespaceSelector, by an objectSelector and a condition in CEL. *{scan}* is our own code without
-its index. k8s.io/apiserver is its mutating plugin up to the calls, conversion by apiextensions-apiserver included; it looks
-nobody's owner or schema up, which ours does."""
-CHAIN = """**A chain** of three hooks on loopback over TLS, in a process of their own on the other core; µs for each call. *Beside the calls* is the
-time in which no call was under way; *CPU* is all of the process, HTTP and TLS included. *Bare aiohttp* makes the same calls one
-after the other with bodies that were encoded before. Validating hooks are called at once, mutating ones in turn. k8s.io/apiserver's plugins
-are handed an object that is decoded in the turn; *the whole app* reads a review, and answers with one."""
+MATCHING = """**Matching** one request, in µs of CPU. Both sides decode the objects within that time. Three of the hooks match the request: one by an exact
+rule, one by an equivalent version and a namespaceSelector, one by an objectSelector and a CEL condition. *{scan}* is our own code without
+its index. k8s.io/apiserver is its mutating plugin without the calls, but with the conversion of apiextensions-apiserver. It does not look up the
+owner and the schema of an object, which ours does."""
+CHAIN = """**A chain** of three hooks over TLS on loopback. The hooks run in their own process on the other core; values are µs for each call. *Beside the calls* is
+the time during which no call was in progress. *CPU* is that of the complete process, including HTTP and TLS. *Bare aiohttp* makes the same calls one
+after the other with bodies that were encoded before. Validating hooks are called concurrently, mutating hooks in turn. k8s.io/apiserver's plugins
+get an object that is decoded within the measurement. *The whole app* decodes a review and encodes an answer."""
 
 
 def run(context: Context) -> Section:
     """Measure matching, then the chain."""
-    matching = _matching(context)
-    chain = _chain(context)
+    matching = _measure_matching(context)
+    chain = _measure_chain(context)
     of_go = {
         title: {
             count: ratio(matching.found[title, GO, count], matching.found[title, MATCH, count])._asdict()
@@ -69,12 +69,12 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 # Matching.
 
 
-def _matching(context: Context) -> Matching:
+def _measure_matching(context: Context) -> Matching:
     matching = Matching(REQUESTS)
     _run(matching.warm())
     arguments = ("--inputs", str(context.inputs / "dispatch.json"), "--rounds", "1", "--turn", "150ms")
     for _ in range(context.rounds):
-        with pinned(context.server_core):
+        with pin_to_core(context.server_core):
             _run(matching.round())
         lines = go(context, "dispatch", *arguments)
         decoding = {line["name"]: line["cpu_ns_per_op"] for line in lines if line["part"] == "decode"}
@@ -88,7 +88,7 @@ def _matching(context: Context) -> Matching:
 
 def _matching_table(matching: Matching) -> str:
     head = (
-        "asked",
+        "request",
         "",
         *(f"{count:,} hooks" for count in SIZES),
         f"{SIZES[-1]:,} : {SIZES[0]}",
@@ -99,10 +99,10 @@ def _matching_table(matching: Matching) -> str:
         for way in (MATCH, LOOK_UP, SCAN, GO):
             found = [matching.found[case.title, way, count] for count in SIZES]
             ours = matching.found[case.title, MATCH, SIZES[-1]]
-            who = way if way == GO else f"fleethook, {way}"
+            label = way if way == GO else f"fleethook, {way}"
             beside = "" if way == MATCH else text(ratio(found[-1], ours))
             rows.append(
-                (case.title, who, *(text(spread(one)) for one in found), text(ratio(found[-1], found[0])), beside)
+                (case.title, label, *(text(spread(one)) for one in found), text(ratio(found[-1], found[0])), beside)
             )
     return table(head, rows)
 
@@ -119,7 +119,7 @@ def _changes(matching: Matching) -> str:
 # The chain.
 
 
-def _chain(context: Context) -> Chain:
+def _measure_chain(context: Context) -> Chain:
     directory = context.scratch / "hooks"
     directory.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.engines.dispatch_hooks", directory]
@@ -136,7 +136,7 @@ async def _rounds(context: Context, base: str, authority: Path, ca_bundle: str) 
         "--inputs", str(context.inputs / "dispatch.json"), "--hooks", base, "--ca", str(authority),
         "--rounds", "1", "--turn", "250ms",
     )  # fmt: skip
-    with pinned(context.server_core):
+    with pin_to_core(context.server_core):
         async with chains(base, ca_bundle) as turns:
             for _ in range(context.rounds):
                 for (phase, size, way), turn in turns.items():

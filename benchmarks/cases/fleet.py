@@ -1,4 +1,4 @@
-"""A fleet of ordinary size on a real apiserver: what one edit of an overrider costs, and what a replica weighs."""
+"""A fleet of ordinary size on a real apiserver: the cost of editing an overrider, and the memory of a replica."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ from tests.e2e.fleet import fleet
 
 TITLE = "Fleet"
 
-ABOUT = """Two replicas and a real apiserver on the same cores; {subjects} YurtAppSets of {pools} pools, all overridden, {workloads:,} workloads
-created through the webhook. Edits are held back by `controller_rate`. API calls are counted from the apiserver's audit log, without those
-for Lease, Secret and caBundle checks."""
-MEMORY = "Resident memory: leader {leader:.0f} MB, other replica {other:.0f} MB; of each before the first object {empty:.0f} MB."
-FAULTS = "A fault in the middle of 10 overriders' work:"
+ABOUT = """Two replicas and a real apiserver share the cores. Each of {subjects} YurtAppSets with {pools} pools has an overrider, and the webhook admitted all {workloads:,}
+workloads. `controller_rate` limits the writes after an edit. API calls are counted in the apiserver's audit log, without those for
+the Lease, the Secret and the caBundle checks."""
+MEMORY = "Resident memory: leader {leader:.0f} MB, other replica {other:.0f} MB. Before the first object, each has {empty:.0f} MB."
+FAULTS = "A fault while the controller updates the workloads of 10 overriders:"
 
 
 def run(context: Context) -> Section:
-    """Simulate once: it is a story, not a race."""
+    """Simulate once: no peer is compared, so there are no rounds."""
     try:
         with plane(context.scratch / "plane") as running:
             admin = running.api()

@@ -1,4 +1,4 @@
-"""The start of an informer on a real apiserver beside client-go's and kubernetes-asyncio; and what faults cost later."""
+"""The start of an informer on a real apiserver beside client-go and kubernetes-asyncio, and recovery from faults."""
 
 import asyncio
 import sys
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engines.deployments import NoControlPlaneError, fill, kubeconfig, plane
-from benchmarks.engines.faults import Recovery, recoveries
 from benchmarks.engines.list_readers import READERS
 from benchmarks.engines.measure import Measured, lines, text
+from benchmarks.engines.watch_faults import Recovery, recoveries
 from benchmarks.harness.processes import output
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
@@ -17,7 +17,7 @@ from tests.e2e.cluster import ControlPlane
 
 OBJECTS = 20_000
 ROUNDS = 3
-"""At most: a round takes some 30 s, and what is compared differs by factors."""
+"""At most: a round takes some 30 s, and the readers differ by factors."""
 FAULTS = 3
 JSON, PROTOBUF = "application/json", "application/vnd.kubernetes.protobuf"
 PEERS = {
@@ -29,12 +29,12 @@ PEERS = {
 MEMBERS = {"seconds": "time to sync, s", "cpu": "CPU of the reader, s", "bytes": "memory per object, KB"}
 TITLE = "Informer"
 
-ABOUT = """{count:,} Deployments on a real apiserver and etcd; each reading in a process of its own on the load generator's core, the apiserver on
-both. Memory is what is resident afterwards, garbage returned. *Whole*, *typed* and *dynamic* keep all of each object, decoded; ours
-leaves out managedFields, client-go does not. *As rendering keeps them* is sent whole objects and decodes their metadata; *metadata
-only* has the apiserver send no more than that. kubernetes-asyncio has no informer: its list in pages of 500, as typed models."""
-FAULTED = """A store that follows it through a proxy, with writes during each fault; *time to recover* is from the end of the fault until a write
-of then is seen:
+ABOUT = """{count:,} Deployments on a real apiserver and etcd. Each reader is its own process on the load generator's core; the apiserver uses
+both cores. Memory is resident memory after garbage collection. *Whole*, *typed* and *dynamic* keep all of each object, decoded. Ours
+drops managedFields, client-go keeps them. *As rendering keeps them* receives complete objects and decodes their metadata; *metadata
+only* requests only metadata from the apiserver. kubernetes-asyncio has no informer: it lists pages of 500 as typed models."""
+FAULTED = """A store follows the apiserver through a proxy, with writes during each fault. *Time to recover* is the time from the end of the fault until
+the store has a write made at that moment:
 
 {table}"""
 
@@ -45,15 +45,15 @@ class _Reader(NamedTuple):
 
 
 def run(context: Context) -> Section:
-    """Fill an apiserver, read it in turns, let things go wrong."""
+    """Fill an apiserver, let the readers take turns, then inject faults."""
     try:
         with plane(context.scratch / "plane") as running:
-            return _measured(context, running)
+            return _measure(context, running)
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
 
 
-def _measured(context: Context, running: ControlPlane) -> Section:
+def _measure(context: Context, running: ControlPlane) -> Section:
     config = kubeconfig(running, running.port)
     asyncio.run(fill(config, OBJECTS))
     found: dict[str, Measured] = {}

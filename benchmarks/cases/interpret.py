@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from benchmarks.harness.field import field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Load
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 from benchmarks.servers import EXPLORE
 from benchmarks.varied import explore_reviews, size_of, write_lines
@@ -17,20 +17,21 @@ OPERATIONS = (
 )  # fmt: skip
 HEALTH = "ExploreHealthy"
 OURS, CONSTANT = "fleethook", "constant"
-MOST_SECONDS = 1.5
+MAX_SECONDS = 1.5
 
-ABOUT = """`/explore` by operation: a thousand different Deployments of some 5 KB, aggregation over 100 clusters; 16 keep-alive connections. The last column is the time
-of a request over that of one whose answer is a constant: the same app decodes the review, answers to its uid, counts and logs.
+ABOUT = """`/explore` by operation, for a thousand different Deployments of some 5 KB; aggregation covers 100 clusters; 16 keep-alive connections.
+The last column divides the time of a request by that of a constant answer, for which the same app decodes the review, answers with its
+uid, counts and logs.
 """
 
 
 def run(context: Context) -> Section:
-    """Ask for every operation in turn."""
+    """Measure every operation in turn."""
     found: dict[str, list[Round]] = {}
-    with field(context, {OURS: ours("fleethook"), CONSTANT: ours("floor")}) as servers:
+    with run_servers(context, {OURS: ours("fleethook"), CONSTANT: ours("floor")}) as servers:
         for operation in OPERATIONS:
             load = Load(_body(context, operation), options=(f"--path={EXPLORE}", "--expect=interpreter"))
-            found[operation] = servers.turns(load, rounds=context.rounds, seconds=min(context.seconds, MOST_SECONDS))
+            found[operation] = servers.turns(load, rounds=context.rounds, seconds=min(context.seconds, MAX_SECONDS))
     rows = [
         (
             operation + mark(rounds, OURS), f"{size_of(_path(context, operation)):,.0f}",
@@ -39,7 +40,7 @@ def run(context: Context) -> Section:
         )
         for operation, rounds in found.items()
     ]  # fmt: skip
-    head = ("operation", "bytes", "requests/s", "µs CPU / request", "p99 ms", "time of a constant answer's")
+    head = ("operation", "bytes", "requests/s", "µs CPU / request", "p99 ms", "times a constant answer")
     everything = [made for rounds in found.values() for made in rounds]
     health = ratio(found[HEALTH], "requests_per_second", CONSTANT, OURS)
     goals = [at_most("ExploreHealthy (InterpretHealth): time of a constant answer's", 1.25, health)]

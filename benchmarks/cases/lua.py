@@ -1,4 +1,4 @@
-"""Lua interpreters: ours beside gopher-lua as Karmada calls it, beside JSON, and what slow scripts do to others."""
+"""Lua interpreters: ours beside gopher-lua as Karmada calls it, beside JSON, and the effect of slow scripts on others."""
 
 import asyncio
 import json
@@ -9,9 +9,9 @@ from typing import Any
 
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Limits, Machine, Program
-from benchmarks.engines import hostile, lua_runtimes
-from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
-from benchmarks.engines.scripts import SCRIPTS, Script
+from benchmarks.engines import hostile_lua, lua_runtimes
+from benchmarks.engines.lua_scripts import SCRIPTS, Script
+from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
@@ -21,16 +21,16 @@ SLOW_CALLS = (8, 40)
 UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"
 EACH, ONCE = "compiled each call", "compiled once"
 
-ABOUT = """CPU time of one call, µs. *Compiled each call* is how Karmada calls gopher-lua; *compiled once* is the same with its
-compiled script kept. Both sides take decoded objects and return decoded objects: Karmada's way sends all of them through JSON
-text into Lua tables and back, ours opens what the script looks at. *Of JSON* is beside `json.loads` and `json.dumps` of the same
-objects; *no cache*: a machine and a compiled script made for the call."""
-BESIDE = """{scripts} hostile scripts, {times} times each, {at_once} at a time, deadline {seconds:g} s; beside them a request each
-millisecond, on the same event loop:
+ABOUT = """CPU time of one call, in µs. *Compiled each call* is how Karmada calls gopher-lua; *compiled once* keeps the
+compiled script. Both sides take and return decoded objects. Karmada converts complete objects through JSON
+text into Lua tables and back; ours opens only the parts that a script reads. *Of JSON* is relative to `json.loads` and `json.dumps` of the same
+objects. *No cache* makes a machine and compiles the script for each call."""
+BESIDE = """{scripts} hostile scripts run {times} times each, {at_once} at a time, with a deadline of {seconds:g} s. Meanwhile the same event loop
+handles a request each millisecond:
 
 {table}
 
-They ended: {ended}."""
+Outcomes of the hostile scripts: {ended}."""
 
 
 def run(context: Context) -> Section:
@@ -39,14 +39,14 @@ def run(context: Context) -> Section:
     measured = {title: Measured() for title in found}
     arguments = ("--inputs", str(context.inputs / "lua.json"), "--rounds", "1", "--turn", "300ms")
     for _ in range(context.rounds):
-        with pinned(context.server_core):
+        with pin_to_core(context.server_core):
             for title, ways in found.items():
                 for name, way in ways.items():
                     measured[title].add(name, cpu_us(way))
         for line in go(context, "lua", *arguments):
             measured[line["name"]].add(line["way"], line["cpu_ns_per_op"] / 1e3)
-    beside = asyncio.run(hostile.beside(HOSTILE_SECONDS))
-    turns = [asyncio.run(hostile.turns(calls)) for calls in SLOW_CALLS]
+    beside = asyncio.run(hostile_lua.beside(HOSTILE_SECONDS))
+    turns = [asyncio.run(hostile_lua.turns(calls)) for calls in SLOW_CALLS]
     runtimes = [lua_runtimes.measure(name) for name in lua_runtimes.NAMES]
     figures = {
         "calls": {title: ways.figures() for title, ways in measured.items()},
@@ -63,7 +63,7 @@ def run(context: Context) -> Section:
 def _ways(script: Script) -> dict[str, Callable[[], Any]]:
     machine, program = Machine(), Program(script.function, script.function, parse_script(script.source).runnable)
     texts = [json.dumps(one) for one in script.arguments]
-    documents = [json.loads(text) for text in texts]  # nothing in two places
+    documents = [json.loads(text) for text in texts]  # decoded, so that no value is shared
 
     def unit() -> None:
         for one in texts:
@@ -99,7 +99,7 @@ def _at(latencies: list[float], part: float) -> float:
     return latencies[min(len(latencies) - 1, int(len(latencies) * part))] * 1e3
 
 
-def _beside(found: hostile.Found) -> str:
+def _beside(found: hostile_lua.Found) -> str:
     rows = [
         (
             title, f"{len(one):,}", f"{statistics.median(one) * 1e3:.2f}", f"{_at(one, 0.99):.2f}",
@@ -109,15 +109,15 @@ def _beside(found: hostile.Found) -> str:
     ]  # fmt: skip
     return BESIDE.format(
         scripts=found.scripts,
-        times=hostile.TIMES,
-        at_once=hostile.AT_ONCE,
+        times=hostile_lua.TIMES,
+        at_once=hostile_lua.AT_ONCE,
         seconds=HOSTILE_SECONDS,
         table=table(("", "requests", "p50 ms", "p99 ms", "p99.9 ms", "longest ms"), rows),
         ended=", ".join(f"{kind} {count}" for kind, count in sorted(found.ended.items())),
     )
 
 
-def _turns(found: list[hostile.Turns]) -> str:
+def _turns(found: list[hostile_lua.Turns]) -> str:
     rows = [
         (
             str(one.calls), f"{len(one.latencies)}", f"{statistics.median(one.latencies):.1f}",
@@ -127,9 +127,7 @@ def _turns(found: list[hostile.Turns]) -> str:
         for one in found
     ]  # fmt: skip
     head = ("slow calls", "quick calls", "p50 ms", "p99 ms", "longest ms", "MiB before / at most / after")
-    return "A script of 60,000 steps beside calls of a script that runs into its deadline of 1 s:\n\n" + table(
-        head, rows
-    )
+    return "A script of 60,000 steps beside calls of a script that exceeds its deadline of 1 s:\n\n" + table(head, rows)
 
 
 def _runtimes(found: list[lua_runtimes.Runtime]) -> str:
@@ -143,4 +141,4 @@ def _runtimes(found: list[lua_runtimes.Runtime]) -> str:
         )
         for one in found
     ]  # fmt: skip
-    return "What lupa brings, µs of CPU, which decided for Lua 5.4:\n\n" + table(head, rows)
+    return "The runtimes of lupa, in µs of CPU. These figures decided for Lua 5.4:\n\n" + table(head, rows)

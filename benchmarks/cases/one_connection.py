@@ -1,19 +1,19 @@
-"""One connection, unsaturated: what an apiserver experiences that asks now and then."""
+"""One unsaturated connection: the latency for an apiserver that sends few reviews."""
 
 from benchmarks.cases.webhook import CONTROLLER_RUNTIME, FLOOR, JSONV2, LEAN, OURS
-from benchmarks.harness.field import field, go, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Load
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import go, ours, run_servers
 from benchmarks.harness.tables import NOTE, table
 
 RATE = 200
-"""Requests per second: a fifth of what controller-runtime's server can answer."""
+"""Requests per second: a fifth of the maximum of controller-runtime's server."""
 COLUMNS = {"p50 ms": "p50_ms", "p90 ms": "p90_ms", "p99 ms": "p99_ms", "p99.9 ms": "p999_ms"}
 
-ABOUT = f"""A thousand different UPDATE reviews, one after the other, {RATE} a second, on one connection that stays; each server has its core to
-itself and idles in between, so that it also has to wake up. Time from the first byte of a request to the last of its answer."""
+ABOUT = f"""A thousand different UPDATE reviews, one after the other, {RATE} a second, over one keep-alive connection. Each server has its own core
+and idles between requests, so it also has to wake up. Time from the first byte of a request to the last byte of its answer."""
 
 
 def run(context: Context) -> Section:
@@ -25,10 +25,10 @@ def run(context: Context) -> Section:
         CONTROLLER_RUNTIME: go(context, "controller-runtime"),
     }
     load = Load(context.reviews("UPDATE"), connections=1, options=(f"--rate={RATE}",))
-    with field(context, rows) as servers:
+    with run_servers(context, rows) as servers:
         rounds = servers.turns(load, rounds=context.rounds, seconds=context.seconds)
     goals = [
-        at_most(f"one connection: {name} of hand-tuned Go's", 1, ratio(rounds, key, OURS, LEAN))
+        at_most(f"one connection: {name} relative to hand-tuned Go", 1, ratio(rounds, key, OURS, LEAN))
         for name, key in (("p50", "p50_ms"), ("p99", "p99_ms"))
     ]
     text = "\n\n".join((ABOUT, _table(rounds), NOTE))

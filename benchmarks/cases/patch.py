@@ -1,4 +1,4 @@
-"""JSON Patch: applying and making one, beside python-json-patch and the libraries of Go."""
+"""JSON Patch: applying and making patches, beside python-json-patch and Go's libraries."""
 
 import copy
 import functools
@@ -10,8 +10,8 @@ import jsonpatch
 
 from app.model.merge_keys import WORKLOAD
 from app.patch import apply, compile_patch, diff, identical, strategic_merge
-from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
-from benchmarks.engines.patches import OPERATIONS, STRATEGIC, received
+from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
+from benchmarks.engines.patch_documents import OPERATIONS, STRATEGIC, build_document
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
@@ -19,24 +19,24 @@ ONCE, EACH = "apply, patch decoded once", "apply, from the operations"
 SHARED, STRANGER, MERGE = "diff, branches shared", "diff, nothing shared", "strategic merge"
 DECODE, ENCODE = "decode", "encode"
 OURS, PYTHON, GO = "fleethook", "python-json-patch", "Go"
-# Go's library knows one difference of two texts, which stands beside both of ours.
+# Go's library has one function for the difference of two texts; both of ours are compared with it.
 IN_GO = {ONCE: ONCE, EACH: EACH, SHARED: "diff", STRANGER: "diff"}
 
-ABOUT = """µs of CPU on a Deployment of {size:,} bytes, {operations} operations, {differences} differences. A webhook still needs the document it was
-sent, so all leave it as it is: ours shares what is not touched, python-json-patch copies the document first. In Go, applying is
-evanphx/json-patch v5 and the difference gomodules.xyz/jsonpatch v2; both take and return text, so the second column of Go is without
-decoding the document (and, for applying, encoding it), each measured by itself. *Branches shared* is a difference to a document that our own
-patch made; python-json-patch's `apply` stands beside the strategic merge, which it has not."""
+ABOUT = """µs of CPU for a Deployment of {size:,} bytes, {operations} operations, {differences} differences. A webhook still needs the document that it
+received, so no library may change it: ours shares the untouched branches, python-json-patch copies the document first. In Go, evanphx/json-patch v5 applies
+patches and gomodules.xyz/jsonpatch v2 makes them. Both take and return text, so the second column of Go excludes
+decoding the document (and, for applying, encoding it), each measured by itself. *Branches shared* is the difference to a document that our own
+patch made. python-json-patch has no strategic merge, so its `apply` is in that row."""
 
 
 def run(context: Context) -> Section:
-    """Let ours and theirs take turns."""
-    before = received()
+    """Measure our functions and the peers' in turns."""
+    before = build_document()
     made = diff(before, apply(before, OPERATIONS))
     ways, measured = _ways(before), Measured()
     arguments = ("--inputs", str(context.inputs / "patch.json"), "--rounds", "1", "--turn", "200ms")
     for _ in range(context.rounds):
-        with pinned(context.server_core):
+        with pin_to_core(context.server_core):
             for name, way in ways.items():
                 measured.add(name, cpu_us(way, 0.15))
         for line in go(context, "patch", *arguments):

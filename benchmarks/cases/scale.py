@@ -1,4 +1,4 @@
-"""A fleet from 1,000 to 100,000 workloads in process: memory and CPU of a replica and of the leader, and who waits."""
+"""A fleet of 1,000 to 100,000 workloads in process: memory and CPU of a replica and of the leader, and review latency."""
 
 import json
 import math
@@ -22,12 +22,12 @@ class Extent(NamedTuple):
 
     shapes: dict[str, Shape]
     cold: tuple[int, int]
-    """Subjects and pools of the fleet whose leader finds no plan compiled."""
+    """Subjects and pools of the fleet whose leader starts without compiled plans."""
     checked: tuple[int, ...]
     """Node pools of the subjects of the overriders that are checked."""
     idle_seconds: int
     program_seconds: float
-    """For one program. One that takes longer is ended, and the stages that it has not reached are missing."""
+    """For one program. A program that takes longer is stopped, and its remaining stages are missing."""
     budget_seconds: float
     """For all programs."""
 
@@ -39,14 +39,16 @@ WHOLE = Extent(
 SMALL = Extent({"4 x 50": (4, 50, 4), "12 x 50": (12, 50, 12), "40 x 50": (40, 50, 20), "1 x 500": (1, 500, 1)}, (20, 50), (300,), 3, 60, 240)  # fmt: skip
 
 TITLE = "A fleet of 100,000 workloads, in process"
-ABOUT = """YurtAppSets of the benchmark's own template (6 KB), each with an overrider of two entries; every pool has a rendered Deployment
-of 13 KB. Each shape has a process of its own; the apiserver is a program that makes the objects when they are asked for, so no cluster runs.
-*Serving* is a replica with the plans of all pools. The leader is the same process with the controller: *first pass* reads every workload twice
-(list, comparison) and writes every status, *takeover* does the same with the statuses there, *edit* changes overriders of 5,000 workloads (of
+ABOUT = """YurtAppSets of the benchmark's own template (6 KB), each with an overrider of two entries. Every pool has a rendered Deployment
+of 13 KB. Each shape runs in its own process. A program that makes objects on request replaces the apiserver, so no cluster runs.
+*Serving* is a replica with the plans of all pools. The leader is the same process with the controller. *First pass* reads every workload twice
+(list, comparison) and writes every status. *Takeover* does the same with the statuses present. *Edit* changes overriders of 5,000 workloads (of
 1,000 in the smallest fleet) and touches them at 200 a second. CPU is that of the process, with {reviews} reviews a second."""
-REVIEWS = """Reviews of an UPDATE, asked for at fixed times ({reviews} a second) whatever became of the one before; *slice* is the CPU that is used
-between two turns of the event loop, so the time that this process has any of them wait:"""
-CHECKS = """A check of an overrider at admission; the slice is the longest, decoding the review's own body included:"""
+REVIEWS = """Reviews of an UPDATE are sent at fixed times ({reviews} a second), independent of earlier answers. *Slice* is the CPU used between
+two turns of the event loop, which is the time that all other tasks of the process wait:"""
+CHECKS = (
+    """Check of an overrider at admission. The slice is the longest one, including the decoding of the review's body:"""
+)
 EXPONENTS = "Exponents over the three fleets of 50 pools (slope of the logarithms, 1 is linear): {text}."
 
 
@@ -64,7 +66,7 @@ class Programs:
         self.unfinished: list[str] = []
 
     def run(self, module: str, *arguments: object) -> list[dict[str, Any]]:
-        """Return the lines of JSON that a program prints, as far as it comes."""
+        """Return the lines of JSON that a program prints before it ends or is stopped."""
         text = " ".join(map(str, (module, *arguments)))
         print(f"  {text}", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", f"benchmarks.engines.{module}", *map(str, arguments)]
@@ -77,7 +79,7 @@ class Programs:
 
 
 def run(context: Context) -> Section:
-    """Run each shape in a process of its own; what a round would repeat differs by the machine's load alone."""
+    """Run each shape once, in its own process: further rounds would differ only by the machine's load."""
     extent = SMALL if context.small else WHOLE
     programs = Programs(context, extent)
     checks = [one for pools in extent.checked for one in programs.run("scale_checks", pools)]
@@ -130,7 +132,7 @@ def _text(figures: dict[str, Any], extent: Extent, exponents: dict[str, float]) 
         table(["check", "pools", "ms CPU per pool", "longest slice, ms CPU", "body, ms"], checked),
     ]  # fmt: skip
     if figures["unfinished"]:
-        parts.append(f"Ended before they were done, for lack of time: {'; '.join(figures['unfinished'])}.")
+        parts.append(f"Stopped by the time limit: {'; '.join(figures['unfinished'])}.")
     return "\n\n".join(parts)
 
 
@@ -177,16 +179,16 @@ def _goals(figures: dict[str, Any], extent: Extent) -> list[dict[str, Any]]:
             _values(first, "first pass", "cpu"), "s CPU", 2,
         ),
         _goal("check of an overrider or an edit, per pool", 0.2, [one["ms_per_pool"] for one in plain], "ms", 3),
-        _goal("the same with an entry for each pool", 0.2, [one["ms_per_pool"] for one in checks], "ms", 3),
+        _goal("check of an overrider with an entry for each pool, per pool", 0.2, [one["ms_per_pool"] for one in checks], "ms", 3),
         _goal(
-            "longest wait for such a check, its body aside", 10, [one["slice_ms"] - one["body_ms"] for one in checks],
+            "longest slice of such a check, without decoding its body", 10, [one["slice_ms"] - one["body_ms"] for one in checks],
             "ms", 1,
         ),
     ]  # fmt: skip
     for stage in ("takeover", "edit"):
         measured = [of for of in figures["shapes"].values() if stage in of]
         ratios = [of[stage]["p99_ms"] / of["idle"]["p99_ms"] for of in measured]
-        goals.append(_goal(f"p99 of a review during {stage}, of the idle p99", 2, ratios, "times", 2))
+        goals.append(_goal(f"p99 of a review during {stage}, relative to the idle p99", 2, ratios, "times", 2))
     return goals
 
 

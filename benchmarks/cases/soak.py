@@ -1,4 +1,4 @@
-"""Ten minutes among honest and hostile clients: whether memory stays bounded, and whether anybody notices.
+"""Ten minutes among honest and hostile clients: whether memory stays bounded and honest clients are answered.
 
     python -m benchmarks.run --only soak [--small]
 
@@ -23,10 +23,10 @@ from benchmarks.harness.tables import table
 MEMORY_MIB = 1024
 GROWTH = 1.2
 SECONDS, SMALL_SECONDS = 600, 60
-# Of the first and of the last part of the samples: a minute of ten, ten seconds of one.
+# The first and the last of so many parts of the samples are compared: a minute of ten, ten seconds of one.
 PARTS = {False: 10, True: 6}
-ABOUT = """{seconds} s of reviews, beside clients that stall bodies of 8 MiB, never start TLS, say nothing over it, stop in their headers, never read
-pipelined answers, send 5,000 requests at once, and send objects that take 27 times their size when they are decoded. Each kind has an
+ABOUT = """{seconds} s of reviews. Meanwhile, hostile clients stall bodies of 8 MiB, never start TLS, send nothing over it, stop in their headers, never read
+pipelined answers, send 5,000 requests at once, and send objects that take 27 times their size when decoded. Each kind has its own
 address. The server has the limits of a container with 1 GiB: {connections} connections, {bodies} MiB for bodies."""
 
 
@@ -42,8 +42,8 @@ def run(context: Context) -> Section:
     }  # fmt: skip
     refused = sum(count for name, count in found["counts"].items() if is_refusal(name))
     figures["goals"] = [
-        at_most("memory at the end, of the first minute's", GROWTH, spread([last / first])),
-        at_most("most memory", MEMORY_MIB, spread([figures["most_mib"]]), unit="MiB", places=0),
+        at_most("memory at the end, relative to the first minute", GROWTH, spread([last / first])),
+        at_most("peak memory", MEMORY_MIB, spread([figures["most_mib"]]), unit="MiB", places=0),
         at_most("honest requests and health checks refused or cut", 0, spread([refused]), unit="", places=0),
     ]
     about = ABOUT.format(seconds=seconds, connections=capacity.connections, bodies=capacity.body_bytes >> 20)

@@ -1,4 +1,4 @@
-"""Where the time of an UPDATE review goes: µs by stage, and a flame graph."""
+"""Cost of an UPDATE review by stage, in µs, and a flame graph."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines.measure import Measured, pinned, text
+from benchmarks.engines.measure import Measured, pin_to_core, text
 from benchmarks.engines.stages import (
     ANSWERING,
     CONNECTION,
@@ -25,13 +25,13 @@ from benchmarks.engines.stages import (
     sockets_us,
     tls_us,
 )
-from benchmarks.harness.field import FIRST_SECONDS, Server, certificate, field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Generator, Load
 from benchmarks.harness.plots import PLOTS
 from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import Round, Spread, marked, spread
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import FIRST_SECONDS, Server, certificate, ours, run_servers
 from benchmarks.harness.tables import table
 from benchmarks.servers.ours import serving_context
 from benchmarks.varied import size_of
@@ -41,28 +41,28 @@ PROFILE_SECONDS = 8
 TURNS = 3
 """For each round."""
 HEADERS, ANSWER, RECORD = 220, 1_560, 22
-"""Bytes: of a request's headers, of an answer with its own, and what TLS adds to a record."""
+"""Bytes of the headers of a request, of an answer with its headers, and of the TLS overhead of a record."""
 MODULE = (sys.executable, "-m", "benchmarks.engines.stage_server")
 
-ABOUT = """UPDATE, 16 keep-alive connections; µs of CPU for each request, everything that the process does included. *By difference*: servers that
-stop after a stage, and answer with what the whole one would, are asked in turns; a stage is what its server costs more than the one before,
-by round. The first of them is the event loop with its TLS and constant bytes; TLS and the two system calls are *timed alone* (as many
-bytes, through memory as the loop does, and over loopback) and the loop is the rest of it. *In place*: the CPU clock read between the stages of
-the whole server, its own cost taken off. *py-spy*: its samples' share of the total (stacks of the whole server, native ones included, sampled
-{rate} times a second); what a stage leaves behind is freed after it, which *by difference* counts to the stage and the other two do not. The stages add up to {sum:.1f} µs, the whole server, which is asked in the same rounds and shares no code with
-the others but the app, takes {total} µs: {off:.1f} % off."""
+ABOUT = """UPDATE over 16 keep-alive connections; µs of CPU for each request, including everything that the process does. *By difference*: servers that
+stop after a stage, and then send the same answer as the complete server, are measured in turns. The cost of a stage is the difference to the server before it,
+by round. The first of them is the event loop with its TLS and constant bytes. TLS and the two system calls are *timed alone* (with as many
+bytes, through memory as the loop does, and over loopback); the loop is the rest. *In place*: the CPU clock is read between the stages of
+the complete server, and its own cost is subtracted. *py-spy*: share of its samples in the total (stacks of the complete server, including native frames, sampled
+{rate} times a second). Objects of a stage are freed after it: *by difference* adds that to the stage, the other two do not. The stages add up to {sum:.1f} µs. The complete server,
+which is measured in the same rounds and shares only the app with the others, takes {total} µs: {off:.1f} % off."""
 RATE = 200
 
 
 def run(context: Context) -> Section:
-    """Ask the servers, time what can be timed alone, take two profiles."""
+    """Measure the servers, time TLS and system calls alone, and take two profiles."""
     body = context.reviews("UPDATE")
     rounds, timers = _rounds(context, body)
     alone = _alone(context, round(size_of(body)))
     stages = _stages(rounds, alone)
     profile = shares(_profile(context, body, "raw", context.scratch / "profile.txt").read_text())
     PLOTS.mkdir(exist_ok=True)
-    flames = _titled(_profile(context, body, "flamegraph", PLOTS / "update.svg"))
+    flames = _set_title(_profile(context, body, "flamegraph", PLOTS / "update.svg"))
     total = spread(made[WHOLE]["cpu_us"] for made in rounds)
     summed = sum(spread(values).median for values in stages.values())
     off = abs(summed / total.median - 1) * 100
@@ -77,8 +77,8 @@ def run(context: Context) -> Section:
     )
 
 
-def _titled(flames: Path) -> Path:
-    """Have a graph say what it shows; py-spy writes its command line there, with places of the machine."""
+def _set_title(flames: Path) -> Path:
+    """Give a graph a title; py-spy puts its command line there, with paths of the machine."""
     text = re.sub(r'(<text id="title"[^>]*>)[^<]*', r"\1fleethook, UPDATE reviews", flames.read_text(), count=1)
     flames.write_text(text)
     return flames
@@ -88,8 +88,8 @@ def _rounds(context: Context, body: Path) -> tuple[list[Round], dict[str, float]
     timers = context.scratch / "timers.json"
     servers = {stage: Server((*MODULE, stage)) for stage in STAGES}
     servers |= {WHOLE: ours("fleethook"), TIMED: Server((*MODULE, TIMED, f"--timers={timers}"))}
-    with field(context, servers) as running:
-        # Short turns and more of them: a difference of neighbours is worth what the machine does between the two.
+    with run_servers(context, servers) as running:
+        # Many short turns: the machine changes less between two neighbours whose difference is taken.
         rounds = running.turns(Load(body), rounds=context.rounds * TURNS, seconds=min(context.seconds, 1.0))
     return rounds, json.loads(timers.read_text())
 
@@ -97,7 +97,7 @@ def _rounds(context: Context, body: Path) -> tuple[list[Round], dict[str, float]
 def _alone(context: Context, size: int) -> dict[str, list[float]]:
     request, authority = size + HEADERS, certificate(context)
     found: dict[str, list[float]] = {TLS: [], READ: [], WRITE: []}
-    with pinned(context.server_core):
+    with pin_to_core(context.server_core):
         for _ in range(context.rounds * TURNS):
             found[TLS].append(tls_us(serving_context(context.scratch), authority, request, ANSWER))
             reading, writing = sockets_us(request + RECORD, ANSWER + RECORD)
@@ -117,8 +117,8 @@ def _stages(rounds: list[Round], alone: dict[str, list[float]]) -> Measured:
 
 
 @contextmanager
-def _asked(context: Context, body: Path, seconds: float) -> Any:
-    """Provide the pid of our server while it is asked."""
+def _run_loaded_server(context: Context, body: Path, seconds: float) -> Any:
+    """Provide the pid of our server while it gets requests."""
     authority = certificate(context)
     generator = Generator((context.binaries / "load",), [context.load_core], authority)
     command = [*ours("fleethook").command, "--cert-dir", context.scratch]
@@ -130,9 +130,9 @@ def _asked(context: Context, body: Path, seconds: float) -> Any:
 
 
 def _profile(context: Context, body: Path, form: str, into: Path) -> Path:
-    """Write a profile of our server while it is asked."""
+    """Write a profile of our server while it gets requests."""
     spy = context.python.parent / "py-spy"
-    with _asked(context, body, PROFILE_SECONDS + 3) as pid:
+    with _run_loaded_server(context, body, PROFILE_SECONDS + 3) as pid:
         command = [spy, "record", "--native", "--rate", str(RATE), "--duration", str(PROFILE_SECONDS), "--format", form]
         done = subprocess.run(
             [*command, "--output", into, "--pid", str(pid)], capture_output=True, text=True, check=False

@@ -1,16 +1,16 @@
-"""The webhook: one review after the other over 16 connections that stay, ours beside its peers, one core each."""
+"""The webhook: reviews over 16 keep-alive connections, ours beside its peers, one core each."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.harness import ROOT
-from benchmarks.harness.field import Field, Server, field, go, kopf, ours
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Load
 from benchmarks.harness.plots import Bar, bars
 from benchmarks.harness.rounds import Round, figure, ratio
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import Server, ServerGroup, go, kopf, ours, run_servers
 from benchmarks.harness.tables import bullets, servers_table, table
 from benchmarks.varied import size_of
 
@@ -24,40 +24,39 @@ GO_ECHO = "Go, constant bytes"
 ORDINARY = "FastAPI + pydantic + make_patch"
 
 HOW = (
-    "A thousand different reviews, the same for all: workloads of 100 subjects with other names, images, replicas and annotations. "
-    "16 connections that stay, TLS 1.3 with an ECDSA P-256 certificate, every answer looked at. Before anything is measured, "
-    "every peer is shown to make of both reviews what ours makes of them (`benchmarks/peers/check.py`). What each decodes and "
-    "validates:"
+    "A thousand different reviews, the same for every server: workloads of 100 subjects with different names, images, replicas and "
+    "annotations. 16 keep-alive connections, TLS 1.3 with an ECDSA P-256 certificate; the load generator checks every answer. Before "
+    "the measurement, `benchmarks/peers/check.py` checks that every peer changes the reviews as ours does. Work of each server:"
 )
 
 FAIRNESS = {
-    OURS: "decodes the envelope into a type and the object as plain JSON, leaves `oldObject` text; validates the types of the "
-    "envelope. Looks overriders up (100 in the store), renders, remembers in two annotations how to undo it; metrics with "
-    "exemplars, a log line, limits. Nobody else looks up, renders or remembers: their overrides are in the code.",
-    FLOOR: "decodes and validates the envelope as ours does, and of an UPDATE the object, to see that it stays in its "
-    "logical cluster; counts and logs.",
-    ECHO: "reads the body and decodes nothing: what HTTP and TLS cost. Neither counts nor logs.",
-    CONTROLLER_RUNTIME: "decodes the whole object into types and so validates the types of all its members; marshals it and "
-    "takes the difference of two texts. Its own metrics and limit, a log line by zap.",
-    LEAN: "decodes of the object only what it touches, validates the types of that, skips the rest, `oldObject` too; operations "
-    "written as text. Metrics, a log line by slog, the limit. With `GOGC=400` it takes more memory; with `jsonv2` it is the same "
-    "source and Go's experimental decoder.",
-    GO_ECHO: "reads the body and decodes nothing: what HTTP and TLS cost in Go. Neither counts nor logs.",
-    ORDINARY: "decodes the body into models of what it touches, in `oldObject` too, and validates the types of that; others are "
-    "kept as they are. Neither counts nor logs nor limits.",
-    "kopf": "its admission server and the way to its handlers, no operator around it; decodes all as plain JSON, validates no types. "
+    OURS: "decodes the envelope into a type and the object as plain JSON, leaves `oldObject` as text; validates the types of the "
+    "envelope. Looks up overriders (100 in the store), renders, and stores in two annotations how to undo it; metrics with "
+    "exemplars, a log line, limits. No peer looks up, renders or stores anything: their overrides are in the code.",
+    FLOOR: "decodes and validates the envelope as ours does, and the object of an UPDATE to check that its logical cluster does "
+    "not change; counts and logs.",
+    ECHO: "reads the body and decodes nothing: the cost of HTTP and TLS. Neither counts nor logs.",
+    CONTROLLER_RUNTIME: "decodes the complete object into types and so validates the types of all its members; marshals it and "
+    "computes the difference of two texts. Its own metrics and limit, a log line by zap.",
+    LEAN: "decodes and validates only the members that it changes, and skips the rest and `oldObject`; writes operations as text. "
+    "Metrics, a log line by slog, the limit. With `GOGC=400` it takes more memory; `jsonv2` is the same source with Go's "
+    "experimental decoder.",
+    GO_ECHO: "reads the body and decodes nothing: the cost of HTTP and TLS in Go. Neither counts nor logs.",
+    ORDINARY: "decodes the body into models of the members that it changes, also in `oldObject`, and validates their types; keeps "
+    "other members unchanged. Neither counts nor logs nor limits.",
+    "kopf": "its admission server and its handlers, without an operator; decodes everything as plain JSON, validates no types. "
     "A log line, no metrics; the limit of aiohttp.",
 }
 
 
 ONE, MANY, EDITED = "one review", "a thousand", "a thousand edited"
 COMPARED = (OURS, FLOOR, CONTROLLER_RUNTIME, LEAN, JSONV2)
-SAME = """### One review again and again
+SAME = """### One repeated review
 
-What one UPDATE review, sent again and again as benchmarks do, hides: each server in turns with that review, with the thousand, and with
-the thousand edited: with other images than the template of their subject, as after `kubectl set image`. Names, replicas and annotations
-change nothing for ours, but such images do: a precompiled patch answers for workloads that match their template, and others are compared
-with it member by member."""
+Benchmarks often repeat one review, which hides costs. So each server gets, in turns, one UPDATE review repeatedly, the thousand, and the
+thousand *edited*: with other images than the template of their subject, as after `kubectl set image`. For our server, other names, replicas
+and annotations cost nothing, but such images do: a precompiled patch answers for workloads that match their template, and others are
+compared with it member by member."""
 
 
 def rows(context: Context) -> dict[str, Server]:
@@ -75,8 +74,8 @@ def rows(context: Context) -> dict[str, Server]:
     }
 
 
-def gate(context: Context) -> str:
-    """Have every peer make of a review what ours makes of it; raises CalledProcessError where one does not."""
+def check_peers(context: Context) -> str:
+    """Check that every peer changes the reviews as ours does; raises CalledProcessError if one does not."""
     command = [sys.executable, "-m", "benchmarks.peers.check", "--bin", context.binaries, "--kopf", context.python]
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
@@ -87,32 +86,32 @@ def goals(rounds: list[Round]) -> list[dict[str, object]]:
 
     slower = ratio(rounds, "p99_ms", CONTROLLER_RUNTIME, OURS)
     return [
-        at_least("UPDATE: requests/s of controller-runtime's", 10, times(CONTROLLER_RUNTIME)),
-        at_least("UPDATE: requests/s of hand-tuned Go's", 1.3, times(LEAN)),
-        at_least("UPDATE: requests/s of hand-tuned Go's with jsonv2", 0.9, times(JSONV2)),
-        at_least("UPDATE: requests/s of the floor's", 0.6, times(FLOOR)),
-        at_least("UPDATE, saturated: p99 of controller-runtime over ours", 12, slower),
+        at_least("UPDATE: requests/s relative to controller-runtime", 10, times(CONTROLLER_RUNTIME)),
+        at_least("UPDATE: requests/s relative to hand-tuned Go", 1.3, times(LEAN)),
+        at_least("UPDATE: requests/s relative to hand-tuned Go with jsonv2", 0.9, times(JSONV2)),
+        at_least("UPDATE: requests/s relative to the floor", 0.6, times(FLOOR)),
+        at_least("UPDATE, saturated: p99 of controller-runtime relative to ours", 12, slower),
     ]
 
 
 def run(context: Context) -> Section:
-    checked = gate(context).strip().splitlines()
+    checked = check_peers(context).strip().splitlines()
     found: dict[str, list[Round]] = {}
     text = [HOW, bullets(FAIRNESS)]
-    with field(context, rows(context)) as servers:
+    with run_servers(context, rows(context)) as servers:
         for operation in ("UPDATE", "CREATE"):
             body = context.reviews(operation)
             found[operation] = servers.turns(Load(body), rounds=context.rounds, seconds=context.seconds)
             text += [f"### {operation}, {size_of(body):,.0f} bytes", servers_table(found[operation], OURS)]
-        # In each round the same server is asked both, one directly after the other.
+        # Each round sends a server all loads, one directly after the other.
         compared = _compare(context, servers)
     text += [SAME, same_table(compared)]
     figures = {"rounds": found, "one review": compared, "checked": checked, "goals": goals(found["UPDATE"])}
     return Section("The webhook", "\n\n".join(text), figures, plots(found))
 
 
-def _compare(context: Context, servers: Field) -> list[Round]:
-    """Ask servers for one UPDATE review again and again, and for a thousand different ones, in turns."""
+def _compare(context: Context, servers: ServerGroup) -> list[Round]:
+    """Measure servers with one repeated UPDATE review, and with a thousand different ones, in turns."""
     loads = {
         ONE: Load(context.inputs / "UPDATE.json"), MANY: Load(context.reviews("UPDATE")),
         EDITED: Load(context.reviews("UPDATE", edited=True)),
@@ -128,7 +127,7 @@ def _compare(context: Context, servers: Field) -> list[Round]:
 
 
 def same_table(rounds: list[Round]) -> str:
-    """Return what a thousand reviews in the place of one change."""
+    """Return the effect of a thousand reviews in place of one."""
     lines = []
     for name in COMPARED:
         one, *others = (f"{name}, {title}" for title in (ONE, MANY, EDITED))

@@ -1,6 +1,6 @@
-"""Two worker processes beside one, and what the second costs.
+"""Two worker processes beside one, and the cost of the second.
 
-With two cores there is none left for the load generator, so it shares them, alike on both sides: one worker and one
+With two cores none is left for the load generator, so it shares them equally on both sides: one worker and one
 generator on one core, beside two workers and two generators on two cores. The generators take the same part of each
 core, so the ratio of the two is that of the servers.
 """
@@ -14,32 +14,32 @@ from pathlib import Path
 
 from app.settings import Settings
 from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
-from benchmarks.harness.field import certificate
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Figures, Generator, Load
 from benchmarks.harness.processes import Running, cpu_seconds, proportional_mib, serving
 from benchmarks.harness.rounds import Round, figure, ratio, turns
 from benchmarks.harness.section import Context, Section
+from benchmarks.harness.server_group import certificate
 from benchmarks.harness.tables import NOTE, table
 from benchmarks.reviews import overrider, yurt_app_set
 
 ONE, TWO = "1 worker, 1 core", "2 workers, 2 cores"
 CONNECTIONS = 16
 HOW = (
-    "UPDATE. With two cores there is none left for the load generator, so it shares them, alike on both sides: one worker and one "
+    "UPDATE. With two cores none is left for the load generator, so it shares them equally on both sides: one worker and one "
     f"generator with {CONNECTIONS} connections on one core, beside two workers and two such generators on two cores. So the ratio is that of "
-    "the servers. Connections go to whichever worker accepts first, and stay there. Memory is that of all processes of the server, "
-    "what they share counted once."
+    "the servers. A connection belongs to the worker that accepts it first. Memory is that of all processes of the server, "
+    "with shared pages counted once."
 )
 
 
 def ask(context: Context, running: Running, cores: tuple[int, ...], authority: Path) -> Figures:
-    """Ask with a generator on each core at the same time, each with its own connections."""
+    """Run a generator on each core at the same time, each with its own connections."""
     load = Load(context.reviews("UPDATE"), connections=CONNECTIONS)
     with ThreadPoolExecutor(len(cores)) as pool:
         generators = [Generator((context.binaries / "load",), [core], authority) for core in cores]
         asking = [pool.submit(one.ask, running, load, seconds=context.seconds, warmup=1.0) for one in generators]
-        # A generator that starts reads what the workers have used so far, so nothing is lost in between.
+        # A generator reads the CPU time of the workers at its own start, so no time between is lost.
         before = [cpu_seconds(pid) for pid in running.pids]
         found = [one.result() for one in asking]
     used = [cpu_seconds(pid) - was for pid, was in zip(running.pids, before, strict=True)]
@@ -84,12 +84,12 @@ def run(context: Context) -> Section:
     more = ratio(rounds, "requests_per_second", TWO, ONE)
     memory = figure(rounds, TWO, "memory_mib").median - figure(rounds, ONE, "memory_mib").median
     figures = {
-        "rounds": rounds, "watches": watches(), "goals": [at_least("requests/s of two workers, of one's", 1.8, more)],
+        "rounds": rounds, "watches": watches(), "goals": [at_least("requests/s of two workers, relative to one", 1.8, more)],
     }  # fmt: skip
     cost = (
-        f"A second worker, and the parent of both, take {memory:.0f} MiB more before there are objects, and each worker has a store of its "
-        f"own: what objects weigh is paid once for each. Each follows its {watches()} resources of an apiserver on its own, so the "
-        "apiserver has as many watches more. The work that one replica does for all is still done once."
+        f"A second worker and the parent process take {memory:.0f} MiB more before there are objects. Each worker has its own store, "
+        f"so each needs the memory for all objects. Each worker watches its {watches()} resources itself, so the apiserver has as many "
+        "watches more. The leader's work is still done once."
     )
     text = "\n\n".join([HOW, _table(rounds), NOTE, cost])
     return Section("Two workers", text, figures)

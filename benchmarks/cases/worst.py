@@ -11,11 +11,11 @@ import uvloop
 
 from app.api.endpoint import MAX_ON_LOOP
 from app.settings import Settings
-from benchmarks.engines.measure import pinned
-from benchmarks.engines.worst import SEED, Extent, Held, Search
+from benchmarks.engines.measure import pin_to_core
 from benchmarks.engines.worst_app import EXTENSIONS, application
 from benchmarks.engines.worst_bases import bases
 from benchmarks.engines.worst_documents import GROWTHS, Base
+from benchmarks.engines.worst_search import SEED, Extent, Held, Search
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.processes import serving
 from benchmarks.harness.section import Context, Section
@@ -32,19 +32,19 @@ WHOLE = Extent(
 )
 SMALL = Extent(documents=6, small=SMALL_REVIEWS, medium=1 << 15, finalists=1, kept=1, large=1 << 20, rounds=1)
 
-ABOUT = """One request at a time, in process. A hostile document is an ordinary review of which one value, at any path, is replaced by a long one:
-{growths} ways (long numbers and texts, deep nesting, wide objects, equal keys, copies of a list's element). Of each route {documents:,} documents of
-{small} KiB are tried, the largest reviews that checking and rendering routes answer on the event loop, and {documents:,} of {medium} KiB, chosen with seed {seed}; the worst of
-the latter are measured again with {large:,} KiB, the largest body that is read. *Held* is the longest time between two turns of the event loop,
-in CPU time of its thread, without the time that decoding the body takes; ranges are over {rounds} measurements of the same document. Webhooks
+ABOUT = """One request at a time, in process. A hostile document is an ordinary review in which a long value replaces one value, at any path. There are
+{growths} kinds of long values (numbers and texts, deep nesting, wide objects, equal keys, copies of a list's element). For each route, {documents:,} documents of
+{small} KiB are tried, the largest reviews that checking and rendering routes answer on the event loop, and {documents:,} of {medium} KiB, chosen with seed {seed}. The worst of
+the latter are measured again with {large:,} KiB, the largest accepted body. *Held* is the longest time between two turns of the event loop,
+in CPU time of its thread, without the time for decoding the body. Ranges are over {rounds} measurements of the same document. Webhooks
 answer from another process."""
 
 
 def run(context: Context) -> Section:
-    """Look for the worst document of each route."""
+    """Search for the worst document of each route."""
     extent = SMALL if context.small else WHOLE._replace(rounds=min(context.rounds, MAX_ROUNDS))
     command = (sys.executable, "-m", "benchmarks.engines.dispatch_hooks", context.scratch)
-    with serving(command, cores=[context.load_core]) as hooks, pinned(context.server_core):
+    with serving(command, cores=[context.load_core]) as hooks, pin_to_core(context.server_core):
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         with contextlib.closing(runner):
             found = runner.run(_search(context, hooks.port, extent))

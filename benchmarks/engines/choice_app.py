@@ -1,4 +1,7 @@
-"""Our app for servers that import it, filled as benchmarks/servers/ours.py fills it; ``FLEETHOOK_BENCH_CERTS`` has its certificate."""
+"""Our app for servers that import it, with the objects of benchmarks/servers/ours.py.
+
+The environment variable ``FLEETHOOK_BENCH_CERTS`` names the directory of its certificate.
+"""
 
 import argparse
 import os
@@ -16,14 +19,14 @@ _app = app_of(
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answer, and say where once it is up."""
+    """Answer requests, and print the port once the app is up."""
     if scope["type"] != "lifespan":
         await _app(scope, receive, send)
         return
 
-    async def said(message: Any) -> None:
+    async def announce(message: Any) -> None:
         await send(message)
         if message["type"] == "lifespan.startup.complete":
             print(f"serving on {os.environ[PORT]}", flush=True)
 
-    await _app(scope, receive, said)
+    await _app(scope, receive, announce)

@@ -1,4 +1,4 @@
-"""Our app under servers that it could have: `python -m benchmarks.engines.choice_server NAME --cert-dir DIR`."""
+"""Our app under alternative servers: `python -m benchmarks.engines.choice_server NAME --cert-dir DIR`."""
 
 import argparse
 import asyncio
@@ -65,7 +65,7 @@ def _granian(version: str, port: int, directory: Path) -> None:
 
 
 def _listener(port: int) -> socket.socket:
-    # It listens before the app is up: who is told of the port can connect.
+    # The socket listens before the app is up, so that a client that reads the port can connect.
     return socket.create_server(("127.0.0.1", port), backlog=2048)
 
 

@@ -1,4 +1,4 @@
-"""A real apiserver with Deployments of ordinary size, as pools' workloads are."""
+"""A real apiserver with Deployments as large as the workloads of pools usually are."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ class NoControlPlaneError(Exception):
 
 
 def deployment(number: int) -> dict[str, Any]:
-    """Return one of them."""
+    """Return the Deployment of a number."""
     labels = {"app": f"demo-{number % 50}", "apps.openyurt.io/pool-name": f"pool-{number % 200}"}
     container = {
         "name": "main",
@@ -51,13 +51,13 @@ def plane(directory: Path) -> Iterator[ControlPlane]:
 
 
 def kubeconfig(running: ControlPlane, port: int) -> Path:
-    """Return the administrator's kubeconfig for an apiserver behind that port."""
+    """Return the administrator's kubeconfig for an apiserver behind a port."""
     user = {"client-certificate": str(running.admin.certificate), "client-key": str(running.admin.key)}
     return running.kubeconfig(f"bench-{port}", user, server=f"https://127.0.0.1:{port}")
 
 
 async def fill(config: Path, count: int) -> None:
-    """Create so many Deployments."""
+    """Create ``count`` Deployments."""
     numbers = iter(range(count))
     async with Connection(config) as connection:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}

@@ -1,4 +1,4 @@
-"""A chain of three hooks: what dispatching costs beside the hooks' own time, and beside bare calls of them."""
+"""A chain of three hooks: the cost of dispatch without the hooks' own time, beside bare calls of the same hooks."""
 
 import contextlib
 import json
@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
+from app.api.access import ClusterAccess
+from app.api.callers import NamedCallers
 from app.api.dispatch import DispatchContext, DispatchEndpoint
 from app.asgi import Fleethook, create_app
 from app.dispatch.call import Deadline
@@ -19,7 +21,14 @@ from app.model.admission import AdmissionReview
 from app.outbound.client import HookClient
 from app.outbound.trust import create_context
 from app.settings import Settings
-from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, asked, configured, exported, wanted
+from benchmarks.engines.dispatch_worlds import (
+    CONSUMER,
+    HOOKS,
+    build_configurations,
+    build_exports,
+    build_hooks,
+    build_review,
+)
 from benchmarks.reviews import deployment
 from tests.asgi_client import call
 
@@ -28,13 +37,13 @@ BARE, DISPATCH, WHOLE = "bare aiohttp", "Dispatcher.dispatch", "the whole app"
 
 
 def reviews() -> dict[str, dict[str, Any]]:
-    """Return what is dispatched, by its size."""
+    """Return the dispatched reviews by size."""
     spec = {name: value for name, value in deployment()["spec"].items() if name != "replicas"}
-    return {"small": asked(), "large": asked(**spec)}
+    return {"small": build_review(), "large": build_review(**spec)}
 
 
 class Spans(HookClient):
-    """Notes from when to when each call was under way, and what was sent."""
+    """Records the start and end of each call, and the body that was sent."""
 
     def __init__(self) -> None:
         super().__init__(allow_private=True)
@@ -51,7 +60,7 @@ class Spans(HookClient):
             self.sent.append((endpoint.url, made))
 
     def busy(self) -> float:
-        """Return seconds during which any call was under way, and forget the calls."""
+        """Return the seconds during which any call was in progress, and forget the calls."""
         assert len(self.spans) == HOOKS
         total, until = 0.0, 0.0
         for started, ended in sorted(self.spans):
@@ -71,7 +80,7 @@ class Cost(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What is done in a turn."""
+    """One variant to measure."""
 
     one: Callable[[], Awaitable[None]]
     seen: Spans | None
@@ -97,7 +106,8 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
         dispatcher = build_dispatcher(app.store, client, observe=app.metrics.count_webhook_call)
-        context = DispatchContext(dispatcher, app.store, app.synced, lambda: "")
+        access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
+        context = DispatchContext(dispatcher, app.store, app.synced, lambda: "", access, app.requests)
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"
             app.reviews[path] = DispatchEndpoint(
@@ -113,11 +123,11 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
 
 
 def _fill(app: Fleethook, base: str, ca_bundle: str) -> None:
-    for document in exported(1):
+    for document in build_exports(1):
         app.store.put(document)
     for phase in PHASES.values():
         urls = [{"url": f"{base}/{phase}/{number}", "caBundle": ca_bundle} for number in range(HOOKS)]
-        for document in configured(wanted(["widgets"], urls), phase):
+        for document in build_configurations(build_hooks(["widgets"], urls), phase):
             app.store.put(document)
 
 

@@ -1,6 +1,6 @@
 """Hooks for a chain: `python -m benchmarks.engines.dispatch_hooks DIR` serves over TLS, and writes tls.* into DIR.
 
-In a process of their own, so that what they cost is not in anybody's figures; the same answer to everybody, but for the uid.
+They run in their own process, so that no figure includes their cost. All answers are equal except for the uid.
 """
 
 import asyncio

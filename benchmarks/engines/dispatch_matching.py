@@ -1,4 +1,4 @@
-"""Matching one request among many hooks, before anybody is called."""
+"""Matching one request among many hooks, without the calls."""
 
 import statistics
 import time
@@ -22,7 +22,7 @@ MATCH, LOOK_UP, SCAN = "all up to the calls", "owner and rules only", "every hoo
 
 
 async def _match(dispatcher: Dispatcher, request: Any) -> int:
-    """Do everything up to the calls themselves; returns how many there would be."""
+    """Do all work before the calls; return the number of calls."""
     target = await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")
     context = await dispatcher.build_context(target, Deadline(time.monotonic() + 30), Audit(), [])
     decider = CallDecider(context)
@@ -35,12 +35,12 @@ async def _match(dispatcher: Dispatcher, request: Any) -> int:
 
 
 async def _look_up(dispatcher: Dispatcher, request: Any) -> int:
-    """Find who is to be asked, before anybody's selectors and conditions are."""
+    """Find the hooks whose rules match, without selectors and conditions."""
     return len((await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")).relevant)
 
 
 async def _cpu(dispatcher: Dispatcher, reviews: Sequence[Any], measured: "Step" = _match) -> float:
-    """Return microseconds for each review; their objects are decoded within that, their envelopes before."""
+    """Return microseconds for each review, including the decoding of objects but not of envelopes."""
     requests = [request_of(one) for one in reviews]
     started = time.process_time()
     for request in requests:
@@ -66,7 +66,7 @@ _WAYS = (_Way(MATCH, _match), _Way(LOOK_UP, _look_up), _Way(SCAN, _match, scanne
 
 
 class Matching:
-    """Worlds that stand, and where in their requests each of them is."""
+    """The worlds, with the position of each in its requests."""
 
     def __init__(self, requests: int) -> None:
         self._requests = requests
@@ -76,13 +76,13 @@ class Matching:
         settle_garbage_collector()
 
     async def warm(self) -> None:
-        """Let schemas and conditions be remembered, and of the hooks what is asked last in the first way round."""
+        """Fill the caches: schemas, conditions, and the hooks of the last requests."""
         for case in self.cases:
             for world in case.worlds:
                 await _cpu(world.indexed, case.reviews[-RESOURCES:])
 
     async def round(self) -> None:
-        """Let every way have its turn in every world."""
+        """Measure every variant in every world."""
         for case in self.cases:
             for way in _WAYS:
                 reviews = self._next(case, way)
@@ -97,9 +97,8 @@ class Matching:
         self.found.setdefault((title, way, count), []).append(value)
 
     def _next(self, case: Case, way: _Way) -> list[Any]:
-        # Each goes on where the one before it has ended, or it would find that one's answers. What looks at every hook
-        # remembers nothing: it takes its requests from the others, so that these go all the way round before one of
-        # them comes back.
+        # Each variant continues with the requests after the former variant's, whose answers are in the cache. The scan
+        # caches nothing, so it repeats requests of the others: no request returns before all have been used.
         first = self._taken[case.title]
         self._taken[case.title] += 0 if way.scanned else self._requests
         return [case.reviews[(first + number) % len(case.reviews)] for number in range(self._requests)]

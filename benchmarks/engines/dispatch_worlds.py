@@ -1,4 +1,4 @@
-"""What there is to dispatch to: an export of Widgets with its hooks in one workspace, bound in another one, among others' hooks."""
+"""Objects for dispatch: an export of Widgets with its hooks in one workspace, its binding in another, and other hooks."""
 
 import functools
 import random
@@ -21,19 +21,19 @@ from tests.dispatch.builders import binding, configuration, export, in_cluster, 
 OWNER, CONSUMER = "ws1", "ws3"
 SIZES = (10, 1_000, 10_000)
 HOOKS = 3
-# More requests than a set of hooks remembers, over fewer resources than definitions are remembered of.
+# More requests than the cache of a set of hooks holds, over fewer resources than the cache of definitions holds.
 RESOURCES, REMEMBERED = 900, 4_096
 SAME, VARIED = "the same again", "never the same twice"
 
 
-def labelled(**spec: Any) -> dict[str, Any]:
-    """Return a Widget that all three hooks want."""
+def build_widget(**spec: Any) -> dict[str, Any]:
+    """Return a Widget that all three hooks match."""
     made = widget(**spec)
     made["metadata"]["labels"] = {"app": "shop"}
     return made
 
 
-def wanted(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+def build_hooks(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     """Return three hooks.
 
     By an exact rule; by another version and the namespace's labels; by the object's labels and a condition.
@@ -57,7 +57,7 @@ def wanted(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[
     ]  # fmt: skip
 
 
-def unrelated(number: int, pick: random.Random, *, broad: bool = False) -> dict[str, Any]:
+def build_other_hook(number: int, pick: random.Random, *, broad: bool = False) -> dict[str, Any]:
     """Return a hook about something else; a broad one is about every resource, but in another operation."""
     rule = {
         "apiGroups": [f"group-{number % 397}.example.com"],
@@ -72,7 +72,7 @@ def unrelated(number: int, pick: random.Random, *, broad: bool = False) -> dict[
     return webhook(f"hook-{number}.example.com", "https://hooks.example.com/", rules=[rule], **members)
 
 
-def configured(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
+def build_configurations(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
     """Return the hooks in configurations of ten."""
     return [
         configuration(OWNER, phase, *hooks[first : first + 10], name=f"config-{first:06}")
@@ -81,10 +81,10 @@ def configured(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, An
 
 
 @functools.cache
-def exported(count: int) -> list[dict[str, Any]]:
+def build_exports(count: int) -> list[dict[str, Any]]:
     """Return a schema, a binding and a plural for each of some resources, the first of which are the Widgets.
 
-    All worlds have the same schemas: what is known of one is remembered by its identity, and of 1,024 at a time.
+    All worlds share the schemas, because their compiled form is cached by identity, for 1,024 schemas at most.
     """
     plurals = ["widgets", *(f"widgets{number}" for number in range(1, count))]
     versions = [{"name": name, "served": True, "subresources": {"status": {}}} for name in ("v1", "v2")]
@@ -101,7 +101,7 @@ def exported(count: int) -> list[dict[str, Any]]:
     return made
 
 
-def asked(
+def build_review(
     plural: str = "widgets",
     operation: str = "CREATE",
     subresource: str = "",
@@ -111,7 +111,7 @@ def asked(
     **spec: Any,
 ) -> dict[str, Any]:
     """Return a review of an object of that plural."""
-    document = {**labelled(replicas=3, **spec), "kind": plural.title()}
+    document = {**build_widget(replicas=3, **spec), "kind": plural.title()}
     document["metadata"]["name"] = name
     if not namespaced:
         del document["metadata"]["namespace"]
@@ -121,14 +121,14 @@ def asked(
 
 
 class Scan:
-    """What an apiserver does: each hook in turn; its group is looked at first, which is what most of them fail by."""
+    """Checks each hook in turn, as an apiserver does; most hooks fail the check of the group, which comes first."""
 
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
     def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
         """Return the hooks that are about a request, as `app.dispatch.hook_index.HookIndex.find` does."""
-        yield from ()  # Nobody else waits here, so there are no pauses.
+        yield from ()  # No other task waits in the benchmark, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
             RelevantHook(hook, invocation)
@@ -151,21 +151,21 @@ class Scanned:
 
 
 class World:
-    """A number of hooks, three of which are about what is asked."""
+    """A number of hooks, three of which match the requests."""
 
     def __init__(
         self, count: int, *, resources: Sequence[str] = ("widgets", "widgets/status"), kinds: int = 1, broad: int = 0
     ) -> None:
         pick = random.Random(count)
-        others = [unrelated(number, pick, broad=number < broad) for number in range(count - HOOKS)]
-        three = wanted(list(resources), [{"url": "https://hooks.example.com/"}] * HOOKS)
+        others = [build_other_hook(number, pick, broad=number < broad) for number in range(count - HOOKS)]
+        three = build_hooks(list(resources), [{"url": "https://hooks.example.com/"}] * HOOKS)
         middle = len(others) // 2
         self.count = count
-        self.configurations = configured(
+        self.configurations = build_configurations(
             [three[0], *others[:middle], three[1], *others[middle:], three[2]], phase="mutating"
         )
         self.store = Store(INDEXES)
-        for document in (*exported(kinds), *self.configurations):
+        for document in (*build_exports(kinds), *self.configurations):
             self.store.put(document)
         dependencies = Dependencies(
             call_webhook=None, convert=ObjectConverter(self.store, HookClient(allow_private=True))
@@ -176,7 +176,7 @@ class World:
         self._changes = 0
 
     def change(self) -> None:
-        """Write one configuration anew: something that no hook depends on."""
+        """Update one configuration without changing a hook."""
         self._changes += 1
         first = self.configurations[0]
         metadata = {**first["metadata"], "labels": {"changed": str(self._changes)}}
@@ -184,7 +184,7 @@ class World:
 
 
 class Case(NamedTuple):
-    """Worlds by their sizes, and what is asked in them."""
+    """Worlds of several sizes, with the requests for each."""
 
     title: str
     worlds: list[World]
@@ -192,9 +192,9 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Return what is measured in Python and in Go alike."""
+    """Return the cases that are measured both in Python and in Go."""
     varied = [
-        asked(f"widgets{number or ''}", operation, subresource, f"w-{number}", namespaced=namespaced)
+        build_review(f"widgets{number or ''}", operation, subresource, f"w-{number}", namespaced=namespaced)
         for namespaced in (True, False)
         for operation, subresource in (("CREATE", ""), ("UPDATE", ""), ("UPDATE", "status"))
         for number in range(RESOURCES)
@@ -202,7 +202,7 @@ def cases() -> list[Case]:
     assert len(varied) > REMEMBERED
     every: dict[str, Any] = {"resources": (EVERY, "*/status"), "kinds": RESOURCES}
     return [
-        Case(SAME, [World(count) for count in SIZES], [asked()]),
+        Case(SAME, [World(count) for count in SIZES], [build_review()]),
         Case(VARIED, [World(count, **every) for count in SIZES], varied),
         Case(
             f"{VARIED}, 1 % of the hooks about every resource",

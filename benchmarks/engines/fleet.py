@@ -1,4 +1,4 @@
-"""What happens to a fleet: overriders are edited and deleted, leaders killed, apiservers restarted."""
+"""Events in a fleet: edited and deleted overriders, killed leaders, restarted apiservers."""
 
 import signal
 import time
@@ -21,7 +21,7 @@ USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 WORK = "bench"
 SUBJECTS, POOLS = 200, 50
 PAGE = 200
-"""Of the controller's lists."""
+"""Page size of the controller's lists."""
 IMAGE = "registry.example.com/shop/app"
 _ROUTINE = (
     "get leases", "update leases", "get secrets", "get mutatingwebhookconfigurations", "get validatingwebhookconfigurations",
@@ -45,7 +45,7 @@ def rule(number: int, tag: str) -> dict[str, Any]:
 def subject(number: int, pools: int) -> dict[str, Any]:
     made = scale_objects.subject(number, pools)
     made["metadata"] = {"name": f"demo-{number}", "namespace": WORK}
-    # A label of its own, so that its workloads can be listed without the others.
+    # An own label, so that a selector lists its workloads without the others.
     labels = {"app": "shop", "demo": f"demo-{number}"}
     template = made["spec"]["workloadTemplate"]["deploymentTemplate"]
     made["spec"]["selector"]["matchLabels"] = template["metadata"]["labels"] = labels
@@ -70,14 +70,16 @@ def fill(admin: Api, subjects: int, pools: int) -> None:
 
 
 def calls(plane: ControlPlane) -> Counter[str]:
-    return Counter(f"{verb} {resource}" for _, resource, verb, code in plane.audited(USER) if verb != "watch" and code)
+    return Counter(
+        f"{verb} {resource}" for _, resource, verb, code in plane.read_audit_log(USER) if verb != "watch" and code
+    )
 
 
-def measured(plane: ControlPlane, title: str, what: Callable[[], Any], done: Callable[[], Any]) -> dict[str, Any]:
-    """Return how long it took until something was done, and which calls that took."""
+def measure(plane: ControlPlane, title: str, act: Callable[[], Any], done: Callable[[], Any]) -> dict[str, Any]:
+    """Act and wait until ``done``; return the time and the API calls that this took."""
     before = calls(plane)
     started = time.perf_counter()
-    what()
+    act()
     wait_for(done, seconds=300)
     seconds = time.perf_counter() - started
     made = calls(plane) - before
@@ -107,43 +109,43 @@ def images_of(admin: Api, number: int) -> set[str]:
 
 
 def simulate(plane: ControlPlane, replicas: Fleet) -> dict[str, Any]:
-    """Fill the apiserver and let everything happen once; returns what came of it."""
+    """Fill the apiserver and run every event once; return the figures."""
     admin = plane.api()
     empty = [resident(server) for server in replicas.servers]
     fill(admin, SUBJECTS, POOLS)
-    wait_for(lambda: complete(admin, POOLS), seconds=900, what="every overrider says that it is rendered")
+    wait_for(lambda: complete(admin, POOLS), seconds=900, what="every overrider reports that it is rendered")
     leader = replicas.leader()
     (follower,) = (server for server in replicas.servers if server is not leader)
     scope = f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders"
     events = [
-        measured(
+        measure(
             plane, f"an overrider of {POOLS} workloads is edited", lambda: admin.apply(f"{scope}/rule-0", rule(0, "3.0")),
             lambda: status(admin, 0).get("summary") == f"{POOLS}/{POOLS}",
         ),
-        measured(
+        measure(
             plane, f"an overrider of {POOLS} workloads is deleted", lambda: admin.delete(f"{scope}/rule-1"),
             lambda: images_of(admin, 1) == {f"{IMAGE}:1.13.0"},
         ),
     ]  # fmt: skip
     memory = {"leader": resident(leader), "other": resident(follower), "empty": min(empty)}
-    events.append(taken_over(plane, replicas, follower))
+    events.append(measure_takeover(plane, replicas, follower))
     replicas.start()
     faults = [
-        middle(plane, replicas, "apiserver killed and restarted", "4.0", lambda: restart(plane)),
-        middle(plane, replicas, "leader killed (Lease of 3 s)", "5.0", lambda: kill_leader(replicas)),
+        measure_fault(plane, replicas, "apiserver killed and restarted", "4.0", lambda: restart(plane)),
+        measure_fault(plane, replicas, "leader killed (Lease of 3 s)", "5.0", lambda: kill_leader(replicas)),
     ]
     return {"subjects": SUBJECTS, "pools": POOLS, "events": events, "memory": memory, "faults": faults}
 
 
-def taken_over(plane: ControlPlane, replicas: Fleet, follower: Server) -> dict[str, Any]:
+def measure_takeover(plane: ControlPlane, replicas: Fleet, follower: Server) -> dict[str, Any]:
     before = calls(plane)["list deployments"]
 
-    def looked_at_all() -> bool:
+    def compared_all() -> bool:
         lists = calls(plane)["list deployments"]
         return follower is replicas.leader() and lists >= before + 2 * (SUBJECTS * POOLS // PAGE)
 
-    title = "the leader is killed (Lease of 3 s), the next has looked at all"
-    return measured(plane, title, lambda: kill_leader(replicas), looked_at_all)
+    title = "the leader is killed (Lease of 3 s) and the next one has compared all workloads"
+    return measure(plane, title, lambda: kill_leader(replicas), compared_all)
 
 
 def restart(plane: ControlPlane) -> None:
@@ -158,14 +160,16 @@ def kill_leader(replicas: Fleet) -> None:
     leader.process.wait(timeout=10)
 
 
-def middle(plane: ControlPlane, replicas: Fleet, title: str, tag: str, fault: Callable[[], None]) -> dict[str, Any]:
-    """Edit ten overriders, let something happen once a fifth is done, and wait until all of it is."""
+def measure_fault(
+    plane: ControlPlane, replicas: Fleet, title: str, tag: str, fault: Callable[[], None]
+) -> dict[str, Any]:
+    """Edit ten overriders, inject a fault once a fifth of the workloads is touched, and wait for the rest."""
     admin, numbers = plane.api(), range(2, 12)
     leader = replicas.leader()
-    before = touched(leader)
+    before = count_touched(leader)
     for number in numbers:
         admin.apply(f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders/rule-{number}", rule(number, tag))
-    wait_for(lambda: touched(leader) - before >= 2 * POOLS, seconds=60)
+    wait_for(lambda: count_touched(leader) - before >= 2 * POOLS, seconds=60)
     fault()
     started = time.perf_counter()
     wait_for(lambda: all(status(admin, one).get("summary") == f"{POOLS}/{POOLS}" for one in numbers), seconds=300)
@@ -174,7 +178,7 @@ def middle(plane: ControlPlane, replicas: Fleet, title: str, tag: str, fault: Ca
     return {"title": title, "workloads": len(numbers) * POOLS, "seconds": seconds, "wrong": wrong}
 
 
-def touched(server: Server) -> float:
+def count_touched(server: Server) -> float:
     text = server.request("GET", "/metrics")[1].decode()
     return next(
         float(line.split()[1]) for line in text.splitlines() if line.startswith("fleethook_controller_touched_total ")

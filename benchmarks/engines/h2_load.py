@@ -1,7 +1,7 @@
-"""A load generator for HTTP/2: `python -m benchmarks.engines.h2_load` with the flags of cmd/load that a plain measurement takes.
+"""A load generator for HTTP/2: `python -m benchmarks.engines.h2_load` with the flags of cmd/load for a plain measurement.
 
-One connection, as an apiserver's client makes it to a loopback address, with as many requests in flight as there would else be
-connections. It knows the frames that this takes and no more (RFC 9113): headers are literals without indexing (RFC 7541 §6.2.2).
+It opens one connection, as an apiserver's client does to a loopback address, with one request in flight for each connection of
+cmd/load. It implements only the frames that it needs (RFC 9113): headers are literals without indexing (RFC 7541 §6.2.2).
 """
 
 import argparse
@@ -47,7 +47,7 @@ def head_of(body: bytes) -> bytes:
 
 
 class Client(asyncio.Protocol):
-    """A connection; a new request takes the place of each that is answered, until the time is over."""
+    """A connection that sends a new request after each answer, until the time is over."""
 
     def __init__(
         self, bodies: list[bytes], window: tuple[float, float], in_flight: int, done: "asyncio.Future[None]"
@@ -58,7 +58,7 @@ class Client(asyncio.Protocol):
         self.credit, self.stream_credit, self.most = 65_535, 65_535, 16_384
         self.asked: dict[int, float] = {}
         self.left: dict[int, tuple[memoryview, int]] = {}
-        """What of the bodies is not sent yet, and what the server lets us send on that stream."""
+        """By stream: the unsent rest of the body, and the number of bytes that the server allows."""
         self.answered: dict[int, bytes] = {}
         self.good: set[int] = set()
         self.latencies: list[float] = []
@@ -161,7 +161,7 @@ class Client(asyncio.Protocol):
 
 
 def resident_mib(pid: int) -> float:
-    """Return what a process holds."""
+    """Return the resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 

@@ -1,7 +1,7 @@
-"""Why deciding costs more in the server than alone: `python -m benchmarks.engines.in_place --load .bench/bin/load`.
+"""Why a decision costs more in the server than alone: `python -m benchmarks.engines.in_place --load .bench/bin/load`.
 
 Measures the CPU of `AdmissionEndpoint._begin` (decode, decide, encode, count, log) for different UPDATE reviews, in turns. Alone: in a
-loop, with parts of what a server does between two reviews. In place: in servers under load, each without one thing that might
+loop, with parts of a server's other work between two reviews. In place: in servers under load, each without one thing that might
 be to blame. Also counts how often the threads of the server were switched to, which is how often the GIL can have changed hands.
 """
 
@@ -44,7 +44,7 @@ from benchmarks.varied import reviews, write_lines
 
 TIMERS = "/timers"
 CALLS = 1_000
-"""Of a turn alone."""
+"""Number of calls in a turn alone."""
 ANSWER = 1_560
 VARIANTS = ("plain", "no log", "no collection", "collector of Python")
 Between = Callable[[], object]
@@ -66,7 +66,7 @@ class Timed(AdmissionEndpoint):
 
 
 class Timers(Endpoint):
-    """Answers with the mean since the last time, in ns."""
+    """Answers with the mean in ns since the last request."""
 
     max_at_once = 1
 
@@ -107,7 +107,7 @@ def serve(variant: str, directory: Path) -> None:
 
 
 def records(directory: Path, size: int) -> Between:
-    """Return what OpenSSL does for a review: records of a request in, records of an answer out, through memory."""
+    """Return OpenSSL's work for a review: records of a request in, records of an answer out, through memory."""
     client = ssl.create_default_context(cafile=str(directory / "ca.crt"))
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -131,7 +131,7 @@ def records(directory: Path, size: int) -> Between:
 
 
 def sockets(size: int) -> Between:
-    """Return what the kernel does for a review, on both sides of a connection over loopback."""
+    """Return the kernel's work for a review, on both sides of a connection over loopback."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         server, _ = listener.accept()
@@ -158,9 +158,9 @@ class Alone:
 
     async def turn(self, bodies: Iterator[bytes], between: Between | None) -> float:
         """Return the µs of CPU of an answer."""
-        begin, now, spent = self._endpoint._begin, time.thread_time_ns, 0  # noqa: SLF001 - what is measured
+        begin, now, spent = self._endpoint._begin, time.thread_time_ns, 0  # noqa: SLF001 - the measured call
         for body in itertools.islice(bodies, CALLS):
-            # As it arrives: new bytes, not those that were answered before.
+            # A server gets a new bytes object for each review.
             arrived = bytes(memoryview(body))
             if between is not None:
                 between()
@@ -184,7 +184,7 @@ def busy(core: int) -> Iterator[None]:
 
 
 def switches(running: Running) -> dict[str, int]:
-    """Return how often each thread of a server was switched to."""
+    """Return the number of context switches to each thread of a server."""
     found = {}
     for task in Path(f"/proc/{running.process.pid}/task").iterdir():
         lines = (task / "status").read_text().splitlines()
@@ -194,7 +194,7 @@ def switches(running: Running) -> dict[str, int]:
 
 
 def timers(running: Running, directory: Path) -> float:
-    """Return the mean µs of a server's answers since the last time."""
+    """Return the mean µs of a server's answers since the last request for it."""
     request = urllib.request.Request(
         f"https://localhost:{running.port}{TIMERS}", b"", {"Content-Type": "application/json"}
     )

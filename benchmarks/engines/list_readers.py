@@ -1,6 +1,6 @@
 """Reading all Deployments of an apiserver: `python -m benchmarks.engines.list_readers typed|whole|narrow KUBECONFIG`.
 
-Each is a process of its own, so that memory is its own; prints a line of JSON as cmd/informer does.
+Each reader runs in its own process, so that its memory can be measured; it prints a line of JSON as cmd/informer does.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _measured(count: int, before: int, started: float, processed: float) -> dict[str, float]:
+def _build_report(count: int, before: int, started: float, processed: float) -> dict[str, float]:
     seconds, cpu = time.perf_counter() - started, time.process_time() - processed
     return {"count": count, "seconds": seconds, "cpu": cpu, "bytes": (_resident() - before) / count}
 
 
-async def _typed(kubeconfig: Path) -> dict[str, float]:
-    """Read the list as kubernetes-asyncio's users do: pages of 500, its typed models; it has no informer."""
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - the other readers do without it
+async def _read_typed(kubeconfig: Path) -> dict[str, float]:
+    """Read the list as users of kubernetes-asyncio do: pages of 500, typed models; it has no informer."""
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - the other readers do not need it
 
     configuration = client.Configuration()
     await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
@@ -47,12 +47,12 @@ async def _typed(kubeconfig: Path) -> dict[str, float]:
             page = await apps.list_deployment_for_all_namespaces(limit=500, _continue=token)
             items += page.items
             token = page.metadata._continue or ""  # noqa: SLF001 - its name for `continue`
-        return _measured(len(items), before, started, processed)
+        return _build_report(len(items), before, started, processed)
 
 
-async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
+async def _read_with_fleethook(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
     """Read the list as the server does at its start."""
-    from app.kube.connection import Connection  # noqa: PLC0415 - it weighs what kubernetes-asyncio does
+    from app.kube.connection import Connection  # noqa: PLC0415 - it imports kubernetes-asyncio, whose memory counts
     from app.lifetime import run_in_background  # noqa: PLC0415
     from app.store import Store  # noqa: PLC0415
     from app.store import store as store_module  # noqa: PLC0415
@@ -69,11 +69,17 @@ async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
         gc.disable()
         async with run_in_background(source.run(), name="source", ended=sys.exit):
             await source.wait_synced()
-            return _measured(store.counts()[KIND], before, started, processed)
+            return _build_report(store.counts()[KIND], before, started, processed)
 
 
 if __name__ == "__main__":
     _, mode, path = sys.argv
     print(
-        json.dumps(asyncio.run(_typed(Path(path)) if mode == "typed" else _ours(Path(path), narrow=mode == "narrow")))
+        json.dumps(
+            asyncio.run(
+                _read_typed(Path(path))
+                if mode == "typed"
+                else _read_with_fleethook(Path(path), narrow=mode == "narrow")
+            )
+        )
     )

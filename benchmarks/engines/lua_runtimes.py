@@ -1,4 +1,4 @@
-"""The Lua runtimes that lupa brings, and what decided for 5.4: what a machine, a callback and code under a hook cost."""
+"""The Lua runtimes of lupa, and the figures that decided for 5.4: cost of a machine, a callback and code under a hook."""
 
 import importlib
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ SECONDS = 0.2
 
 
 class Runtime(NamedTuple):
-    """Microseconds, and what it can do."""
+    """The cost of a runtime in microseconds, and its features."""
 
     name: str
     machine: float
@@ -23,7 +23,7 @@ class Runtime(NamedTuple):
 
 
 def measure(name: str) -> Runtime:
-    """Return what one of the runtimes costs."""
+    """Measure one of the runtimes."""
     module: Any = importlib.import_module(f"lupa.{name}")
     runtime = module.LuaRuntime(register_eval=False, register_builtins=False, unpack_returned_tuples=True)
     if name.startswith("luajit"):

@@ -1,4 +1,4 @@
-"""Measuring what has no server: CPU time of calls, programs of the Go peers, ratios by round."""
+"""Measurements without a server: CPU time of calls, programs of the Go peers, ratios by round."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from benchmarks.harness.section import Context
 
 
 @contextlib.contextmanager
-def pinned(core: int) -> Iterator[None]:
+def pin_to_core(core: int) -> Iterator[None]:
     """Keep this process on one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
@@ -34,7 +34,7 @@ def cpu_us(call: Callable[[], object], seconds: float = 0.3) -> float:
 
 
 def lines(text: str) -> list[dict[str, Any]]:
-    """Return what a program has printed as lines of JSON."""
+    """Return the JSON lines of a program's output."""
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -44,7 +44,7 @@ def go(context: Context, program: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 class Measured(dict[str, list[float]]):
-    """Values by what was measured, one in each round."""
+    """Values by the name of the measured variant, one for each round."""
 
     def add(self, name: str, value: float) -> None:
         self.setdefault(name, []).append(value)
@@ -58,7 +58,7 @@ class Measured(dict[str, list[float]]):
         return ratio(self[over], self[under])
 
     def figures(self) -> dict[str, Any]:
-        """Return what `benchmarks/results.json` says of it."""
+        """Return the figures for `benchmarks/results.json`."""
         return {name: spread(values)._asdict() | {"rounds": values} for name, values in self.items()}
 
 

@@ -1,8 +1,8 @@
-"""The two paths of a review in turns, in one process and without a network: `python -m benchmarks.engines.paths`.
+"""The direct path and the ASGI path of a review in turns, in one process without a network: `python -m benchmarks.engines.paths`.
 
-A protocol is given the bytes of different UPDATE reviews, read by read as an apiserver's TLS records bring them, and a transport
-that keeps nothing, so TLS, sockets and the load generator are not in these figures. Prints µs of CPU for each request, and the
-ratio by turn, which says something on a busy machine too.
+A protocol gets the bytes of different UPDATE reviews, in reads that match the TLS records of an apiserver, and a transport that
+discards its writes. So the figures exclude TLS, sockets and the load generator. Prints µs of CPU for each request, and the ratio by
+turn, which is meaningful on a busy machine, too.
 
 An apiserver writes 4,096 bytes (the buffer of Go's net/http), then the rest. TLS cuts each write into records: of 1,186 bytes,
 then each that much longer, until a connection has sent 128 KiB, from then on of 16 KiB (crypto/tls, maxPayloadSizeForWrite).
@@ -35,9 +35,9 @@ from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
 
 REQUESTS = 100
-"""For each turn."""
+"""Number of requests in a turn."""
 WARMUP = 2
-"""Turns before anything counts."""
+"""Turns before the first measurement."""
 ASGI, DIRECT = "ASGI", "direct"
 
 Cut = Callable[[bytes], list[bytes]]
@@ -48,7 +48,7 @@ _FIRST_RECORD = 1_186
 
 
 class Transport(asyncio.Transport):
-    """Takes everything and counts the writes."""
+    """Discards and counts the writes."""
 
     writes = 0
 
@@ -77,7 +77,7 @@ def request(body: bytes) -> bytes:
 
 
 def records(sizes: Iterator[int]) -> Cut:
-    """Return a cut into what Go's net/http writes, and that into records of at most these sizes."""
+    """Return a cut into the writes of Go's net/http, and of those into records of at most these sizes."""
 
     def cut(text: bytes) -> list[bytes]:
         found = []
@@ -94,7 +94,7 @@ def records(sizes: Iterator[int]) -> Cut:
 
 PATTERNS: dict[str, Callable[[], Cut]] = {
     "one read": lambda: lambda text: [text],
-    "records of a connection that stays": lambda: records(itertools.repeat(_RECORD)),
+    "records of a keep-alive connection": lambda: records(itertools.repeat(_RECORD)),
     # Records grow over its first 128 KiB, again and again.
     "records of a new connection": lambda: records(itertools.cycle(_FIRST_RECORD * number for number in range(1, 14))),
 }
@@ -162,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=50)
     given = parser.parse_args()
-    # One log line for each review, written as always, and kept by nobody.
+    # The server writes a log line for each review as usual; /dev/null discards it.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(measure(given.turns))

@@ -1,4 +1,4 @@
-"""What it costs to check an overrider, or an edit of its subject, with thousands of node pools; and who waits meanwhile.
+"""Cost of checking an overrider, or an edit of its subject, with thousands of node pools, and its longest slice.
 
 python -m benchmarks.engines.scale_checks POOLS
 """
@@ -43,8 +43,8 @@ def each_pool(pools: int) -> dict[str, Any]:
     return made | {"entries": [{"pools": [objects.pool_name(at)], "items": one} for at, one in enumerate(items)]}
 
 
-async def timed(app: Any, path: str, body: bytes, pools: int) -> dict[str, float]:
-    """Return the CPU of a check, and the longest slice: CPU between two turns of the event loop."""
+async def measure_check(app: Any, path: str, body: bytes, pools: int) -> dict[str, float]:
+    """Return the CPU time of a check, and its longest slice: CPU time between two turns of the event loop."""
     slices: list[float] = []
     done = False
 
@@ -85,7 +85,7 @@ async def measure(pools: int) -> None:
     for name, (path, body) in cases.items():
         if path == SETS:
             app.store.put(objects.overrider(0))
-        found = [await timed(app, path, body, pools) for _ in range(REPEATED)]
+        found = [await measure_check(app, path, body, pools) for _ in range(REPEATED)]
         best = {key: min(one[key] for one in found) for key in found[0]}
         print(json.dumps({"check": name, "pools": pools, **best}), flush=True)
 

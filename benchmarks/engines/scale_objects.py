@@ -1,4 +1,4 @@
-"""The objects of a fleet of any size: subjects of the benchmark's own template, an overrider for each, their workloads."""
+"""The objects of a fleet of any size: subjects with the benchmark's template, their overriders and workloads."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ _SUBJECT, _POOL, _DIGEST = "app-name-of-subject", "name-of-pool", "0123456789abc
 
 
 class Size(NamedTuple):
-    """How many subjects of how many pools; every pool has a workload."""
+    """The number of subjects and of the pools of each; every pool has a workload."""
 
     subjects: int
     pools: int
@@ -74,7 +74,7 @@ def node_pool(number: int) -> dict[str, Any]:
 
 
 def bare_workload(number: int, pool: int) -> dict[str, Any]:
-    """Return the Deployment of a pool as its owner's controller writes it and an apiserver hands it on."""
+    """Return the Deployment of a pool as its owner's controller writes it and an apiserver sends it to webhooks."""
     text = json.dumps(reviews.deployment()).replace(reviews.POOL, pool_name(pool))
     made = json.loads(text)
     made["metadata"] |= {
@@ -101,7 +101,7 @@ def update_review(path_kind: str, document: dict[str, Any], before: dict[str, An
 
 
 class Workloads:
-    """The texts of rendered workloads, made when they are asked for so that nobody has to keep 100,000 of them."""
+    """The texts of rendered workloads, made on request so that no process keeps 100,000 of them."""
 
     def __init__(self, size: Size) -> None:
         self._size = size

@@ -1,7 +1,7 @@
-"""Stands in for an apiserver, in a process of its own: lists, watches, patches and asks the webhook, over a socket.
+"""Replaces an apiserver, in its own process: lists, watches, patches and calls the webhook, over a socket.
 
-It makes most objects when they are asked for and keeps those only that were changed, so that it serves a fleet of any
-size. Frames are a length and MessagePack.
+It makes most objects on request and keeps only changed ones, so that it serves a fleet of any size. A frame is a length
+and MessagePack.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Any:
 
 
 class Origin:
-    """The objects and the one client."""
+    """The objects and the only client."""
 
     def __init__(self, size: Size, writer: asyncio.StreamWriter) -> None:
         self._size = size
@@ -44,7 +44,7 @@ class Origin:
         self._answers: dict[int, asyncio.Future[bytes]] = {}
         self.counts: dict[str, int] = {}
 
-    # What is stored.
+    # Stored objects.
 
     def _items(self, plural: str) -> int:
         return {
@@ -79,7 +79,7 @@ class Origin:
             return plural, int(digits[0]) * self._size.pools + int(digits[1])
         return (plural, int(digits[0])) if len(digits) == 1 else None
 
-    # What is asked.
+    # Requests.
 
     async def handle(self, message: list[Any]) -> None:
         if message[1] == "answer":
@@ -124,7 +124,7 @@ class Origin:
         return b'{"metadata":' + head + b',"items":[' + b",".join(self._text(plural, at) for at in numbers) + b"]}"
 
     def _edit(self, number: int, body: dict[str, Any]) -> bytes:
-        """Edit the overrider of a subject as a user does, with its validation done."""
+        """Edit the overrider of a subject as a user does; the edit is already validated."""
         self._version += 1
         known = json.loads(self._text("yurtappoverriders", number))
         made = objects.overrider(number, tag=body["tag"], version=self._version)

@@ -1,8 +1,8 @@
-"""A replica of a fleet of a given size, and its leader: memory, CPU, and how long reviews take meanwhile.
+"""A replica of a fleet of a given size, and its leader: memory, CPU, and latency of reviews meanwhile.
 
     python -m benchmarks.engines.scale_server SUBJECTS POOLS [--edits SUBJECTS] [--rate N]
 
-It prints one line of JSON for each stage. The apiserver is `scale_origin`, in a process of its own.
+It prints one line of JSON for each stage. `scale_origin` replaces the apiserver, in its own process.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from tests.asgi_client import call
 DEPLOYMENTS = "/mutate-apps-v1-deployment"
 REVIEWS_PER_SECOND = 200
 SAMPLES = 200
-"""Workloads whose reviews are measured."""
+"""Number of workloads whose reviews are measured."""
 
 
 def resident_mib() -> float:
@@ -48,7 +48,7 @@ def resident_mib() -> float:
 
 
 class Connection:
-    """What `app.kube.connection.Connection` is to the code that uses one, over a socket."""
+    """Replaces `app.kube.connection.Connection` by a connection to `scale_origin` over a socket."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, review: Callable[..., Awaitable[bytes]]
@@ -110,13 +110,13 @@ class Server:
         self.source: KubernetesSource | None = None
         self.bodies: list[bytes] = []
         self.slices: list[float] = []
-        """CPU that was used between two turns of the event loop, a millisecond of idling included."""
+        """CPU time between two turns of the event loop, at least a millisecond of wall time apart."""
 
     async def review(self, path: str, body: bytes) -> bytes:
         return (await call(self.app, path, body)).body
 
     async def load(self) -> dict[str, Any]:
-        """Read everything that rendering reads; return what a replica weighs then."""
+        """Read all objects that rendering needs; return the memory, time and CPU of the replica."""
         gc.disable()
         empty, cpu, wall = resident_mib(), time.process_time(), time.perf_counter()
         self.source = KubernetesSource(RESOURCES, self.connection, self.app.store, absent_seconds=10.0)
@@ -131,7 +131,7 @@ class Server:
         }  # fmt: skip
 
     async def review_all(self, workloads: Workloads) -> dict[str, Any]:
-        """Have one workload of each subject and kind of pool reviewed, so that every plan is compiled, and some more."""
+        """Compile the plan of every subject and pool, and choose the workloads whose reviews are measured."""
         cpu = time.process_time()
         for number in range(self.size.subjects):
             for pool in range(self.size.pools):
@@ -188,7 +188,7 @@ class Server:
             return found | {"mib": resident_mib(), "calls": await self.counts()} | self.quantiles(latencies)
 
     async def edit(self, subjects: int) -> dict[str, Any]:
-        """Edit overriders and wait until all of their workloads are touched and the statuses written."""
+        """Edit overriders and wait until the controller has touched all their workloads and written the statuses."""
         assert self.connection is not None
         async with self.leading() as controller:
             while controller.reconciled < self.size.subjects or not controller.queue.idle or controller.resyncs < 1:
@@ -219,7 +219,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def probing(self) -> AsyncIterator[list[float]]:
-        """Ask for reviews at fixed times, whatever became of the one before; yield their latencies."""
+        """Send reviews at fixed times, independent of earlier answers; yield their latencies."""
         latencies: list[float] = []
         stopped = False
 
@@ -232,7 +232,7 @@ class Server:
             asked: set[asyncio.Task[None]] = set()
             for body in itertools.cycle(self.bodies):
                 due += 1 / REVIEWS_PER_SECOND
-                # Connections do not wait for each other: all that are due ask in the same turn.
+                # Connections do not wait for each other: all reviews that are due start in the same turn.
                 if due > time.perf_counter():
                     await asyncio.sleep(due - time.perf_counter())
                 if stopped:
@@ -301,8 +301,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("subjects", type=int)
     parser.add_argument("pools", type=int)
-    parser.add_argument("--edits", type=int, default=0, help="subjects whose overriders are edited")
-    parser.add_argument("--rate", type=float, default=200.0, help="workloads that are touched a second")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of idling")
-    parser.add_argument("--leader-first", action="store_true", help="only the first pass, with no plan compiled before")
+    parser.add_argument("--edits", type=int, default=0, help="number of overriders to edit")
+    parser.add_argument("--rate", type=float, default=200.0, help="touched workloads per second")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of the idle stage")
+    parser.add_argument(
+        "--leader-first", action="store_true", help="measure only the first pass, without compiled plans"
+    )
     uvloop.run(measure(parser.parse_args()))

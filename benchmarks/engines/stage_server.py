@@ -1,7 +1,7 @@
 """Our server, stopped after a stage: `python -m benchmarks.engines.stage_server STAGE --cert-dir DIR [--timers FILE]`.
 
-What a server answers with is always what the whole one would, so that writing it costs the same. `timed` does everything and
-says in FILE, once it has ended, how many nanoseconds each stage took.
+Every server sends the answer of the complete one, so that writing it costs the same. `timed` runs all stages and writes the
+nanoseconds of each to FILE when it ends.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks.servers.ours import app_of, serving_context
 
 
 class Staged(AdmissionEndpoint):
-    """What `AdmissionEndpoint` does, up to a stage, then the whole answer."""
+    """Runs `AdmissionEndpoint` up to a stage, then sends the complete answer."""
 
     def __init__(self, whole: AdmissionEndpoint, *, stages: int, answer: bytes) -> None:
         self.__dict__.update(whole.__dict__)
@@ -61,7 +61,7 @@ class Staged(AdmissionEndpoint):
 
 
 class Parsed(AdmissionEndpoint):
-    """A request is parsed and its endpoint found; the answer is constant."""
+    """Sends a constant answer after the app has parsed the request and found its endpoint."""
 
     def __init__(self, whole: AdmissionEndpoint, *, answer: bytes) -> None:
         self.__dict__.update(whole.__dict__)
@@ -73,7 +73,7 @@ class Parsed(AdmissionEndpoint):
 
 
 class Timed(AdmissionEndpoint):
-    """What `AdmissionEndpoint` does, with a look at the clock after each stage."""
+    """Runs `AdmissionEndpoint` and reads the clock after each stage."""
 
     def __init__(self, whole: AdmissionEndpoint) -> None:
         self.__dict__.update(whole.__dict__)
@@ -107,7 +107,7 @@ class Timed(AdmissionEndpoint):
         return 200, answer
 
     def report(self) -> dict[str, float]:
-        """Return microseconds by stage, the clock's own cost taken off."""
+        """Return microseconds by stage, minus the cost of reading the clock."""
         clock = clock_ns()
         return {
             stage: (spent / max(1, self.count) - clock) / 1e3 for stage, spent in zip(ANSWERING, self.sums, strict=True)
@@ -115,7 +115,7 @@ class Timed(AdmissionEndpoint):
 
 
 class Connection(asyncio.Protocol):
-    """The event loop and its TLS alone: a request is whole by its Content-Length, the answer is constant bytes."""
+    """The event loop and its TLS alone: answers requests, complete by their Content-Length, with constant bytes."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
@@ -153,7 +153,7 @@ def main() -> None:
         argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=0, objects=0, hooks=0)
     )
     whole = app.reviews[PATH]
-    answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only its bytes are wanted
+    answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only the bytes of the answer are needed
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if given.stage == CONNECTION:
             runner.run(_serve_connections(given.cert_dir, answer))

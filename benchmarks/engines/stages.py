@@ -1,4 +1,4 @@
-"""The stages of answering an UPDATE review, and what of them can be timed alone or found in a profile."""
+"""The stages of an UPDATE review, with timings of single stages and shares from a profile."""
 
 import re
 import socket
@@ -10,7 +10,7 @@ from pathlib import Path
 CONNECTION, HTTP, EDGE = "connection", "http", "edge"
 ANSWERING = ("decode", "render", "encode", "metrics", "log")
 STAGES = (CONNECTION, HTTP, EDGE, *ANSWERING)
-"""Servers that stop after each of these are asked in turns; what one costs more than the one before is the stage's."""
+"""A server stops after each of these stages; its cost minus that of the server before it is the cost of the stage."""
 TIMED = "timed"
 TLS, READ, WRITE, LOOP = "TLS", "socket read", "socket write", "event loop"
 TITLES = {
@@ -20,7 +20,7 @@ TITLES = {
 }  # fmt: skip
 _COUNT = 2_000
 
-# Whose a stack is: a stage's function in it decides, else the innermost frame that says anything.
+# A stack belongs to the stage whose function it contains, else to the stage of its innermost known frame.
 _FUNCTIONS = {
     "decode": r"(^|\.)decode_review ", "render": r"(^|\.)_handle ", "encode": r"(^|\.)encode_response ",
     "metrics": r"(^|\.)count_review ", "log": r"(^|\.)(_describe|make_admission_line|encode_line|write_line) ",
@@ -36,11 +36,11 @@ _IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")
 
 
 def shares(raw: str) -> dict[str, float]:
-    """Return the share of samples by stage, from what py-spy records as ``raw``: stacks, and how often each was seen."""
+    """Return the share of samples by stage, from py-spy's ``raw`` format: stacks with their counts."""
     found: dict[str, int] = {}
     for line in raw.splitlines():
         stack, _, count = line.rpartition(" ")
-        if not any(idle in stack for idle in _IDLE):  # threads that wait, all the time
+        if not any(idle in stack for idle in _IDLE):  # threads that always wait
             owner = _owner(stack.split(";"))
             found[owner] = found.get(owner, 0) + int(count)
     total = sum(found.values())
@@ -59,7 +59,7 @@ def _owner(frames: list[str]) -> str:
 
 
 def clock_ns() -> float:
-    """Return what one look at the clock of this thread's CPU time takes; it stands while another process has the core."""
+    """Return the cost of reading the CPU clock of this thread; it stops while another process has the core."""
     now, count = time.thread_time_ns, 20_000
     started = now()
     for _ in range(count):
@@ -68,7 +68,7 @@ def clock_ns() -> float:
 
 
 def tls_us(context: ssl.SSLContext, authority: Path, request: int, answer: int) -> float:
-    """Return the CPU time of reading a request's records and writing an answer's, as an event loop does: through memory."""
+    """Return the CPU time of decrypting a request and encrypting an answer through memory, as an event loop does."""
     client = ssl.create_default_context(cafile=str(authority))
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -98,7 +98,7 @@ def tls_us(context: ssl.SSLContext, authority: Path, request: int, answer: int) 
 
 
 def sockets_us(request: int, answer: int) -> tuple[float, float]:
-    """Return the CPU time of reading a request of so many bytes from a connection over loopback, and of writing an answer."""
+    """Return the CPU time of reading ``request`` bytes from a loopback connection, and of writing ``answer`` bytes."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
         server, _ = listener.accept()
         with server:
@@ -107,19 +107,19 @@ def sockets_us(request: int, answer: int) -> tuple[float, float]:
             reading, writing = 0, 0
             for _ in range(_COUNT):
                 client.sendall(bytes(request))
-                reading += _timed(lambda: _received(server, request))
-                writing += _timed(lambda: server.sendall(bytes(answer)))
-                _received(client, answer)
+                reading += _time_ns(lambda: _receive(server, request))
+                writing += _time_ns(lambda: server.sendall(bytes(answer)))
+                _receive(client, answer)
     clock = clock_ns()
     return (reading / _COUNT - clock) / 1e3, (writing / _COUNT - clock) / 1e3
 
 
-def _timed(call: Callable[[], object]) -> int:
+def _time_ns(call: Callable[[], object]) -> int:
     started = time.thread_time_ns()
     call()
     return time.thread_time_ns() - started
 
 
-def _received(connection: socket.socket, count: int) -> None:
+def _receive(connection: socket.socket, count: int) -> None:
     while count:
         count -= len(connection.recv(256 * 1024))

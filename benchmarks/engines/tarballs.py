@@ -1,4 +1,4 @@
-"""Ways to verify and unpack a CRD tarball, from tarfile's, which looks at nothing, to ours."""
+"""Ways to verify and unpack a CRD tarball, from tarfile's without checks to ours."""
 
 import tarfile
 from collections.abc import Callable

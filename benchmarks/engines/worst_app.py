@@ -11,7 +11,7 @@ from app.asgi import Fleethook, create_app
 from app.lifetime import settle_garbage_collector
 from app.settings import Settings
 from benchmarks.engines.dispatch_hooks import AUTHORITY
-from benchmarks.engines.dispatch_worlds import HOOKS, configured, exported, wanted
+from benchmarks.engines.dispatch_worlds import HOOKS, build_configurations, build_exports, build_hooks
 from benchmarks.engines.worst_bases import EXAMPLES, load
 
 PHASES = ("mutating", "validating")
@@ -36,12 +36,12 @@ async def application(directory: Path, port: int) -> AsyncIterator[Fleethook]:
         if path.parent.name != "testdata":
             for document in load(path):
                 app.store.put(document)
-    for document in exported(1):
+    for document in build_exports(1):
         app.store.put(document)
     authority = (directory / AUTHORITY).read_bytes()
     for phase in PHASES:
         urls = [_hook(f"https://localhost:{port}/{phase}/{number}", authority) for number in range(HOOKS)]
-        for document in configured(wanted(["widgets"], urls), phase):
+        for document in build_configurations(build_hooks(["widgets"], urls), phase):
             app.store.put(document)
     async with app.router.lifespan_context(app):
         settle_garbage_collector()

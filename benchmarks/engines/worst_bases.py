@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from app.registration import paths
-from benchmarks.engines.dispatch_worlds import CONSUMER, asked
+from benchmarks.engines.dispatch_worlds import CONSUMER, build_review
 from benchmarks.engines.worst_documents import Base
 from benchmarks.engines.worst_questions import BUNDLE, questions
 from benchmarks.harness import ROOT
@@ -21,7 +21,7 @@ OWNED = (paths.MUTATE_DEPLOYMENT, paths.MUTATE_STATEFULSET)
 
 def bases() -> list[Base]:
     """Return an ordinary review for each route and kind of document."""
-    return [*_overriders(), *_configurations(), *_dispatched(), *questions()]
+    return [*_overriders(), *_configurations(), *_dispatch_reviews(), *questions()]
 
 
 def load(path: Path) -> list[Any]:
@@ -118,10 +118,10 @@ def _configurations() -> Iterator[Base]:
         yield Base(route, "hook", _admission(made, old=made))
 
 
-def _dispatched() -> Iterator[Base]:
+def _dispatch_reviews() -> Iterator[Base]:
     template = deployment()["spec"]["template"]
     for operation in ("CREATE", "UPDATE"):
-        review = asked(operation=operation, template=template, text="a", listed=["a"])
+        review = build_review(operation=operation, template=template, text="a", listed=["a"])
         review["request"]["object"]["metadata"]["annotations"] = {"kcp.io/cluster": CONSUMER}
         for route in (paths.CLUSTER_MUTATE, paths.CLUSTER_VALIDATE, paths.CLUSTER_EXPLAIN):
             yield Base(route.replace("{cluster}", CONSUMER), operation, review)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 _MARK = "@@worst@@"
 _DEPTH = 100
-# Nearly as deep as Python's recursion goes, so that nothing but a decoder gets through.
+# Nearly as deep as Python's recursion limit, so that only a decoder handles it.
 _DEEPEST = 900
 _DIGITS = 4000
 Path = tuple[str | int, ...]
@@ -33,7 +33,7 @@ class Hostile(NamedTuple):
         return "".join(f"/{step}" for step in self.path)
 
 
-def _repeated(unit: str, size: int) -> str:
+def _repeat(unit: str, size: int) -> str:
     return unit * max(1, size // len(unit.encode()))
 
 
@@ -52,7 +52,7 @@ def _list(element: str, size: int) -> str:
 
 
 def _text(unit: str) -> Callable[[int], str]:
-    return lambda size: f'"{_repeated(unit, size)}"'
+    return lambda size: f'"{_repeat(unit, size)}"'
 
 
 _GROWTHS: dict[str, Callable[[int], str]] = {
@@ -65,18 +65,18 @@ _GROWTHS: dict[str, Callable[[int], str]] = {
     "quotes": _text('\\"'),
     "controls": _text("\\u001b"),
     "slashes": _text("/"),
-    "tildes": lambda size: f'"/{_repeated("~1", size)}"',
+    "tildes": lambda size: f'"/{_repeat("~1", size)}"',
     "dots": _text("a."),
     "dashes": _text("a-"),
     "commas": _text("a=b,"),
     "pools": _text("{{nodepool}}"),
     "braces": _text("{{"),
-    "brackets": lambda size: f'"/{_repeated("[a=b]", size)}"',
+    "brackets": lambda size: f'"/{_repeat("[a=b]", size)}"',
     "spaces": lambda size: f'"{" " * size}x"',
     "dollars": _text("$("),
-    "address": lambda size: f'"https://a/{_repeated("a/", size)}"',
-    "user": lambda size: f'"https://{_repeated("a:", size)}@b/"',
-    "query": lambda size: f'"https://a/?{_repeated("a=b&", size)}"',
+    "address": lambda size: f'"https://a/{_repeat("a/", size)}"',
+    "user": lambda size: f'"https://{_repeat("a:", size)}@b/"',
+    "query": lambda size: f'"https://a/?{_repeat("a=b&", size)}"',
     "lists": lambda size: _list("[" * _DEPTH + "]" * _DEPTH, size),
     "objects": lambda size: _list('{"a":' * _DEPTH + "1" + "}" * _DEPTH, size),
     "deepest lists": lambda size: _list("[" * _DEEPEST + "]" * _DEEPEST, size),
@@ -100,7 +100,7 @@ def _copies(value: Any, size: int) -> str:
     return "{" + ",".join(f'"k{number:07}":{member}' for number in range(count)) + "}"
 
 
-def _numbered(value: Any, size: int) -> str:
+def _number_copies(value: Any, size: int) -> str:
     """Return a list with many copies of its first element, each of another name."""
     element, name = _dumps(value[0]), _dumps(value[0]["name"])[1:-1]
     count = max(1, size // (len(element) + 8))
@@ -112,14 +112,14 @@ COPIES, NUMBERED = "copies", "numbered copies"
 GROWTHS = (*_GROWTHS, COPIES, NUMBERED)
 
 
-def _grown(value: Any, growth: str, size: int) -> str | None:
-    """Return what takes the place of a value, None where that growth needs another one."""
+def _grow(value: Any, growth: str, size: int) -> str | None:
+    """Return the replacement of a value, None if the growth needs a value of another type."""
     if growth == COPIES:
         return _copies(value, size) if isinstance(value, dict | list) and value else None
     if growth == NUMBERED:
         first = value[0] if isinstance(value, list) and value else None
         named = isinstance(first, dict) and isinstance(first.get("name"), str)
-        return _numbered(value, size) if named else None
+        return _number_copies(value, size) if named else None
     return _GROWTHS[growth](size)
 
 
@@ -137,15 +137,15 @@ class Around(NamedTuple):
     def body(self, growth: str, size: int) -> bytes | None:
         """Return a review of at most ``size`` bytes, None if the value cannot grow like that.
 
-        A review that has more without any growth has a few bytes more.
+        A review that is longer without any growth stays a few bytes longer.
         """
-        grown = _grown(self.value, growth, max(1, size - len(self.before) - len(self.after) - _MARGIN))
+        grown = _grow(self.value, growth, max(1, size - len(self.before) - len(self.after) - _MARGIN))
         return None if grown is None else self.before + grown.encode() + self.after
 
 
 def around(base: Base, path: Path) -> Around:
     """Return a place in a review."""
-    marked = json.loads(json.dumps(base.review))  # nothing in two places
+    marked = json.loads(json.dumps(base.review))  # decoded, so that no value is shared
     parent: Any = marked
     for step in path[:-1]:
         parent = parent[step]

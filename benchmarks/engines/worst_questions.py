@@ -23,7 +23,7 @@ def questions() -> Iterator[Base]:
     """Yield a review for each route, kind and operation."""
     yield from _native()
     yield from _scripts()
-    yield from _explored()
+    yield from _explore_reviews()
 
 
 def _native() -> Iterator[Base]:
@@ -93,10 +93,10 @@ def _scripts() -> Iterator[Base]:
                 key = (question.kind.kind, question.operation.value)
                 if key not in seen:
                     seen.add(key)
-                    yield _interpreter(" ".join(key), _asked(question))
+                    yield _interpreter(" ".join(key), _build_request(question))
 
 
-def _asked(question: Question) -> dict[str, Any]:
+def _build_request(question: Question) -> dict[str, Any]:
     meta: Any = question.object.get("metadata", {})
     return {
         "uid": UID, "kind": question.kind._asdict(), "name": meta.get("name", "demo"), "namespace": meta.get("namespace", ""),
@@ -110,7 +110,7 @@ def _interpreter(name: str, request: dict[str, Any]) -> Base:
     return Base(paths.INTERPRET, name, review)
 
 
-def _explored() -> Iterator[Base]:
+def _explore_reviews() -> Iterator[Base]:
     for row in OPERATIONS:
         if row.operation is not Operation.COMPONENT:
             yield Base(paths.EXPLORE, row.proposed, json.loads(explore_review(row.proposed)))

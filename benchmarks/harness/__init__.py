@@ -1,4 +1,4 @@
-"""What benchmarks have in common: processes on cores of their own, rounds, tables, plots, results."""
+"""Shared parts of the benchmarks: processes pinned to cores, rounds, tables, plots, results."""
 
 from pathlib import Path
 

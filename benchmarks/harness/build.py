@@ -1,4 +1,4 @@
-"""What is made before anything is measured: Go peers, and what they measure with."""
+"""Preparation before a measurement: builds the Go peers and writes their inputs."""
 
 import os
 import subprocess
@@ -9,9 +9,9 @@ from benchmarks.harness import BENCHMARKS, ROOT
 
 
 def build_peers(into: Path) -> None:
-    """Build the programs of ``benchmarks/peers``, `lean` with the newer JSON package as well; costs little where nothing changed."""
+    """Build the programs of ``benchmarks/peers``, and `lean` also with the newer JSON package; fast if nothing changed."""
     into.mkdir(parents=True, exist_ok=True)
-    # GOFLAGS of the caller would make other programs of the same source.
+    # GOFLAGS of the caller would change the programs.
     plain = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
     module = BENCHMARKS / "peers"
     subprocess.run(["go", "build", "-o", f"{into}/", "./cmd/..."], cwd=module, check=True, env=plain)

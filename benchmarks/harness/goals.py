@@ -1,4 +1,4 @@
-"""What was to be reached, and whether it was: a member ``goals`` of a part's figures."""
+"""Goals with the measured values: member ``goals`` of a part's figures."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from benchmarks.harness.rounds import Spread
 
 
 def at_least(goal: str, wanted: float, found: Spread, *, unit: str = "times", places: int = 2) -> dict[str, Any]:
-    """Return a goal that the median has to reach."""
+    """Return a goal that the median must reach."""
     return _goal(goal, f"≥ {wanted:g} {unit}", f"{found.text(places)} {unit}", met=found.median >= wanted)
 
 
 def at_most(goal: str, wanted: float, found: Spread, *, unit: str = "times", places: int = 2) -> dict[str, Any]:
-    """Return a goal that the median must not pass."""
+    """Return a goal that the median must not exceed."""
     return _goal(goal, f"≤ {wanted:g} {unit}", f"{found.text(places)} {unit}", met=found.median <= wanted)
 
 

@@ -1,4 +1,4 @@
-"""Asking a server, by the Go load generator where it is built, else by the one in Python."""
+"""Sends load to a server, by the Go load generator if it is built, else by the one in Python."""
 
 import json
 import sys
@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 from benchmarks.harness.processes import Running, output
 
 Figures = dict[str, Any]
-"""What cmd/load reports: requests_per_second, p50_ms, p99_ms, p999_ms, cpu_us, server_cpu, client_cpu, rss_mib ..."""
+"""The report of cmd/load: requests_per_second, p50_ms, p99_ms, p999_ms, cpu_us, server_cpu, client_cpu, rss_mib ..."""
 
 PYTHON_GENERATOR = (sys.executable, "-m", "benchmarks.harness.python_load")
 
 
 class Load(NamedTuple):
-    """What is asked, and over which connections."""
+    """The request to send, and the connections to use."""
 
     body: Path
     """A file with a body in each line; connections send them in turn, each beginning with another one."""
     connections: int = 16
     options: tuple[str, ...] = ()
-    """More flags of cmd/load, as ``--new-connections``."""
+    """More flags of cmd/load, for example ``--new-connections``."""
 
 
 class Generator(NamedTuple):
-    """The load generator, and where it runs."""
+    """The load generator and its cores."""
 
     command: Sequence[str | Path]
     cores: Collection[int]
@@ -34,7 +34,7 @@ class Generator(NamedTuple):
     def ask(
         self, running: Running, load: Load, *, seconds: float, warmup: float, options: Sequence[str] = ()
     ) -> Figures:
-        """Ask for some seconds; raises RuntimeError if one answer was an error or not the one to expect."""
+        """Send requests for some seconds; raises RuntimeError after an error or an unexpected answer."""
         given = {
             "port": running.port, "body": load.body, "connections": load.connections, "seconds": seconds,
             "warmup": warmup, "ca": self.authority, "pid": ",".join(map(str, running.pids)),

@@ -1,4 +1,4 @@
-"""What was measured, and on what: what a figure is worth nothing without."""
+"""The machine, the versions and the commit of a measurement, without which its figures mean nothing."""
 
 import os
 import platform
@@ -24,14 +24,14 @@ PACKAGES = (
     "aiohttp",
     "kubernetes-asyncio",
 )
-# What measuring itself writes.
+# Files that a measurement writes.
 _WRITTEN = (":!benchmarks/results.json", ":!benchmarks/RESULTS.md", ":!benchmarks/plots")
 MODULES = ("sigs.k8s.io/controller-runtime", "k8s.io/client-go", "github.com/yuin/gopher-lua", "github.com/evanphx/json-patch", "gomodules.xyz/jsonpatch")  # fmt: skip
 PEERS = ("kopf", "granian", "hypercorn")
 
 
 def machine() -> dict[str, str]:
-    """Return what the machine is."""
+    """Return a description of the machine."""
     cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
     return {
@@ -42,7 +42,7 @@ def machine() -> dict[str, str]:
 
 
 def versions(binaries: Path, python: Path) -> dict[str, str]:
-    """Return the versions of what is compared."""
+    """Return the versions of the compared programs."""
     return {
         "Python": f"{platform.python_version()} ({platform.python_compiler()}), {ssl.OPENSSL_VERSION}",
         "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
@@ -52,9 +52,9 @@ def versions(binaries: Path, python: Path) -> dict[str, str]:
 
 
 def origin() -> dict[str, Any]:
-    """Return the commit that is measured, and when."""
-    commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip()
-    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--", "app", "benchmarks", *_WRITTEN).strip()
+    """Return the measured commit, and the time."""
+    commit = _run("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip()
+    changed = _run("git", "-C", str(ROOT), "status", "--porcelain", "--", "app", "benchmarks", *_WRITTEN).strip()
     return {
         "commit": commit + (" and changes to it" if changed else ""),
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -62,7 +62,7 @@ def origin() -> dict[str, Any]:
 
 
 def _go(binaries: Path) -> str:
-    compiler = _said("go", "version").split()
+    compiler = _run("go", "version").split()
     listed = (BENCHMARKS / "peers" / "go.mod").read_text()
     modules = [
         f"{found[1]} {found[2]}"
@@ -74,10 +74,10 @@ def _go(binaries: Path) -> str:
 
 def _peers(python: Path) -> str:
     code = f"from importlib.metadata import version; print(*(f'{{n}} {{version(n)}}' for n in {PEERS!r}), sep=', ')"
-    return _said(str(python), "-c", code).strip()
+    return _run(str(python), "-c", code).strip()
 
 
-def _said(*command: str) -> str:
+def _run(*command: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Bars with ranges, as SVG that reads on a light and on a dark page."""
+"""Bar charts with ranges, as SVG for light and dark pages."""
 
 from collections.abc import Sequence
 from html import escape
@@ -18,7 +18,7 @@ _STYLE = (
 
 
 class Bar(NamedTuple):
-    """One row: its median is the bar, its range the line across the end of it."""
+    """One row: the bar shows the median, the line across its end shows the range."""
 
     label: str
     value: Spread

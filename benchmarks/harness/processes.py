@@ -1,4 +1,4 @@
-"""Programs on cores of their own, ended by their own process id."""
+"""Programs pinned to cores, and ended by their process id."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ class Running(NamedTuple):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that serve: its children, or itself where there are none."""
+        """The serving processes: the children, or the process itself if it has none."""
         return children(self.process.pid) or (self.process.pid,)
 
 
@@ -32,9 +32,9 @@ def children(pid: int) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def serving(command: Sequence[str | Path], *, cores: Collection[int], processes: int = 1) -> Iterator[Running]:
-    """Start a server on ``cores`` and wait until each of its processes has said ``serving on PORT``; end it at last.
+    """Start a server on ``cores``, wait until each of its processes prints ``serving on PORT``, and end it afterwards.
 
-    What it logs goes nowhere, each write of it included.
+    Its log goes to /dev/null, so that the measurement includes the writes.
     """
     process = subprocess.Popen(
         [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
@@ -63,7 +63,7 @@ def _port(process: "subprocess.Popen[str]") -> int:
 
 
 def output(command: Sequence[str | Path], *, cores: Collection[int]) -> str:
-    """Return what a program prints that runs on ``cores``; raises RuntimeError with its last words if it fails."""
+    """Run a program on ``cores`` and return its output; raises RuntimeError with the end of the output if it fails."""
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, check=False, cwd=ROOT,
         preexec_fn=lambda: os.sched_setaffinity(0, cores),
@@ -74,26 +74,26 @@ def output(command: Sequence[str | Path], *, cores: Collection[int]) -> str:
 
 
 def output_within(command: Sequence[str | Path], *, cores: Collection[int], seconds: float) -> tuple[str, bool]:
-    """Return what a program prints, and whether it has ended within ``seconds``; raises as `output` does.
+    """Run a program and return its output, and whether it ended within ``seconds``; raises as `output` does.
 
-    One that has not is killed, with the programs that it has started.
+    A program that takes longer is killed, with all programs that it started.
     """
     process = subprocess.Popen(
         [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
         preexec_fn=lambda: os.sched_setaffinity(0, cores), start_new_session=True,
     )  # fmt: skip
     try:
-        printed, said = process.communicate(timeout=seconds)
+        printed, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return process.communicate()[0], False
     if process.returncode:
-        raise RuntimeError(f"{command!r} failed: {(printed + said)[-2000:]}")
+        raise RuntimeError(f"{command!r} failed: {(printed + errors)[-2000:]}")
     return printed, True
 
 
 def proportional_mib(pids: Collection[int]) -> float:
-    """Return the memory of processes, what they share divided among those that share it."""
+    """Return the proportional memory of processes: each shared page is divided among its processes."""
     texts = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
     return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in texts) / 1024  # type: ignore[index]
 

@@ -1,6 +1,6 @@
-"""The load generator where there is no Go: keep-alive connections over TLS, each sending its next review when the last is answered.
+"""The load generator without Go: keep-alive TLS connections, each of which sends a review after every answer.
 
-It knows the flags of cmd/load that a plain measurement takes and prints the same figures. It has about a third of its speed.
+It accepts the flags of cmd/load for a plain measurement and prints the same figures. It has about a third of its speed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from benchmarks.servers import PATH
 
 
 class Client(asyncio.Protocol):
-    """One connection. Answers are recognised by their Content-Length; anything but 200 and a patch is an error."""
+    """One connection. Answers end by their Content-Length; anything but 200 with a patch is an error."""
 
     def __init__(self, requests: Iterator[bytes], window: tuple[float, float], done: "asyncio.Future[None]") -> None:
         self.requests, self.window, self.done = requests, window, done

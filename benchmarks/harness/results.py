@@ -1,4 +1,4 @@
-"""Results, kept part by part, and the page that is assembled from them."""
+"""The results of all parts, and the page that shows them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ RESULTS = BENCHMARKS / "results.json"
 PAGE = BENCHMARKS / "RESULTS.md"
 
 Results = dict[str, Any]
-"""``about``: the machine and versions; ``parts``: by name, a section with what it was measured by."""
+"""``about``: the machine and versions; ``parts``: sections by name, with command, rounds and commit."""
 
 
 def read(path: Path = RESULTS) -> Results:
@@ -22,7 +22,7 @@ def read(path: Path = RESULTS) -> Results:
 
 
 def record(results: Results, name: str, section: Section, measured: Mapping[str, Any]) -> None:
-    """Put a part in the place of what it was before."""
+    """Replace the former results of a part."""
     plots = [os.path.relpath(plot, BENCHMARKS) for plot in section.plots]
     results["parts"][name] = {**section._asdict(), "plots": plots, "measured": measured}
 
@@ -38,7 +38,7 @@ def _page(about: Mapping[str, str], parts: Mapping[str, Any]) -> Iterable[str]:
     yield "# Results"
     yield (
         'Written by `make bench`, a part alone by `make bench ARGS="--only NAME"`; the figures themselves are in '
-        "[results.json](results.json). What is measured beside ours is in [peers](peers/README.md)."
+        "[results.json](results.json). [peers](peers/README.md) describes the peers."
     )  # fmt: skip
     yield bullets(about)
     if goals := [(goal, name) for name, part in parts.items() for goal in part["figures"].get("goals", ())]:

@@ -1,7 +1,6 @@
-"""Rounds, in which everything that is compared has its turn, and what is made of them.
+"""Rounds, in which every compared program has a turn, with their medians and ratios.
 
-A machine that slows down slows all of a round, so ratios are taken within a round, and medians over rounds are told
-with their range.
+A slower machine slows a whole round, so ratios are taken within a round. Medians over rounds come with their range.
 """
 
 import statistics
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.harness.load import Figures
 
 Round = dict[str, Figures]
-"""Figures by what was measured."""
+"""Figures by the name of the measured program."""
 
 SATURATED = 0.95
 BUSY = 0.9
@@ -29,7 +28,7 @@ class Spread(NamedTuple):
 
 
 def turns(ways: Mapping[str, Callable[[], Figures]], rounds: int) -> list[Round]:
-    """Return the figures of each way in each round: A B C, A B C, ..."""
+    """Return the figures of each program in each round: A B C, A B C, ..."""
     return [{name: measure() for name, measure in ways.items()} for _ in range(rounds)]
 
 
@@ -39,15 +38,15 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def figure(rounds: Sequence[Round], name: str, key: str) -> Spread:
-    """Return one figure of one way over the rounds."""
+    """Return one figure of one program over the rounds."""
     return spread(made[name][key] for made in rounds)
 
 
 def ratio(rounds: Sequence[Round], key: str, over: str, under: str) -> Spread:
-    """Return how many times a figure of ``over`` is that of ``under``, by round."""
+    """Return the ratio of a figure of ``over`` to that of ``under``, by round."""
     return spread(made[over][key] / made[under][key] for made in rounds)
 
 
 def marked(rounds: Sequence[Round], name: str) -> int:
-    """Return in how many rounds a server of one core was not the limit: idle for 5 %, or its load generator busy for 90 %."""
+    """Return the number of rounds that one core did not limit: 5 % idle, or the load generator 90 % busy."""
     return sum(made[name]["server_cpu"] < SATURATED or made[name]["client_cpu"] > BUSY for made in rounds)

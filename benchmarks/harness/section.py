@@ -1,27 +1,27 @@
-"""A part of the results, and what it is measured with."""
+"""A part of the results, and the inputs of its measurement."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 
 class Context(NamedTuple):
-    """What every part is given."""
+    """The inputs of every part."""
 
     binaries: Path
     """Go peers, built from ``benchmarks/peers``."""
     python: Path
-    """An interpreter that has `benchmarks/requirements.txt`, for peers that are no dependency of ours."""
+    """An interpreter with the packages of `benchmarks/requirements.txt`, for peers that we do not depend on."""
     inputs: Path
-    """What ``benchmarks/peers/inputs.py`` wrote."""
+    """The directory that ``benchmarks/peers/inputs.py`` wrote."""
     scratch: Path
     """An empty directory."""
     rounds: int
     seconds: float
-    """Of one measurement of one server."""
+    """Length of one measurement of one server."""
     server_core: int
     load_core: int
     small: bool = False
-    """Whether to measure small sizes, to see that the part works."""
+    """Whether to measure small sizes, to check that the part works."""
 
     def reviews(self, operation: str, *, edited: bool = False) -> Path:
         """Return a thousand different reviews of an operation, one in each line; edited as `benchmarks.varied` has it."""
@@ -33,14 +33,14 @@ class Section(NamedTuple):
 
     title: str
     text: str
-    """Markdown below the title: tables, and what they do not say themselves."""
+    """Markdown below the title: tables and their explanation."""
     figures: dict[str, Any]
-    """What was measured, for `benchmarks/results.json`."""
+    """The measured values, for `benchmarks/results.json`."""
     plots: tuple[Path, ...] = ()
     """SVG files in ``benchmarks/plots``."""
 
 
-class Case(Protocol):
+class Part(Protocol):
     """A module of ``benchmarks/cases``."""
 
     def run(self, context: Context) -> Section:

@@ -6,19 +6,19 @@ from benchmarks.harness.rounds import Round, figure, marked, ratio
 
 NOTE = "Medians over rounds; ratios are by round, with their range."
 MARK = (
-    "† in that many rounds the server was less than 95 % busy or the load generator more than 90 % of its core, so that "
-    "the figure is a lower limit of what the server can do."
+    "† In that many rounds the server used less than 95 % of its core or the load generator more than 90 %, so the figure is a "
+    "lower limit."
 )
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, words: int = 1) -> str:
-    """Return a table, in which what stands after the first ``words`` columns are numbers."""
+    """Return a table with numbers in all columns after the first ``words``."""
     lines = [header, [*["---"] * words, *["---:"] * (len(header) - words)], *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def servers_table(rounds: Sequence[Round], ours: str, *, ratio_title: str = "") -> str:
-    """Return the table of servers that were asked alike, and how many times the requests of each ours answers."""
+    """Return the table of servers with the same load, and our requests relative to each."""
     header = [
         "server",
         "requests/s",
@@ -47,7 +47,7 @@ def mark(rounds: Sequence[Round], name: str) -> str:
 
 
 def footnotes(rounds: Sequence[Round]) -> str:
-    """Return what stands below a table of servers."""
+    """Return the notes below a table of servers."""
     busiest = max(made[name]["client_cpu"] for made in rounds for name in made)
     notes = [NOTE, f"Busiest load generator: {busiest:.0%} of its core."]
     if any(marked(rounds, name) for name in rounds[0]):

@@ -1,4 +1,4 @@
-"""OpenSSL's handshake in memory: what of a new connection is neither Python nor the kernel."""
+"""OpenSSL's handshake in memory: the part of a new connection that is neither Python nor the kernel."""
 
 import contextlib
 import os
@@ -21,29 +21,29 @@ COUNT = 1_000
 def handshake(directory: Path, core: int) -> dict[str, float]:
     """Return the CPU time of the server's side of a handshake, TLS 1.3, and of its parts, in µs.
 
-    ``callback_us`` and ``tickets_us`` are what these add to it. Ways take turns, and medians are told.
+    ``callback_us`` and ``tickets_us`` are the additional time of each. Variants take turns; the values are medians.
 
     Args:
         directory: With ``tls.crt``, ``tls.key`` and ``ca.crt``.
-        core: Where to run.
+        core: The core to run on.
     """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
-        return _measured(
+        return _measure(
             CertificateFiles(*(directory / name for name in ("tls.crt", "tls.key", "ca.crt")), created=False)
         )
     finally:
         os.sched_setaffinity(0, before)
 
 
-def _measured(files: CertificateFiles) -> dict[str, float]:
+def _measure(files: CertificateFiles) -> dict[str, float]:
     key = load_pem_private_key(files.key.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     peer = x25519.X25519PrivateKey.generate().public_key()
     client = ssl.create_default_context(cafile=str(files.authority_certificate))
     resuming = create_server_context(files, None)
-    resuming.num_tickets = 2  # what OpenSSL does by itself
+    resuming.num_tickets = 2  # OpenSSL's default
     _, session = _shake(resuming, client, None)
     ways = {
         "server_us": (create_server_context(files, None), client, None),

@@ -1,9 +1,9 @@
-"""Show that every peer makes of a review what our server makes of it: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
+"""Check that every peer changes a review as our server does: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
 
-Each server is started and asked with both reviews, and with some of the thousand that benchmarks send; its patch is applied to the object with python-json-patch. Left out
-of the comparison: our two annotations, which remember what was overridden, and members with nothing in them (`{}`,
-null) that a peer adds because a typed object writes them (controller-runtime's `status`, `resources`). A peer must
-also have written one line for each review.
+The command starts each server, sends both reviews and some of the thousand that the benchmarks send, and applies its patch to the
+object with python-json-patch. The comparison ignores our two annotations for an undo. It also ignores empty members (`{}`, null) that
+a peer adds because a typed object writes them (controller-runtime's `status`, `resources`). A peer must also write one log line for
+each review.
 """
 
 import argparse
@@ -41,7 +41,7 @@ NAME = f"-{POOL}-"
 
 
 def commands(binaries, kopf):
-    """Each server's command line, and whether it takes --log."""
+    """Return the command line of each server, and whether it accepts --log."""
     python = [sys.executable, "-m", "benchmarks.servers"]
     found = {
         "fleethook": ([*python, "fleethook"], False),
@@ -56,8 +56,8 @@ def commands(binaries, kopf):
     return found
 
 
-def asked(port, body, directory):
-    """Return the object as the server wants it."""
+def send_review(port, body, directory):
+    """Send a review; return the object after the server's patch, and the number of operations."""
     request = urllib.request.Request(
         f"https://localhost:{port}/mutate-apps-v1-deployment?timeout=10s", body, {"Content-Type": "application/json"}
     )
@@ -73,7 +73,7 @@ def asked(port, body, directory):
 
 
 def differences(ours, theirs, path=""):
-    """Yield what differs, with a mark where it is nothing but an empty member more."""
+    """Yield the paths that differ, and whether the difference is only an additional empty member."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in sorted({*ours, *theirs}):
             here = f"{path}/{name}"
@@ -90,8 +90,8 @@ def differences(ours, theirs, path=""):
         yield path, False
 
 
-def lines(log):
-    """Return how many lines are about the object, once there are enough: a server writes after it has answered."""
+def count_log_lines(log):
+    """Return the number of log lines about the object; waits for them, because a server logs after its answer."""
     until = time.monotonic() + 5
     while (count := sum(NAME in line for line in log.read_text().splitlines())) < len(REVIEWS):
         if time.monotonic() > until:
@@ -103,9 +103,9 @@ def lines(log):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--bin", type=Path, required=True, help="where `go build -o DIR ./cmd/...` has put the programs"
+        "--bin", type=Path, required=True, help="directory of the programs, built by `go build -o DIR ./cmd/...`"
     )
-    parser.add_argument("--kopf", help="a Python that has benchmarks/requirements.txt")
+    parser.add_argument("--kopf", help="interpreter with the packages of benchmarks/requirements.txt")
     given = parser.parse_args()
     expected, wrong = {}, 0
     with tempfile.TemporaryDirectory() as name:
@@ -116,7 +116,7 @@ def main() -> None:
             more = ["--log", str(log)] if logs else []
             with serving([*command, "--cert-dir", str(directory), *more], cores=os.sched_getaffinity(0)) as server:
                 for which, body in REVIEWS.items():
-                    made, count = asked(server.port, body, directory)
+                    made, count = send_review(server.port, body, directory)
                     if title == "fleethook":
                         expected[which] = copy.deepcopy(made)
                         for annotation in OURS:
@@ -128,7 +128,7 @@ def main() -> None:
                     other = [path for path, is_empty in found if not is_empty]
                     wrong += len(other)
                     print(f"{title}, {which}: {count} operations, {'DIFFERS in ' + str(other) if other else 'the same'}{'; empty: ' + ', '.join(empty) if empty else ''}")  # fmt: skip
-                if logs and (written := lines(log)) != len(REVIEWS):
+                if logs and (written := count_log_lines(log)) != len(REVIEWS):
                     wrong += 1
                     print(f"{title}: {written} lines for {len(REVIEWS)} reviews")
     sys.exit(wrong > 0)

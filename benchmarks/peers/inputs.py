@@ -1,4 +1,4 @@
-"""Write what the Go programs measure with, from the same sources as the Python benchmarks: `inputs.py DIR`.
+"""Write the inputs of the Go programs, from the same sources as the Python benchmarks: `inputs.py DIR`.
 
 UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones (-edited: with other images than their templates); lua.json, dispatch.json and patch.json for the
 programs of these names.
@@ -14,16 +14,16 @@ from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.patch import apply
 from benchmarks import reviews, varied
-from benchmarks.engines import dispatch_chain, dispatch_worlds, patches
-from benchmarks.engines.scripts import SCRIPTS
+from benchmarks.engines import dispatch_chain, dispatch_worlds, patch_documents
+from benchmarks.engines.lua_scripts import SCRIPTS
 
 
 def lua_inputs():
-    """The scripts and arguments of the Lua benchmark, and what our machine makes of them."""
+    """Return the scripts and arguments of the Lua benchmark, with the results of our machine."""
     machine, made = Machine(), []
     for script in SCRIPTS:
         program = Program(script.function, script.function, parse_script(script.source).runnable)
-        documents = json.loads(json.dumps(script.arguments))  # nothing in two places
+        documents = json.loads(json.dumps(script.arguments))  # decoded, so that no value is shared
         expected = machine.call(program, script.function, documents, results=1, limits=Limits())[0]
         made.append({
             "name": script.title, "function": script.function, "script": script.source, "arguments": script.arguments,
@@ -33,7 +33,7 @@ def lua_inputs():
 
 
 def dispatch_inputs():
-    """The worlds of the dispatch benchmark and what is asked in them; hooks of the chain have paths for URLs."""
+    """Return the worlds of the dispatch benchmark with their reviews; the hooks of the chain have paths instead of URLs."""
     matching = [
         {
             "name": case.title,
@@ -43,8 +43,8 @@ def dispatch_inputs():
         for case in dispatch_worlds.cases()
     ]
     chain = {
-        phase: dispatch_worlds.configured(
-            dispatch_worlds.wanted(
+        phase: dispatch_worlds.build_configurations(
+            dispatch_worlds.build_hooks(
                 ["widgets"], [{"url": f"/{phase}/{number}"} for number in range(dispatch_worlds.HOOKS)]
             ),
             phase,
@@ -56,9 +56,9 @@ def dispatch_inputs():
 
 
 def patch_inputs():
-    before = patches.received()
-    after = apply(before, patches.OPERATIONS)
-    return {"before": before, "after": after, "patch": patches.OPERATIONS}
+    before = patch_documents.build_document()
+    after = apply(before, patch_documents.OPERATIONS)
+    return {"before": before, "after": after, "patch": patch_documents.OPERATIONS}
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """The same webhook as a handler of kopf's admission server: `kopf_server.py --cert-dir DIR [--port N] [--log FILE]`.
 
-Served by kopf's own WebhookServer and its whole way from a request to a handler and back; what is left out is the
-operator around it, which would want a cluster to watch. kopf counts nothing, so no metrics here. The handler says what
-it wants in kopf's way, as a merge patch, in which lists are whole. Runs in an environment of ../requirements.txt.
+It uses kopf's own WebhookServer and all of its code between a request and a handler, but not the operator around it,
+which needs a cluster to watch. kopf has no metrics. The handler states its changes as kopf requires, by a merge patch
+with complete lists. Runs in an environment with the packages of ../requirements.txt.
 """
 
 import argparse
@@ -61,18 +61,16 @@ def main() -> None:
     parser.add_argument("--cert-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log", default="/dev/stderr", help="file for one line per review")
-    parser.add_argument(
-        "--procs", type=int, help="for the same command line as the Go servers: it is one thread anyway"
-    )
+    parser.add_argument("--procs", type=int, help="ignored; accepted for the command line of the Go servers")
     given = parser.parse_args()
-    # kopf's own set-up, as `kopf run --log-format json` has it, less aiohttp's access log: one line is enough.
+    # The set-up of `kopf run --log-format json`, without aiohttp's access log: one line for each review is enough.
     kopf.configure(log_format=kopf.LogFormat.JSON)
     root = logging.getLogger()
     for handler in root.handlers:
         handler.setStream(open(given.log, "a", buffering=1))  # noqa: PTH123, SIM115 - open as long as the process is
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
-    logging.getLogger("kopf").setLevel(logging.WARNING)  # what it tells of itself
-    logging.getLogger("kopf.objects").setLevel(logging.INFO)  # its line about each call of a handler
+    logging.getLogger("kopf").setLevel(logging.WARNING)  # kopf's messages about itself
+    logging.getLogger("kopf.objects").setLevel(logging.INFO)  # kopf's line about each call of a handler
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(given.port, given.cert_dir))
 

@@ -1,4 +1,4 @@
-"""The servers in Python that are measured: ours, the same app answering a constant review, and what people write today."""
+"""The measured Python servers: ours, the same app with constant answers, and an ordinary FastAPI webhook."""
 
 PATH = "/mutate-apps-v1-deployment"
 EXPLORE = "/explore"

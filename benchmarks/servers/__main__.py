@@ -1,11 +1,11 @@
-"""`python -m benchmarks.servers NAME --cert-dir DIR`: says ``serving on PORT`` once it does."""
+"""`python -m benchmarks.servers NAME --cert-dir DIR`: prints ``serving on PORT`` once it serves."""
 
 import argparse
 from importlib import import_module
 from pathlib import Path
 
 MODULES = {"fleethook": "ours", "floor": "ours", "echo": "ours", "bare": "bare", "ordinary": "ordinary"}
-"""Each is imported alone: memory is compared too."""
+"""Only one is imported, because memory is compared, too."""
 
 
 def main() -> None:
@@ -13,10 +13,11 @@ def main() -> None:
     parser.add_argument("name", choices=MODULES)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--cert-dir", type=Path, required=True)
-    parser.add_argument("--overriders", type=int, default=0, help="how many the store has at least")
-    parser.add_argument("--objects", type=int, default=0, help="how many workloads the store has, kept narrow")
-    parser.add_argument("--churn", type=int, default=0, help="how many of these workloads are replaced each second")
-    parser.add_argument("--hooks", type=int, default=0, help="how many mutating webhooks one logical cluster has")
+    parser.add_argument("--overriders", type=int, default=0, help="minimum number of overriders in the store")
+    parser.add_argument("--objects", type=int, default=0, help="workloads in the store, as partial objects")
+    parser.add_argument("--churn", type=int, default=0, help="workloads that are replaced each second")
+    parser.add_argument("--hooks", type=int, default=0, help="mutating webhooks of one logical cluster")
+    parser.add_argument("--record", type=Path, default=None, help="directory to record reviews in")
     parser.add_argument("--collector", choices=["settled", "default"], default="settled")
     given = parser.parse_args()
     import_module(f"benchmarks.servers.{MODULES[given.name]}").serve(given)

@@ -1,6 +1,6 @@
-"""The event loop and its TLS alone: a connection is accepted, anything that arrives is answered with constant bytes.
+"""The event loop and its TLS alone: accepts a connection and answers any request with constant bytes.
 
-What lies between it and our server is what uvicorn and our app cost; below it lie OpenSSL and the kernel.
+The difference to our server is the cost of uvicorn and our app. The rest is the cost of OpenSSL and the kernel.
 """
 
 import argparse
@@ -18,7 +18,7 @@ _ANSWER = _CLOSING % (len(_BODY), _BODY)
 
 
 class Protocol(asyncio.Protocol):
-    """One request, found to be whole by its Content-Length, one answer, the end."""
+    """Answers one request, complete by its Content-Length, and closes the connection."""
 
     def __init__(self) -> None:
         self.missing = -1

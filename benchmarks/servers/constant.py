@@ -1,7 +1,7 @@
-"""Our app answering constantly, in two ways: what is between it and our server is what our engines cost.
+"""Our app with constant answers, in two forms; the difference to our server is the cost of our engines.
 
-All of them are answered in the protocol, as ours are. As a handler that always returns the same verdict (*floor*): the review is decoded, answered to its uid, counted and
-logged, the least that any webhook in this app does. And as constant bytes (*echo*): what HTTP and TLS cost.
+The protocol answers all reviews, as it does for our engines. *floor* is a handler that always returns the same verdict. The app decodes,
+answers, counts and logs the review, as it does for every webhook. *echo* returns constant bytes: the cost of HTTP and TLS.
 """
 
 import base64
@@ -28,7 +28,7 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
 def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> None:
-    """Have the app answer constant verdicts, or constant bytes."""
+    """Make the app answer with constant verdicts, or with constant bytes."""
     known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "bodies": app.bodies}
     if not decoded:
         app.reviews[PATH] = ConstantBytes(PATH, known_clients_only=False, **known)
@@ -40,7 +40,7 @@ def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> N
 
 
 class ConstantAnswer(InterpretEndpoint):
-    """The least that an interpreter does: the review is decoded, answered to its uid, counted and logged."""
+    """Does the minimum of an interpreter: decodes the review, answers with its uid, counts and logs."""
 
     def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
         del request_id, scope
@@ -68,7 +68,7 @@ def constant_answer() -> bytes:
 
 
 class ConstantBytes(Endpoint):
-    """Not a webhook at all: the same app, TLS, routing and body reading; nothing decoded or counted."""
+    """An endpoint with the same app, TLS, routing and body reading that decodes and counts nothing."""
 
     max_at_once = MAX_ON_LOOP
     _answer = 200, constant_answer()

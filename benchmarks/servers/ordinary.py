@@ -1,7 +1,7 @@
-"""What people write today: a FastAPI route, models of what they touch, extra members kept, a patch by difference.
+"""An ordinary webhook in Python: a FastAPI route, models of the members that it changes, a patch by difference.
 
-It does the same job with the overrides written into the code: no look-up, no template, no memory of what it did, no
-metrics and no log line.
+It does the same job with the overrides in its code: no lookup, no template, no annotations for an undo, no metrics
+and no log line. The models keep other members.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def app_of() -> FastAPI:
 
 
 class Announcing(uvicorn.Server):
-    """Says on which port it serves."""
+    """Prints the port that it serves on."""
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)

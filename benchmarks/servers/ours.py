@@ -1,10 +1,11 @@
-"""Our server with everything switched on: TLS, limits, metrics with exemplars, one log line for each review."""
+"""Our server with all features on: TLS, limits, metrics with exemplars, one log line for each review."""
 
 import argparse
 import asyncio
 import gc
 import itertools
 import json
+import os
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +14,18 @@ import uvloop
 
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
+from app.api.recording import RecordReview
 from app.asgi import Fleethook, create_app
 from app.certs.files import ensure_certificates
 from app.certs.tls_context import ReloadingContext
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
+from app.records.metrics import RecordMetrics
+from app.records.setup import make_recorder, record_reviews
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
-from benchmarks.engines.dispatch_worlds import configured, unrelated
+from benchmarks.engines.dispatch_worlds import build_configurations, build_other_hook
 from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
@@ -30,12 +34,12 @@ from benchmarks.varied import SUBJECTS, stored
 _NUMBERED = "the-name-of-one-of-them"
 
 
-def app_of(given: argparse.Namespace) -> Fleethook:
-    """Return the app with a store filled as a source fills it, the collector switched off as long as that takes."""
+def app_of(given: argparse.Namespace, *, record: RecordReview | None = None) -> Fleethook:
+    """Return the app with a store filled as by a source; garbage collection is off meanwhile."""
     settings = Settings(port=given.port, cert_dir=given.cert_dir)
     lines = LogLines()
     configure_logging(lines)
-    app = create_app(settings, log=lines.write)
+    app = create_app(settings, log=lines.write, record=record)
     gc.disable()
     for document in stored():
         app.store.put(document)
@@ -44,7 +48,8 @@ def app_of(given: argparse.Namespace) -> Fleethook:
         app.store.put(decode_object(template.replace(_NUMBERED.encode(), b"other-%d" % number)))
     for number in range(given.objects):
         put_workload(app.store, number, version=0)
-    for document in configured([unrelated(number, random.Random(number)) for number in range(given.hooks)], "mutating"):
+    hooks = [build_other_hook(number, random.Random(number)) for number in range(given.hooks)]
+    for document in build_configurations(hooks, "mutating"):
         app.store.put(document)
     if given.name != "fleethook":
         answer_constantly(app, settings, decoded=given.name == "floor")
@@ -61,20 +66,30 @@ _WORKLOAD = _workload_text()
 
 
 def put_workload(store: Store, number: int, *, version: int) -> None:
-    """Store a pool's Deployment as a watch brings it: from text, and of it what is kept."""
+    """Store a pool's Deployment as a watch does: decoded from text to a partial object."""
     text = _WORKLOAD.replace(_NUMBERED.encode(), b"shop-%d" % number).replace(b'"RV"', b'"%d"' % version)
     store.put({"apiVersion": "apps/v1", "kind": "Deployment", **decode_metadata(text)})
 
 
 async def churn(store: Store, objects: int, each_second: int) -> None:
-    """Replace workloads for ever, as their controllers' writes do."""
+    """Replace workloads forever, as the writes of their controllers do."""
     for written in itertools.count():
         await asyncio.sleep(1 / each_second)
         put_workload(store, written % objects, version=written + 1)
 
 
 def serve(given: argparse.Namespace) -> None:
-    app = app_of(given)
+    if given.record is None:
+        _serve(given, app_of(given))
+        return
+    metrics = RecordMetrics()
+    recorder = make_recorder(Settings(), given.record / str(os.getpid()), metrics)
+    app = app_of(given, record=recorder)
+    with record_reviews(recorder, metrics, app.metrics.registry):
+        _serve(given, app)
+
+
+def _serve(given: argparse.Namespace, app: Fleethook) -> None:
     tasks = []
 
     def ready(port: int) -> None:

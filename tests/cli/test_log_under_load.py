@@ -9,7 +9,7 @@ import pytest
 
 from app.registration.paths import INTERPRET
 from tests.serving import Server, serving
-from tests.traffic import busy
+from tests.traffic import send_traffic
 from tests.waiting import NET, wait_for
 
 FAULTY = """
@@ -38,7 +38,7 @@ def read_records(server: Server, message: str) -> list[dict[str, Any]]:
 def test_sigterm_under_load_loses_no_line(tmp_path: Path, workers: str) -> None:
     with serving(tmp_path, "--workers", workers) as server:
         wait_for(lambda: server.log.read_text().count("Application startup complete") == int(workers))
-        with busy(server.port, server.context, kept=4, new=1) as traffic:
+        with send_traffic(server.port, server.context, kept=4, new=1) as traffic:
             wait_for(lambda: traffic.answered.total() > 200, what="the clients are answered")
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(timeout=NET) == 0
@@ -47,7 +47,7 @@ def test_sigterm_under_load_loses_no_line(tmp_path: Path, workers: str) -> None:
 
 def test_a_second_signal_loses_no_line(tmp_path: Path) -> None:
     with serving(tmp_path, "--drain-delay", "3600") as server:
-        with busy(server.port, server.context, kept=4, new=1) as traffic:
+        with send_traffic(server.port, server.context, kept=4, new=1) as traffic:
             wait_for(lambda: traffic.answered.total() > 200, what="the clients are answered")
             server.process.send_signal(signal.SIGINT)
             wait_for(lambda: server.request("GET", "/readyz")[0] == 503, what="the server drains")

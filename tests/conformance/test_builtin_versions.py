@@ -16,7 +16,7 @@ from tests.dispatch.builders import store_of
 
 CASES = Path(__file__).parent / "builtin_versions" / "cases.json.gz"
 EXEMPT = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
-"""Kinds that no webhook ever sees."""
+"""Kinds that apiservers never send to webhooks."""
 
 
 @functools.cache
@@ -34,7 +34,7 @@ def kind_of(document: dict[str, Any]) -> GroupVersionKind:
 
 
 @pytest.mark.parametrize("key", cases(), ids=" ".join)
-def test_an_object_becomes_what_an_apiserver_makes_of_it(key: tuple[str, str, str]) -> None:
+def test_a_converted_object_equals_that_of_an_apiserver(key: tuple[str, str, str]) -> None:
     for case in cases()[key]:
         before = copy.deepcopy(case["before"])
         assert convert(before, kind_of(case["after"]), definition=None) == case["after"]
@@ -57,8 +57,8 @@ def test_every_kind_that_is_served_in_several_versions_is_among_the_cases() -> N
     assert set(cases()) == wanted
 
 
-def test_every_equivalent_that_a_rule_may_name_can_be_had() -> None:
-    """Subresources included: of most, the object is of the resource's kind, and of scale the same in all versions."""
+def test_every_equivalent_that_a_rule_may_name_can_be_converted_to() -> None:
+    """Includes subresources: most use the kind of their resource, and scale is the same in all versions."""
     store, converted = store_of(), 0
     for builtin in builtins():
         for version, kinds in builtin["served"].items() if builtin["resource"] not in EXEMPT else ():

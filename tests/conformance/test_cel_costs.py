@@ -14,7 +14,7 @@ _MEASURED: Final[list[dict[str, Any]]] = json.loads((_DIRECTORY / "costs.json").
 
 
 class _AllowGet(dict[AccessQuestion, AccessDecision]):
-    """Answers every question: the verb get is allowed."""
+    """Answers every question of the authorizer: the verb get is allowed."""
 
     def get(self, question: AccessQuestion, default: object = None) -> AccessDecision:  # type: ignore[override]  # noqa: ARG002
         allowed = question.verb == "get"

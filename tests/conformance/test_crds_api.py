@@ -1,4 +1,4 @@
-"""Where the CRDs of an instance come from, case by case (crds_api.yaml)."""
+"""Sources of the CRDs of an instance, case by case (crds_api.yaml)."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +37,7 @@ def test_the_default_is_the_release_of_the_operator(case: dict[str, Any]) -> Non
 
 
 @cases("validation")
-def test_instances_are_judged_as_by_upstream_and_where_it_lets_pass_what_fails_by_us(case: dict[str, Any]) -> None:
+def test_findings_equal_those_of_upstream_and_our_additional_ones(case: dict[str, Any]) -> None:
     found = list(find_problems({"spec": case["spec"]}))
     if "upstream" in case:
         assert aggregate_problems(found) == case["upstream"]

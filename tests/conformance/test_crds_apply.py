@@ -1,4 +1,4 @@
-"""CRDs for an instance, beside the Go operator: what its patches say, which CRD they are for, what its webhook is called."""
+"""CRDs for an instance, compared with the Go operator: content and target of patches, name of the webhook."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""CRD tarballs beside the Go operator: what it says of an entry, and where we say otherwise."""
+"""Verdicts about entries of CRD tarballs, compared with the Go operator, with documented differences."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def by_id(cases: list[dict[str, Any]]) -> Any:
 
 
 def outcome(data: bytes, directory: Path) -> str | None:
-    """What unpacking it says; on success that the tree is whole is asserted, on failure that nothing was written."""
+    """Unpack a tarball and return the error; assert a complete tree after success and no files after failure."""
     tarball, into = directory / "crds.tar.gz", directory / "entry"
     tarball.write_bytes(data)
     into.mkdir()
@@ -54,7 +54,7 @@ def test_an_entry(case: dict[str, Any], tmp_path: Path) -> None:
     entries.append((member(case["entry"], b"", kind=TYPES[case["type"]]), b""))
     text = case.get("ours", case["upstream"])
     found = outcome(pack(tar(entries)), tmp_path)
-    # What to do about it is said behind upstream's words.
+    # Our advice follows upstream's text.
     assert (
         found == (None if text is None else f"ARCHIVE: {text}") or str(found).removesuffix(HINT) == f"ARCHIVE: {text}"
     )

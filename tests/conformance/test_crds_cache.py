@@ -1,4 +1,4 @@
-"""The cache beside the Go operator's: the same keys, and what comes of what lies there under each policy."""
+"""The cache, compared with the Go operator's: keys, and results for existing content under each policy."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def test_a_key(case: dict[str, str], tmp_path: Path) -> None:
 
 
 def lay(cache: Cache, url: str, there: dict[str, Any], elsewhere: Path) -> None:
-    """Put there what is there before."""
+    """Write the initial content of the cache."""
     path = cache.path(Source(url).key)
     if "entry" in there:
         with cache.lock(path.name), cache.staging() as staged:

@@ -21,14 +21,14 @@ SAID: dict[str, Condition] = {
 
 
 @pytest.mark.parametrize("case", CASES["said"], ids=lambda case: case["id"])
-def test_what_is_said(case: dict[str, Any]) -> None:
+def test_conditions_and_events(case: dict[str, Any]) -> None:
     said = SAID[case["outcome"]]._asdict()
     assert {name: said[name] for name in case["condition"]} == case["condition"]
     assert said["message"].startswith(case.get("starts", ""))
 
 
 @pytest.mark.parametrize("case", CASES["looked_at"], ids=lambda case: case["id"])
-def test_when_it_is_looked_at(case: dict[str, Any]) -> None:
+def test_events_that_start_a_reconciliation(case: dict[str, Any]) -> None:
     assert needs_reconcile(case["before"], case["after"]) is case["wanted"]
 
 
@@ -36,5 +36,5 @@ def test_when_it_is_looked_at(case: dict[str, Any]) -> None:
 def test_whether_there_is_a_deinit_job(case: dict[str, Any]) -> None:
     karmada = {"metadata": {"labels": case["labels"], "finalizers": ["operator.karmada.io/finalizer"]}}
     assert cascades_deletion(karmada) is case["wanted"]
-    # The finalizer goes either way.
+    # The finalizer is removed in both cases.
     assert build_release_patch(karmada) == {"metadata": {"finalizers": []}}

@@ -1,4 +1,4 @@
-"""What an apiserver's and kcp's own tests say about dispatching (dispatch.yaml)."""
+"""Dispatch, with the cases of an apiserver's and kcp's own tests (dispatch.yaml)."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks
 
-# --- Whole phases, against webhooks that answer over TLS --------------------------------------------------------------
+# --- Complete phases, against webhooks that answer over TLS --------------------------------------------------------------
 
 
 def answer_of(name: str) -> Any:
@@ -74,7 +74,7 @@ async def client() -> AsyncIterator[HookClient]:
 
 
 def hook_document(made: dict[str, Any], server: Webhooks) -> dict[str, Any]:
-    """A webhook of the table, undefaulted; services are addresses here, for there is no cluster to find them in."""
+    """A webhook of the table without defaults; addresses replace services, because there is no cluster to resolve them."""
     rules = made.get("rules")
     found = {key: value for key, value in made.items() if key not in ("answer", "via", "rules", "sleepMs", "path")}
     found["rules"] = MATCH_ALL if rules == "match_all" else rules or []
@@ -104,7 +104,7 @@ def review_of_case(case: dict[str, Any]) -> dict[str, Any]:
 
 
 class Run:
-    """One phase of one case, with what it leaves."""
+    """One phase of one case, with its results."""
 
     def __init__(self, case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
         phase = case["phase"]
@@ -181,7 +181,7 @@ async def test_mutating_webhooks(case: dict[str, Any], server: Webhooks, client:
 
 
 async def test_clients_are_kept_by_endpoint_and_not_by_webhook(server: Webhooks, client: HookClient) -> None:
-    """Upstream counts misses of its cache of clients; what its users see is that connections are used again."""
+    """Upstream counts misses of its cache of clients; the visible effect is that connections are reused."""
     for case in SUITES["cached_client"]["cases"]:
         given = {**case, "webhooks": [case["webhook"]], "phase": "validating", "object": "pod", "dryRun": False}
         run = Run(given, server, client)
@@ -193,7 +193,7 @@ async def test_clients_are_kept_by_endpoint_and_not_by_webhook(server: Webhooks,
 
 
 class Apiserver:
-    """What an apiserver does around webhooks in these cases: its Priority plugin, before them in each round."""
+    """The apiserver around the webhooks of these cases: its Priority plugin runs before them in each round."""
 
     PRIORITIES: ClassVar = {"low-priority": 1, "high-priority": 10}
 
@@ -266,7 +266,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
 
 @cases("kcp_owner_resolution")
 def test_owner_resolution(case: dict[str, Any]) -> None:
-    """By kcp's own rules; what is refused instead is in tests/dispatch/test_schema_owner.py."""
+    """By kcp's own rules; tests/dispatch/test_schema_owner.py has the cases that fleethook refuses."""
     documents = []
     for one in case["bindings"]:
         made = binding(case["consumer"], "", name=one["name"])
@@ -281,7 +281,7 @@ def test_owner_resolution(case: dict[str, Any]) -> None:
 
 
 @cases("kcp_cluster_annotation")
-def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> None:
+def test_the_cluster_annotation_is_removed_again(case: dict[str, Any]) -> None:
     metadata: dict[str, Any] = {"name": "o"}
     if case["annotations"] is not None:
         metadata["annotations"] = case["annotations"]
@@ -299,7 +299,7 @@ def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> No
     assert after["metadata"]["annotations"] == case["expect"]["after"]
 
 
-# --- Whole dispatches ---------------------------------------------------------------------------------------------
+# --- Complete dispatches -------------------------------------------------------------------------------------------
 
 
 def dispatcher(documents: list[dict[str, Any]], client: HookClient) -> Any:
@@ -308,7 +308,7 @@ def dispatcher(documents: list[dict[str, Any]], client: HookClient) -> Any:
 
 @cases("timeouts")
 async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
-    """A path says how long its webhook takes; one that takes longer than the request never answers here."""
+    """The path gives the duration of the webhook; one that takes longer than the request never answers here."""
 
     hanging = asyncio.Event()
 
@@ -327,7 +327,7 @@ async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClie
         ]  # fmt: skip
         documents.append(configuration("c", phase, *hooks))
         server.answers |= {one["path"]: partial(answer, path=one["path"]) for one in case[phase]}
-    # Only a webhook that hangs takes time by this clock.
+    # Only a hanging webhook advances this clock.
     deadline = Deadline(
         find_budget(f"timeout={case['requestTimeoutSeconds']}s".encode()),
         lambda: float(case["requestTimeoutSeconds"]) if hanging.is_set() else 0.0,
@@ -336,7 +336,7 @@ async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClie
     for phase in ("mutating", "validating"):
         found = await dispatcher(documents, client).dispatch(made, cluster="c", phase=phase, deadline=deadline)
         if not found.response.allowed:
-            # Upstream's texts are those of its own HTTP server, which ends the request in the end.
+            # Upstream's texts come from its own HTTP server, which finally ends the request.
             assert (found.response.code, "errorContainsAnyOf" in expected) == (504, True)
             break
     else:
@@ -346,7 +346,7 @@ async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClie
     }
 
 
-async def test_kcps_own_webhooks_are_asked_in_their_workspace_alone(server: Webhooks, client: HookClient) -> None:
+async def test_kcps_own_webhooks_are_called_only_in_their_workspace(server: Webhooks, client: HookClient) -> None:
     (case,) = (one for one in SUITES["kcp_e2e"] if one["id"] == "kcp-e2e-1")
     for phase in case["phases"]:
         server.calls.clear()

@@ -1,4 +1,4 @@
-"""matchConditions as Kubernetes has them, case by case."""
+"""matchConditions, with the cases of Kubernetes."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ from app.dispatch.validation.match_conditions import condition_problems
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 INTEGRATION: Final = SUITES["match_conditions_integration"]["cases"]
 
-# What the apiserver of the upstream test is asked and answers: the test's user may create pods.
+# The authorizer's question and answer in the upstream test: the test's user may create pods.
 ALLOWED: Final = AccessDecision(allowed=True, reason="RBAC")
 
 
@@ -38,8 +38,8 @@ def request(namespace: str, name: str) -> dict[str, Any]:
     }
 
 
-def judge(conditions: list[Condition], where: str, *, fail_open: bool) -> ConditionsVerdict:
-    """Judge, and answer what is asked until nothing is."""
+def evaluate(conditions: list[Condition], where: str, *, fail_open: bool) -> ConditionsVerdict:
+    """Evaluate the conditions, and answer questions of the authorizer until there are none."""
     namespace, name = where.split("/")
     access: dict[AccessQuestion, AccessDecision] = {}
     while True:
@@ -54,7 +54,7 @@ def judge(conditions: list[Condition], where: str, *, fail_open: bool) -> Condit
 
 @pytest.mark.parametrize("case", SUITES["match_conditions_unit"], ids=case_id)
 def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]) -> None:
-    # The upstream test puts results in place of expressions; an error of the whole evaluator is one of every condition.
+    # The upstream test replaces expressions by results; an error of its evaluator is an error of every condition.
     texts = {"true": "true", "false": "false"}
     evaluations = ["error:test error"] if case["evaluatorThrows"] else case["evaluations"]
     names = case["names"] or ["test"] * len(evaluations)
@@ -78,7 +78,7 @@ def test_webhooks_are_called_for_the_pods_that_meet_the_conditions(case: dict[st
     conditions = [Condition(entry["name"], entry["expression"]) for entry in case["conditions"]]
     fail_open = case.get("failurePolicy") == "Ignore"
 
-    verdicts = {where: judge(conditions, where, fail_open=fail_open) for where in case["pods"]}
+    verdicts = {where: evaluate(conditions, where, fail_open=fail_open) for where in case["pods"]}
 
     expect = case["expect"]
     assert [where for where, verdict in verdicts.items() if verdict.matched] == expect["calledFor"]

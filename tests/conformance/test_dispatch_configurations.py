@@ -1,4 +1,4 @@
-"""Hook configurations as kube-apiserver judges them, case by case; where ours says otherwise, the reason stands here."""
+"""Validation of hook configurations with the cases of kube-apiserver; `DIFFERENCES` has the documented ones."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -21,15 +21,15 @@ _NO_NAME: Final = ["webhooks[0].clientConfig.service.name", "Required value"]
 _NO_NAMESPACE: Final = ["webhooks[0].clientConfig.service.namespace", "Required value"]
 _NOT_BOOL: Final = ["webhooks[0].matchConditions[0].expression", _TEXTS["6"]]
 
-OTHERWISE: Final[dict[str, tuple[list[list[str]], list[list[str]]]]] = {
-    # Upstream passes the two the wrong way round and calls the one by the name of the other.
+DIFFERENCES: Final[dict[str, tuple[list[list[str]], list[list[str]]]]] = {
+    # Upstream swaps the two arguments, so each finding names the other field.
     "a service without a name": ([_NO_NAMESPACE], [_NO_NAME]),
     "a service without a namespace": ([_NO_NAME], [_NO_NAMESPACE]),
-    # What is stored is not compiled again, so that nobody is locked out by a compiler that knows less.
+    # Stored expressions are not compiled again, so that an older compiler does not block updates.
     "with one more hook they are": ([_NOT_BOOL], []),
     "an empty list of them is a change": ([_NOT_BOOL], []),
 }
-"""By name of a case: what upstream finds, and what is found here instead."""
+"""By the name of a case: upstream's findings, and ours."""
 
 
 def compile_expression(expression: str) -> None:
@@ -40,10 +40,10 @@ def compile_expression(expression: str) -> None:
 
 def configuration(kind: str, case: dict[str, Any], webhooks: list[dict[str, Any]]) -> dict[str, Any]:
     metadata = case.get("metadata", {"name": "config"})
-    return {"kind": kind, "metadata": metadata, "webhooks": [expanded(webhook) for webhook in webhooks]}
+    return {"kind": kind, "metadata": metadata, "webhooks": [expand(webhook) for webhook in webhooks]}
 
 
-def expanded(webhook: dict[str, Any]) -> dict[str, Any]:
+def expand(webhook: dict[str, Any]) -> dict[str, Any]:
     conditions = webhook.get("matchConditions")
     if not isinstance(conditions, dict):
         return webhook
@@ -58,7 +58,7 @@ def test_configurations_are_judged_as_by_an_apiserver(kind: str, case: dict[str,
     found = [
         list(problem) for problem in configuration_problems(kind, given, old=old, compile_expression=compile_expression)
     ]
-    theirs, ours = OTHERWISE.get(case["name"], ([], []))
+    theirs, ours = DIFFERENCES.get(case["name"], ([], []))
     assert all(problem in case["problems"] for problem in theirs)
     assert found == [*ours, *(problem for problem in case["problems"] if problem not in theirs)]
 
@@ -69,11 +69,11 @@ def test_every_case_is_one_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("expression", "text"), _DATA["expressions"].items())
-def test_the_compiler_says_what_the_cases_have_it_say(expression: str, text: str | None) -> None:
+def test_the_compilers_messages_equal_those_of_the_cases(expression: str, text: str | None) -> None:
     if text is None:
         compile_condition(expression)
         return
     with pytest.raises(ExpressionError) as caught:
         compile_condition(expression)
-    # An apiserver may go on: "must evaluate to bool but got int".
+    # An apiserver may add: "must evaluate to bool but got int".
     assert text.startswith(str(caught.value))

@@ -1,4 +1,4 @@
-"""What an apiserver's own tests say about who is asked, and what is an answer (dispatch.yaml)."""
+"""Matching of webhooks and verification of their answers, with an apiserver's own cases (dispatch.yaml)."""
 
 import base64
 import copy
@@ -36,7 +36,7 @@ AXES |= {"resource": "resources", "scope": "scope"}
 
 @cases("rules")
 def test_rules(case: dict[str, Any]) -> None:
-    """Each case is about one list of a rule; the others may well not have the request."""
+    """Each case is about one list of a rule; the other lists may not match the request."""
     (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
 
     def found(one: dict[str, Any]) -> bool:
@@ -110,7 +110,7 @@ def test_object_selectors(case: dict[str, Any]) -> None:
 
 
 @cases("namespace_labels")
-def test_whose_labels_a_namespace_selector_sees(case: dict[str, Any]) -> None:
+def test_the_labels_that_a_namespace_selector_matches(case: dict[str, Any]) -> None:
     subject = attributes(
         operation=case["operation"],
         resource={"group": "", "version": "v1", "resource": case["resource"]},
@@ -128,7 +128,7 @@ def test_whose_labels_a_namespace_selector_sees(case: dict[str, Any]) -> None:
 
 
 @cases("verify_admission_response")
-def test_what_is_an_answer(case: dict[str, Any]) -> None:
+def test_verification_of_answers(case: dict[str, Any]) -> None:
     document = copy.deepcopy(case["review"])
     response = document.get("response") or {}
     if "patch" in response:
@@ -155,7 +155,7 @@ def test_what_is_an_answer(case: dict[str, Any]) -> None:
 
 
 @cases("create_admission_objects")
-def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
+def test_the_review_that_a_webhook_gets(case: dict[str, Any]) -> None:
     versions, expected = tuple(case["admissionReviewVersions"]), case["expect"]
     if "errorContains" in expected:
         with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
@@ -176,7 +176,7 @@ def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
     request = made["request"]
     for member, wanted in expected["request"].items():
         if member.endswith("ind"):
-            wanted = gvk(wanted)._asdict()  # noqa: PLW2901 - as the review writes it
+            wanted = gvk(wanted)._asdict()  # noqa: PLW2901 - the form of the review
         elif member in ("resource", "requestResource"):
             wanted = GroupVersionResource(*wanted.split("/"))._asdict()  # noqa: PLW2901 - as above
         assert request.get(member, "") == wanted, member

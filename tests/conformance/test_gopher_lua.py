@@ -19,13 +19,13 @@ SUBJECTS: Final = sorted({case["id"].rpartition("-")[0] for case in CASES})
 
 
 def answer(machine: Machine, script: str) -> list[str]:
-    """The lines that a script writes."""
+    """Return the lines that a script writes."""
     runnable = parse_script(f"function F()\n{PRELUDE}\n{script}\nreturn lines\nend").runnable
     found = machine.call(Program(script, "script", runnable), "F", [{}], results=1, limits=LONG)
     return as_list(found[0], "F")
 
 
-def test_there_are_two_thousand_about_everything() -> None:
+def test_there_are_two_thousand_scripts_about_all_subjects() -> None:
     assert len(CASES) == 2000
     assert SUBJECTS == [
         "arithmetic", "comparison", "concatenation", "conversion", "format", "ipairs", "length", "library", "math", "pairs",

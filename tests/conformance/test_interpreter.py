@@ -1,4 +1,4 @@
-"""Karmada's interpreters, case by case; where ours answers otherwise, the reason stands beside the case's name."""
+"""Karmada's interpreters, case by case; `DIFFERENCES` has the cases with another answer and the reasons."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from app.model.quantity import Quantity
 
 
 class _Loader(yaml.SafeLoader):
-    """Leaves times as they are written."""
+    """Keeps times as text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -34,12 +34,12 @@ _Loader.yaml_implicit_resolvers = {
 CASES: Final = yaml.load((Path(__file__).parent / "interpreter.yaml").read_text(), _Loader)["cases"]
 NATIVE: Final = [case for case in CASES if case["layer"] == "native"]
 
-OTHERWISE: Final = {
+DIFFERENCES: Final = {
     "reflect-hpa": "currentMetrics: null is noise of a Go type without omitempty",
-    "agg-pvc-no-items": "nobody has reported, so nothing is known to be Bound (research 11.8)",
-    "deps-ingress-tls-no-secret": "TLS without a secretName is legal and needs nothing (research 4.8)",
+    "agg-pvc-no-items": "no cluster has reported, so no claim is known to be Bound",
+    "deps-ingress-tls-no-secret": "networking/v1 IngressTLS.secretName is optional, so TLS without it needs no Secret",
 }
-"""Cases in which upstream's answer is a defect."""
+"""Cases in which upstream's answer is a defect (karmada pkg/resourceinterpreter/default/native)."""
 
 WORDS: Final = {
     "accessor error (not an int64)": "accessor error",
@@ -47,7 +47,7 @@ WORDS: Final = {
     "must be specified when `operator` is 'In' or 'NotIn'": "must be given when the operator is In",
     "strconv.ParseInt": "expected the generation of the resource template",
 }
-"""Errors of Go's libraries, and what ours say."""
+"""Errors of Go's libraries, and the corresponding ones of ours."""
 
 
 def question(case: dict[str, Any]) -> Question:
@@ -60,23 +60,23 @@ def question(case: dict[str, Any]) -> Question:
     )
 
 
-async def answered(case: dict[str, Any]) -> Answer:
+async def ask(case: dict[str, Any]) -> Answer:
     return (await Chain([NativeLayer()]).answer(question(case))).answer
 
 
 @pytest.mark.parametrize("case", NATIVE, ids=[case["id"] for case in NATIVE])
 async def test_native(case: dict[str, Any]) -> None:
     expected = case["expect"]
-    if case["id"] in OTHERWISE:
-        await otherwise(case)
+    if case["id"] in DIFFERENCES:
+        await check_difference(case)
         return
     if "error" in expected:
         text = WORDS.get(expected["error"], expected["error"])
         with pytest.raises(InterpretError) as caught:
-            await answered(case)
+            await ask(case)
         assert text in str(caught.value)
         return
-    answer = await answered(case)
+    answer = await ask(case)
     if "object" in expected:
         assert answer.object == expected["object"]
     elif "healthy" in expected:
@@ -96,7 +96,7 @@ async def test_native(case: dict[str, Any]) -> None:
 
 
 def without_zeros(status: Any) -> Any:
-    """Return a Pod's status as the cases have it: Go structs, whose zeros were left out when they were re-keyed."""
+    """Return a Pod's status without zeros, as in the cases, which were made from Go structs."""
     if not isinstance(status, dict):
         return status
     return {
@@ -110,8 +110,8 @@ def without_zeros(status: Any) -> Any:
     }
 
 
-async def otherwise(case: dict[str, Any]) -> None:
-    answer = await answered(case)
+async def check_difference(case: dict[str, Any]) -> None:
+    answer = await ask(case)
     if case["id"] == "reflect-hpa":
         assert answer.status == {"currentReplicas": 2, "desiredReplicas": 3}
     elif case["id"] == "agg-pvc-no-items":
@@ -121,7 +121,7 @@ async def otherwise(case: dict[str, Any]) -> None:
 
 
 def amounts(requirements: Any) -> Any:
-    """Requirements whose quantities are compared by their value."""
+    """Return requirements with quantities by value, for comparison."""
     if requirements is None:
         return None
     asked = {name: Quantity.parse(text) for name, text in requirements.get("resourceRequest", {}).items()}
@@ -129,7 +129,7 @@ def amounts(requirements: Any) -> Any:
 
 
 def timeless(status: Any) -> Any:
-    """A status without the times of now, and with an empty one as none."""
+    """Return a status without current times; an empty one is None."""
     if not status:
         return status
     conditions = [
@@ -145,7 +145,7 @@ PRUNED: Final = [case for case in CASES if case["layer"] == "native-prune"]
 @pytest.mark.parametrize("case", PRUNED, ids=[case["id"] for case in PRUNED])
 def test_prune(case: dict[str, Any]) -> None:
     document = dict(case["input"]["object"])
-    # Upstream goes by the kind's name alone; ours by its group, too, so the case is told its core version.
+    # Upstream matches only the name of the kind, we match its group, too, so the case gets the core version.
     told = {"apiVersion": "v1"} if "kind" in document and "apiVersion" not in document else {}
     assert prune({**told, **document}) == {**told, **case["expect"]["object"]}
 
@@ -170,7 +170,7 @@ def test_configurations_are_validated(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CONFIGURATIONS, ids=[case["id"] for case in CONFIGURATIONS])
-def test_the_proposed_kind_is_held_to_the_same(case: dict[str, Any]) -> None:
+def test_the_proposed_kind_has_the_same_rules(case: dict[str, Any]) -> None:
     webhooks = [as_proposed(webhook) for webhook in case["input"]["webhooks"]]
     found = [
         f"{problem.field}: {problem.text}" for problem in problems(EXPLORING_CONFIGURATION, {"webhooks": webhooks})
@@ -208,7 +208,7 @@ def test_responses_are_verified(case: dict[str, Any]) -> None:
 
 
 def test_every_case_is_run() -> None:
-    """Those of Lua come with the Lua layer."""
+    """Cases of Lua run with the Lua layer."""
     run = [*NATIVE, *PRUNED, *DEPENDENCIES, *CONFIGURATIONS, *VERIFIED]
     assert {case["id"] for case in CASES if case["layer"] != "lua"} == {case["id"] for case in run}
 
@@ -217,7 +217,7 @@ LUA: Final = [case for case in CASES if case["layer"] == "lua"]
 
 
 def lua_text(value: Any) -> str:
-    """A value as a script writes it: with one empty table for both of JSON's."""
+    """Return a value as Lua text, with one empty table for both empty types of JSON."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"[{json.dumps(name)}] = {lua_text(member)}" for name, member in value.items()) + "}"
     if isinstance(value, list):

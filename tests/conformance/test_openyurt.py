@@ -1,4 +1,4 @@
-"""What OpenYurt's own controller writes for a YurtAppSet v1beta1, against the base that overriders are applied to."""
+"""The base of overriders for a YurtAppSet v1beta1, against the workloads of OpenYurt's own controller."""
 
 import copy
 import gzip
@@ -18,14 +18,14 @@ from app.overrider.workload_schema.go_structs import print_workload
 from tests.builders import store_of
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "openyurt" / "v1beta1.json.gz").read_bytes()))["cases"]
-# What a subject alone cannot tell: these answers depend on a living workload, or no workload comes of them.
+# Not derivable from a subject alone: these answers depend on an existing workload, or have no workload.
 APART = {
     "both-templates": "OpenYurt's webhook refuses it, and its controller takes the StatefulSet",
-    "deployment-update-remove-foreign": "the patch takes an annotation that only the living workload has",
+    "deployment-update-remove-foreign": "the patch removes an annotation that only the existing workload has",
     "statefulset-update-remove-foreign": "as above",
 }
 WRITTEN = [case for case in CASES if "workload" in case and case["id"] not in APART]
-# The controller of upstream panics or gives up for a reason that is not in the subject.
+# Upstream's controller panics or fails for a reason outside the subject.
 ELSEWHERE = ("panic:", "nodepools.apps.openyurt.io", "Object default/")
 REFUSED = [case for case in CASES if "error" in case and not case["error"].startswith(ELSEWHERE)]
 
@@ -58,9 +58,9 @@ def test_node_pools_are_those_that_upstream_selects(case: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("case", WRITTEN, ids=lambda case: case["id"])
-def test_the_base_is_what_upstream_writes(case: dict[str, Any]) -> None:
+def test_the_base_equals_upstreams_workload(case: dict[str, Any]) -> None:
     expected, made = written(case), bare(case)
-    # As Go prints both: an empty struct that is never left out is no difference.
+    # Both are printed as by Go: an empty struct without omitempty is no difference.
     assert print_workload(made, made["kind"])["spec"] == print_workload(expected, made["kind"])["spec"]
     existing = (case["existing"] or {}).get("metadata", {})
     for name in ("labels", "annotations"):

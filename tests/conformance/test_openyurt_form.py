@@ -1,4 +1,4 @@
-"""The fake of OpenYurt's controller for v1beta1 writes what OpenYurt's own code does (tests/conformance/openyurt)."""
+"""The fake of OpenYurt's controller for v1beta1 writes the same as OpenYurt's own code (tests/conformance/openyurt)."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def node_pools(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def without_zeros(document: Any) -> Any:
-    """Drop members that a typed client may leave out: null, empty ones and zeros, but no zero that means something."""
+    """Drop members that a typed client may leave out: null, empty ones and zeros, but not zeros with a meaning."""
     if isinstance(document, dict):
         members = {name: without_zeros(value) for name, value in document.items()}
         return {name: value for name, value in members.items() if value or (name in POINTERS and value is not None)}
@@ -43,7 +43,7 @@ def without_zeros(document: Any) -> Any:
 
 
 def comparable(workload: dict[str, Any], revision: str) -> Any:
-    """Drop the status and put in one revision, which the fake makes in its own way."""
+    """Drop the status and replace the revision, which the fake computes differently."""
     made = {name: value for name, value in workload.items() if name not in ("status", "apiVersion", "kind")}
     for metadata in (made["metadata"], made["spec"]["template"]["metadata"]):
         assert metadata["labels"][REVISION_LABEL] == revision
@@ -51,7 +51,7 @@ def comparable(workload: dict[str, Any], revision: str) -> Any:
     return without_zeros(made)
 
 
-def test_the_cases_are_there() -> None:
+def test_all_cases_are_loaded() -> None:
     assert len(MODELLED) > 500
     assert len({case["id"] for case in CASES}) == len(CASES)
 

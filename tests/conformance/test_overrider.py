@@ -1,6 +1,6 @@
 """The table `overrider.yaml`, run.
 
-Where the table gives upstream's behaviour and no `correct`, the test says what is expected instead and why: numbers
+If the table has upstream's behaviour without `correct`, the test names the expected behaviour and the reason. Numbers
 refer to the defects in docs/decisions/0001-rendering.md.
 """
 
@@ -67,8 +67,8 @@ SUBJECTS = [FIXTURES["yas_default"], FIXTURES["yad_default"], FIXTURES["nodepool
 
 # ------------------------------------------------------------------------------------------------------------ render
 
-# render-2 to render-4: upstream recomputes the base even where no overrider applies to the pool, which wipes what
-# others changed (defect 10). Here nothing is patched then, so these three differ from `base` on purpose.
+# render-2 to render-4: upstream recomputes the base even if no overrider applies to the pool, which wipes changes of
+# other writers (defect 10). fleethook patches nothing then, so these three differ from `base` on purpose.
 NOT_RENDERED = {"render-2-yad", "render-3-yas", "render-4-yad"}
 
 
@@ -80,8 +80,8 @@ def test_render(case: dict[str, Any]) -> None:
         assert result == incoming
         return
     expected = copy.deepcopy(CASES["render"][case["base"]])
-    # What upstream's base holds and ours must not: a stale revision label (4), a term that matches no node (20), a
-    # member that only Go's encoder writes; identity and owner of a workload are not for overrides to write (16).
+    # Members of upstream's base that ours must not have: a stale revision label (4), a term that matches no node (20), a
+    # member that only Go's encoder writes; overrides must not write identity and owner of a workload (16).
     del expected["metadata"]["generateName"], expected["metadata"]["ownerReferences"], expected["spec"]["strategy"]
     del expected["spec"]["template"]["spec"]["affinity"]
     for labels in (expected["metadata"]["labels"], expected["spec"]["template"]["metadata"]["labels"]):
@@ -117,7 +117,7 @@ def test_x_no_pool_label() -> None:
 
 
 def test_x_subject_missing() -> None:
-    # Upstream denies with 404: a denial because of somebody else's object (defect 6). Admitted with a warning here.
+    # Upstream denies with 404: a denial because of an unrelated object (defect 6). Admitted with a warning here.
     answer = review(workload(), overrider(entry("*", items=[{"replicas": 9}])))
     assert (answer.allowed, answer.patch, len(answer.warnings)) == (True, (), 1)
 
@@ -190,7 +190,7 @@ def test_patches(case: dict[str, Any]) -> None:
 
 SPEC = "/spec/template/spec"
 CORRECT: dict[str, Any] = {
-    # An addition makes a missing last parent, so both apply here; the element without a name is refused behind them.
+    # An addition creates a missing last parent, so both apply here; the element without a name is refused afterwards.
     "p-add-dash-absent": (f"{SPEC}/volumes", [{"name": "v"}]),
     "p-atomic": ("/spec/replicas", 9),
     "p-remove-label": ("/metadata/labels", {"app": "test"}),
@@ -251,7 +251,7 @@ def test_volume_probes(case: dict[str, Any]) -> None:
 # -------------------------------------------------------------------------------------------------------- validating
 
 
-def named(given: dict[str, Any]) -> dict[str, Any]:
+def add_name(given: dict[str, Any]) -> dict[str, Any]:
     metadata = {"name": given.get("name", "x"), "namespace": given.get("namespace", "default")}
     return {"apiVersion": API, "kind": "YurtAppOverrider", "metadata": metadata, "subject": given.get("subject")}
 
@@ -265,13 +265,13 @@ def test_another_type_is_refused(suite: str) -> None:
 
 def test_vc_3_one_overrider_a_subject() -> None:
     case = CASES["validating"]["create"][1]
-    answer = validate_overrider(request(named(case["obj"])), store=store_of(*map(named, case["store_has"])))
-    # The subject of the case has no kind and is refused for that as well; all findings come at once.
+    answer = validate_overrider(request(add_name(case["obj"])), store=store_of(*map(add_name, case["store_has"])))
+    # The subject of the case has no kind, which is refused, too; all findings are reported at once.
     assert not answer.allowed
     bound = {"kind": "YurtAppSet", "name": "app-set"}
-    others = [named({**other, "subject": bound}) for other in case["store_has"]]
+    others = [add_name({**other, "subject": bound}) for other in case["store_has"]]
     answer = validate_overrider(
-        request({**named(case["obj"]), "subject": bound, "entries": []}), store=store_of(*others)
+        request({**add_name(case["obj"]), "subject": bound, "entries": []}), store=store_of(*others)
     )
     assert case["expect_error"] in answer.message
     assert "test-not-exist already exists" in answer.message
@@ -279,7 +279,7 @@ def test_vc_3_one_overrider_a_subject() -> None:
 
 def test_vu_3_metadata_cannot_change() -> None:
     case = CASES["validating"]["update"][1]
-    answer = validate_overrider(request(named(case["new"]), "UPDATE", named(case["old"])), store=store_of())
+    answer = validate_overrider(request(add_name(case["new"]), "UPDATE", add_name(case["old"])), store=store_of())
     assert case["full"] in answer.message
 
 
@@ -401,7 +401,7 @@ def test_helpers(case: dict[str, Any]) -> None:
     elif case["id"] == "h-taint":
         assert [tolerate(taint) for taint in case["in"]] == case["expect"]
     else:
-        # How OpenYurt's own controller decides on pods and revisions; nothing here does that.
+        # Decisions of OpenYurt's own controller on pods and revisions; fleethook makes none of them.
         assert case["id"] in {"h-tolerates-2", "h-workload-revision"}
 
 

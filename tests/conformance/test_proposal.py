@@ -33,7 +33,7 @@ EXAMPLE_OBJECTS = [made for path in sorted((EXAMPLES / "yurtappoverrider").rglob
         ("story-5", "entries[2].patches[1].path", "to append, use operation add"),
     ],
 )
-def test_the_stories_as_written_are_refused_with_what_was_meant(story: str, field: str, meant: str) -> None:
+def test_the_stories_as_written_are_refused_with_a_suggestion(story: str, field: str, meant: str) -> None:
     answer = validate_overrider(request(AS_WRITTEN[story]), store=store_of())
     assert not answer.allowed
     assert meant in {cause.field: cause.message for cause in answer.causes}[field]
@@ -47,6 +47,6 @@ def test_the_stories_as_written_are_refused_with_what_was_meant(story: str, fiel
 def test_the_corrected_stories_are_admitted_without_a_warning(example: dict[str, Any]) -> None:
     namespace = example["metadata"]["namespace"]
     answer = validate_overrider(request(example, namespace=namespace), store=store_of(*EXAMPLE_OBJECTS))
-    # Stories 1 and 2 set replicas, as the proposal does, and OpenYurt 1.4 does not take that well.
+    # Stories 1 and 2 set replicas as the proposal does, which conflicts with OpenYurt 1.4.
     warnings = [one for one in answer.warnings if "but spec.topology.pools has" not in one]
     assert (answer.allowed, warnings, answer.message) == (True, [], "")

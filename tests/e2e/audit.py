@@ -1,4 +1,4 @@
-"""What fleethook writes, as the apiserver's audit log has it."""
+"""The writes of fleethook, read from the apiserver's audit log."""
 
 import json
 from collections import Counter
@@ -21,10 +21,10 @@ class Write(NamedTuple):
 
 
 class Audit:
-    """Reads the requests of a service account from the apiserver's audit log, from when it is made.
+    """Reads the requests of a service account from the apiserver's audit log, from the creation of this object on.
 
-    The apiserver writes an entry before it sends the response (--audit-log-mode=blocking), so what a test knows to have
-    happened is in the log.
+    The apiserver writes an entry before it sends the response (--audit-log-mode=blocking), so the log has every request
+    whose effect a test has seen.
     """
 
     def __init__(self, plane: ControlPlane, user: str = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}") -> None:
@@ -34,7 +34,7 @@ class Audit:
         self._writes: list[Write] = []
 
     def writes(self) -> list[Write]:
-        """Return every write of a workload so far; refused ones count."""
+        """Return every write of a workload so far, including refused ones."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as log:

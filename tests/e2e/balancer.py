@@ -1,4 +1,4 @@
-"""A TCP balancer, as a Service is one: new connections go to one of the backends, those there are stay."""
+"""A TCP balancer that behaves like a Service: new connections go to one of the backends, existing ones stay."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from tests.waiting import NET
 
 
 class Balancer:
-    """Runs in a thread of its own; backends are ports on loopback."""
+    """Runs in its own thread; backends are ports on loopback."""
 
     def __init__(self) -> None:
         self.backends: list[int] = []
@@ -37,7 +37,7 @@ class Balancer:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # As kube-proxy does: a backend that is in the list and does not listen costs the client its connection.
+        # Like kube-proxy: if a listed backend does not listen, the client loses its connection.
         backends = list(self.backends)
         if not backends:
             writer.transport.abort()

@@ -1,4 +1,4 @@
-"""The chart: rendered, installed, and a server as its Deployment has it."""
+"""Renders and installs the chart, and runs a server as its Deployment would."""
 
 import contextlib
 import json
@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.cluster import CRDS, Api, ControlPlane, _free_port, established
-from tests.e2e.fleet import WEBHOOKS, ready
+from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
+from tests.e2e.fleet import WEBHOOKS, is_ready
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
@@ -18,7 +18,7 @@ CHART = ROOT / "charts" / "fleethook"
 Values = dict[str, Any]
 Right = tuple[str, str, str]
 
-# Neither certificates nor a leader ask for anything here: what is left is the engine's.
+# Neither certificates nor a leader send requests here, so all remaining rights are the engine's.
 DISPATCH_ALONE: Values = {
     "engines": {"overrider": {"enabled": False}, "dispatch": {"enabled": True}},
     "certificates": {"mode": "existing", "caBundle": "Q0E="},
@@ -47,7 +47,7 @@ def template(helm: Path, values: Values, *, name: str = "fleethook", namespace: 
 
 
 def define(admin: Api, group: str, version: str, kind: str, *, scope: str) -> None:
-    """Have an apiserver take any object of a kind."""
+    """Define a custom resource whose objects may have any members."""
     plural = f"{kind.lower()}s"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -58,7 +58,7 @@ def define(admin: Api, group: str, version: str, kind: str, *, scope: str) -> No
         "spec": {"group": group, "scope": scope, "versions": [served], "names": names},
     }  # fmt: skip
     admin.apply(f"{CRDS}/{plural}.{group}", definition)
-    wait_for(lambda: established(admin, f"{plural}.{group}"))
+    wait_for(lambda: is_established(admin, f"{plural}.{group}"))
 
 
 def environment_of(container: Any) -> dict[str, str]:
@@ -71,11 +71,11 @@ def pod_of(documents: list[Any]) -> Any:
 
 
 class Release:
-    """A release of the chart, and a server as its Deployment has it, outside the cluster."""
+    """A release of the chart, and a server outside the cluster with the settings of its Deployment."""
 
     def __init__(self, helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -> None:
         self._helm, self._plane, self._kubeconfig, self.namespace = helm, plane, kubeconfig, namespace
-        self.port = _free_port()
+        self.port = free_port()
         self.values: Values = {
             "webhooks": {"url": f"https://127.0.0.1:{self.port}"},
             "crds": {"install": False},
@@ -108,7 +108,7 @@ class Release:
 
     @contextlib.contextmanager
     def server(self, directory: Path, *, kubeconfig: Path | None = None) -> Iterator[Server]:
-        """Start what the Deployment says, with the rights of its service account or of the kubeconfig it mounts."""
+        """Start the server of the Deployment with the rights of its service account, or with a mounted kubeconfig."""
         admin = self._plane.api()
         stored = admin[f"/apis/apps/v1/namespaces/{self.namespace}/deployments/fleethook"]
         (container,) = stored["spec"]["template"]["spec"]["containers"]
@@ -120,7 +120,7 @@ class Release:
         kubeconfig = kubeconfig or self._plane.kubeconfig(f"sa-{self.namespace}", {"token": self.token()})
         given = ["--kubeconfig", str(kubeconfig), "--port", str(self.port)]
         with serving(directory, *given, manifests=None, **environment) as server:
-            wait_for(lambda: ready(server), what="the server is ready")
+            wait_for(lambda: is_ready(server), what="the server is ready")
             yield server
 
     def secret(self) -> Any:
@@ -136,7 +136,7 @@ class Release:
 
 
 def rights(documents: list[Any]) -> list[tuple[Right, tuple[str, ...]]]:
-    """What roles allow, and the names that it is restricted to."""
+    """Return the rights of the roles, each with the resource names that restrict it."""
     return [
         ((group, resource, verb), tuple(rule.get("resourceNames", ())))
         for document in documents
@@ -148,14 +148,14 @@ def rights(documents: list[Any]) -> list[tuple[Right, tuple[str, ...]]]:
     ]
 
 
-def used(plane: ControlPlane, account: str) -> set[Right]:
-    """What an account has asked for, none of which was refused."""
-    requests = list(plane.audited(account))
+def read_used_rights(plane: ControlPlane, account: str) -> set[Right]:
+    """Return the rights that an account has used; fails if the apiserver refused a request."""
+    requests = list(plane.read_audit_log(account))
     assert [one for one in requests if one[3] in (401, 403)] == []
     return {(group, resource, verb) for group, resource, verb, _ in requests}
 
 
-def granted(helm: Path, release: Release) -> set[Right]:
+def read_granted_rights(helm: Path, release: Release) -> set[Right]:
     return {right for right, _ in rights(template(helm, release.values, namespace=release.namespace))}
 
 

@@ -23,7 +23,7 @@ START_SECONDS = 300.0
 
 
 class RefusedError(AssertionError):
-    """The apiserver's answer where another was expected."""
+    """The apiserver refused a request that a test expects to succeed."""
 
     def __init__(self, status: int, body: Any) -> None:
         super().__init__(f"{status}: {body.get('message', body) if isinstance(body, dict) else body}")
@@ -32,7 +32,7 @@ class RefusedError(AssertionError):
 
 
 class Api:
-    """The apiserver, as one client sees it: raw JSON in and out, one connection a call."""
+    """A client of the apiserver: raw JSON in and out, one connection for each call."""
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext, token: str | None = None) -> None:
         self._address = address
@@ -125,10 +125,10 @@ class ControlPlane:
     def __init__(self, binaries: Path, directory: Path) -> None:
         self._binaries = binaries
         self.directory = directory
-        self.etcd_port, self._peer_port, self.port = (_free_port() for _ in range(3))
+        self.etcd_port, self._peer_port, self.port = (free_port() for _ in range(3))
         self.authority = Authority(directory, "cluster-ca")
         self.admin = self.authority.issue("admin", "system:masters")
-        # What the apiserver shows to webhooks, signed by an authority of its own: --client-ca-file of the server.
+        # The client certificate of the apiserver for webhooks; its own authority is the server's --client-ca-file.
         self.webhook_authority = Authority(directory, "webhook-client-ca")
         self.webhook_client = self.webhook_authority.issue("kube-apiserver-webhook-client")
         self._serving = self.authority.issue("kube-apiserver", addresses=("127.0.0.1", "localhost"))
@@ -176,7 +176,7 @@ class ControlPlane:
             "--peer-client-cert-auth",
         ]
         certificates += [f"--{role}trusted-ca-file={self.authority.certificate}" for role in ("", "peer-")]
-        # The data is gone with the test session: nothing is gained by waiting for the disk.
+        # The data ends with the test session, so fsync is of no use.
         self._run(
             "etcd",
             [
@@ -216,23 +216,23 @@ class ControlPlane:
             [
                 f"--kubeconfig={self.kubeconfig('controller-manager', user)}",
                 "--controllers=deployment-controller,replicaset-controller,statefulset-controller",
-                # One process, whose credentials are an administrator's, that nobody asks for anything.
+                # A single process with an administrator's credentials and without clients.
                 "--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0",
-                # The limits of a client must not decide how many ReplicaSets a test sees.
+                # The rate limits of the client must not change the number of ReplicaSets that a test counts.
                 "--kube-api-qps=500", "--kube-api-burst=1000", "--v=1",
             ],
             program=program,
         )  # fmt: skip
 
     def _audit_policy(self) -> Path:
-        """Record what service accounts ask for."""
+        """Write an audit policy that records the requests of service accounts."""
         path = self.directory / "audit.yaml"
         rules = [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
         path.write_text(yaml.safe_dump(policy))
         return path
 
-    def audited(self, user: str) -> Iterator[tuple[str, str, str, int]]:
+    def read_audit_log(self, user: str) -> Iterator[tuple[str, str, str, int]]:
         """Yield group, resource with subresource, verb and answer of each request of a user."""
         with (self.directory / "audit.log").open() as log:
             for line in log:
@@ -246,7 +246,7 @@ class ControlPlane:
                     yield about.get("apiGroup", ""), resource, event["verb"], code
 
     def _admission_configuration(self) -> Path:
-        """Make the apiserver show a client certificate to every webhook, as mTLS clusters do."""
+        """Write a configuration with which the apiserver sends a client certificate to every webhook, as for mTLS."""
         client = self.directory / "webhook-client.kubeconfig"
         pair = self.webhook_client
         credentials = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
@@ -290,13 +290,13 @@ class ControlPlane:
             time.sleep(0.1)
 
     def kill(self, name: str) -> None:
-        """End a process as a crash does."""
+        """Kill a process as in a crash."""
         running = self._processes[name]
         running.process.send_signal(signal.SIGKILL)
         running.process.wait(timeout=30)
 
     def compact(self) -> None:
-        """Make etcd forget every revision but the current one, so that older watches end with 410 Gone."""
+        """Compact etcd to the current revision, so that older watches end with 410 Gone."""
         self.etcdctl_compact(self._revision())
 
     def _revision(self) -> int:
@@ -337,11 +337,11 @@ class ControlPlane:
 
 
 def kubectl(binaries: Path) -> str:
-    """The kubectl to use: the one that is installed, or the one that was built."""
+    """Return the installed kubectl, or the built one."""
     return shutil.which("kubectl") or str(binaries / "kubectl")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -354,7 +354,7 @@ def _tail(log: Path) -> str:
 
 @contextlib.contextmanager
 def control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlane]:
-    """Start both, wait until ready, and end them."""
+    """Start etcd and kube-apiserver, wait until they are ready, and end them afterwards."""
     plane = ControlPlane(binaries, directory)
     try:
         plane.start()
@@ -366,6 +366,6 @@ def control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlane]:
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def established(admin: Api, name: str) -> bool:
+def is_established(admin: Api, name: str) -> bool:
     conditions = (admin[f"{CRDS}/{name}"].get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

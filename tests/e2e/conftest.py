@@ -14,13 +14,13 @@ import yaml
 from app.model.crd import RESOURCES, custom_resource_definition
 from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
-from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, is_established
 from tests.e2e.controlplane import build
+from tests.e2e.crds_controller import BODY, KarmadaFactory, prepare
 from tests.e2e.fleet import unregister
 from tests.e2e.installation import Installation
-from tests.e2e.karmadas import BODY, Make, prepare
 from tests.e2e.openyurt_crds import install_openyurt_crds
-from tests.programs import demand
+from tests.programs import require_program
 from tests.waiting import wait_for
 
 MISSING = (
@@ -30,7 +30,7 @@ MISSING = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all of these tests to one worker, so that there is one control plane."""
+    """Run all these tests on one xdist worker, so that there is one control plane."""
     for item in items:
         if "e2e" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("controlplane"))
@@ -38,20 +38,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
-    """What a test leaves open is that test's failure, not one of whichever comes when garbage is next collected."""
+    """Collect garbage after each test, so that an unclosed resource fails the test that left it open."""
     yield
     gc.collect()
 
 
 @pytest.fixture(scope="session")
 def binaries() -> Path:
-    return demand(build.find(), MISSING)
+    return require_program(build.find(), MISSING)
 
 
 @pytest.fixture(scope="session")
 def controller_manager() -> Path:
     """The program kube-controller-manager."""
-    return demand(build.find_controller_manager(), MISSING)
+    return require_program(build.find_controller_manager(), MISSING)
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def plane(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def managed_plane(
     binaries: Path, controller_manager: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A second control plane, with kube-controller-manager: in the first, it would make ReplicaSets and Pods of everything."""
+    """A second control plane, with kube-controller-manager, which would create ReplicaSets and Pods in the first one."""
     with control_plane(binaries, tmp_path_factory.mktemp("managed")) as running:
         running.start_controller_manager(controller_manager)
         install_crds(running.api())
@@ -75,7 +75,7 @@ def managed_plane(
 def openyurt_plane(
     binaries: Path, controller_manager: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A third control plane, with OpenYurt's own definitions as of 1.7: ours of the same kinds have other versions."""
+    """A third control plane, with OpenYurt's own definitions as of 1.7; ours of the same kinds have other versions."""
     with control_plane(binaries, tmp_path_factory.mktemp("openyurt")) as running:
         running.start_controller_manager(controller_manager)
         install_openyurt_crds(running.api())
@@ -99,12 +99,12 @@ def install_crds(admin: Api) -> None:
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
     for resource in RESOURCES:
         name = custom_resource_definition(resource)["metadata"]["name"]
-        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
 
 
 @pytest.fixture
 def namespace(admin: Api) -> str:
-    """A namespace of this test's own; nothing deletes it, as no controller of namespaces runs."""
+    """A namespace for one test; nothing deletes it, because no namespace controller runs."""
     return new_namespace(admin)
 
 
@@ -115,7 +115,7 @@ def new_namespace(admin: Api) -> str:
 
 
 def kubectl(binaries: Path, kubeconfig: Path, *arguments: str, stdin: str = "") -> str:
-    """Run kubectl and return what it printed; its error text is the failure's."""
+    """Run kubectl and return its output; a failure shows its error text."""
     from tests.e2e.cluster import kubectl as program  # noqa: PLC0415 - same name
 
     result = subprocess.run(
@@ -143,8 +143,8 @@ def origin() -> Iterator[Origin]:
 
 
 @pytest.fixture
-def make(admin: Api, namespace: str) -> Iterator[Make]:
-    made = Make(admin, namespace)
+def make(admin: Api, namespace: str) -> Iterator[KarmadaFactory]:
+    made = KarmadaFactory(admin, namespace)
     yield made
     made.remove_all()
 
@@ -157,12 +157,12 @@ def installation(plane: ControlPlane, crds: None, tmp_path: Path) -> Iterator[In
 
 @pytest.fixture(scope="session")
 def helm(binaries: Path) -> Path:
-    return demand(build.find_helm(), MISSING)
+    return require_program(build.find_helm(), MISSING)
 
 
 @pytest.fixture(scope="module")
 def kcp_kinds(admin: Api) -> None:
-    """The kinds of kcp, as an apiserver that is none can have them: cluster by annotation."""
+    """The kinds of kcp on an ordinary apiserver, with the cluster in an annotation."""
     for group, version, kind in (
         ("apis.kcp.io", "v1alpha2", "APIBinding"), ("apis.kcp.io", "v1alpha2", "APIExport"),
         ("apis.kcp.io", "v1alpha1", "APIResourceSchema"), ("core.kcp.io", "v1alpha1", "LogicalCluster"),
@@ -173,7 +173,7 @@ def kcp_kinds(admin: Api) -> None:
 
 @pytest.fixture(scope="module")
 def kubeconfig(plane: ControlPlane, admin: Api, crds: None) -> Path:
-    """An administrator's, on a cluster that has the kinds of cert-manager and Prometheus, too."""
+    """An administrator's kubeconfig, for a cluster that also has the kinds of cert-manager and Prometheus."""
     for group, kind in (
         ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate"), ("monitoring.coreos.com", "ServiceMonitor"),
     ):  # fmt: skip
@@ -193,7 +193,7 @@ def release(helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -
 
 @pytest.fixture
 def put(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], Any]]:
-    """Applies objects below a path, and takes them away after the test."""
+    """Applies objects below a path, and deletes them after the test."""
     made: list[str] = []
 
     def apply(path: str, document: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A fleethook server that answers a real apiserver, and the access it has."""
+"""A fleethook server that answers a real apiserver, and its RBAC rules."""
 
 import base64
 import contextlib
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.balancer import Balancer, balancer
-from tests.e2e.cluster import Api, ControlPlane, _free_port
+from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -74,11 +74,11 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]
-"""What a server needs that registers itself."""
+"""The rights of a server that registers itself."""
 
 
 def service_account(plane: ControlPlane) -> Path:
-    """Make our service account with its role and return its kubeconfig."""
+    """Create our service account with its role and return its kubeconfig."""
     admin = plane.api()
     ignore_existing = {"metadata": {"name": NAMESPACE}, "apiVersion": "v1", "kind": "Namespace"}
     admin.apply(f"/api/v1/namespaces/{NAMESPACE}", ignore_existing)
@@ -101,17 +101,17 @@ def token(admin: Api) -> str:
 
 
 @contextlib.contextmanager
-def registered(
+def run_registered_server(
     plane: ControlPlane, directory: Path, *arguments: str, kubeconfig: Path | None = None, **environment: str
 ) -> Iterator[Server]:
     """A server that follows the cluster and has registered itself with it."""
-    port = _free_port()
+    port = free_port()
     given = ["--kubeconfig", str(kubeconfig or service_account(plane)), "--port", str(port)]
     given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
     with serving(directory, *given, manifests=None, **environment) as server:
         admin = plane.api()
-        wait_for(lambda: ready(server), what="the server is ready")
-        wait_for(lambda: trusted(admin, server), what="the apiserver has been told to trust the server")
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
         try:
             yield server
         finally:
@@ -149,7 +149,7 @@ class Fleet:
         given = ["--kubeconfig", str(self._kubeconfig), "--namespace", self._namespace, "--register"]
         given += ["--webhook-url", f"https://127.0.0.1:{self._front.port}", "--cert-secret", f"{self._namespace}/certs"]
         server = self._stack.enter_context(serving(directory, *given, *arguments, manifests=None, **self._environment))
-        wait_for(lambda: ready(server), what="the replica is ready")
+        wait_for(lambda: is_ready(server), what="the replica is ready")
         self._front.backends.append(server.port)
         self.servers.append(server)
         return server
@@ -160,7 +160,7 @@ class Fleet:
         self.servers.remove(server)
 
     def leader(self) -> Server:
-        """The replica that leads, as soon as one does."""
+        """Return the replica that leads, as soon as one does."""
 
         def leading() -> Server | None:
             for server in self.servers:
@@ -168,13 +168,13 @@ class Fleet:
                     return server
             return None
 
-        found = wait_for(leading, what="somebody leads")
+        found = wait_for(leading, what="a replica leads")
         assert found is not None
         return found
 
     def registered(self) -> bool:
         """Whether the apiserver calls this fleet and trusts it."""
-        return trusted(self._admin, self.servers[0], port=self._front.port)
+        return is_trusted(self._admin, self.servers[0], port=self._front.port)
 
 
 @contextlib.contextmanager
@@ -183,29 +183,29 @@ def fleet(
 ) -> Iterator[Fleet]:
     """Replicas that have registered themselves, with one of them leading."""
     with balancer() as front, contextlib.ExitStack() as stack:
-        # Afterwards, when none is left that would lead next and register once more.
+        # Runs last, when no replica is left that could lead and register again.
         stack.callback(unregister, plane.api())
         made = Fleet(plane, directory, namespace, front, stack, **environment)
         for _ in range(replicas):
             made.start()
         made.leader()
-        wait_for(made.registered, what="the apiserver has been told to trust the fleet")
+        wait_for(made.registered, what="the apiserver trusts the fleet")
         yield made
 
 
 def unregister(admin: Api) -> None:
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
-    # Where Karmada's definitions are installed.
+    # Exists only if Karmada's definitions are installed.
     admin.call("DELETE", "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/fleethook")
 
 
-def ready(server: Server) -> bool:
+def is_ready(server: Server) -> bool:
     status, body = server.request("GET", "/readyz")
     return status == 200 and bool(json.loads(body)["ready"])
 
 
-def trusted(admin: Api, server: Server, *, port: int | None = None) -> bool:
+def is_trusted(admin: Api, server: Server, *, port: int | None = None) -> bool:
     """Whether both configurations name the server's own authority."""
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         status, configuration, _ = admin.call("GET", f"{WEBHOOKS}/{kind}/fleethook")

@@ -1,20 +1,20 @@
-"""What Go's encoding/json makes of a JSON document that it decodes into a struct that has values already.
+"""Go's encoding/json, as it decodes a JSON document into a struct that already has values.
 
-OpenYurt decodes the patched JSON of a workload into the workload itself, so that what a patch removes is still there, and
-elements of a list take members from those that had their index. Written out here, not by the code under test, and only as
-far as tweaks reach: names differ from Go's fields in nothing but their case in no test.
+OpenYurt decodes the patched JSON of a workload into the workload itself. So members that a patch removes remain, and
+elements of a list keep members of the former element at their index. This module does not use the code under test. It covers
+only the members of tweaks, and assumes that no name differs from a field of Go only by case.
 """
 
 from typing import Any
 
 _MAPS = {"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests"}
-"""Members that are maps of strings or quantities: their values are replaced, not merged."""
+"""Members that are maps of strings or quantities: decoding replaces their values."""
 _VALUES = {"image", "name", "value", "type", "resources", "strategy", "updateStrategy"}
 """Members that are neither pointers, maps nor lists, which null leaves alone."""
 
 
 def decode_into(live: Any, document: Any, member: str = "") -> Any:
-    """Return ``live`` after ``document`` was decoded into it; ``member`` is the name of the field or map."""
+    """Return ``live`` after decoding ``document`` into it; ``member`` is the name of the field or map."""
     if isinstance(document, dict):
         return _decode_object(live if isinstance(live, dict) else {}, document, member)
     if isinstance(document, list):

@@ -1,4 +1,4 @@
-"""A fleethook that registers itself, and that a test can take down and start again."""
+"""A server that registers itself, and that a test can stop and start again."""
 
 import contextlib
 import json
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.match_conditions import bound_condition_of
-from tests.e2e.cluster import Api, ControlPlane, _free_port
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account, trusted
+from tests.e2e.cluster import Api, ControlPlane, free_port
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -16,12 +16,12 @@ CONFIGURATION = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
 
 
 class Installation:
-    """A server that registers itself at an address of its own, and that can be down."""
+    """A server that registers itself at a fixed address, and that can be down."""
 
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         self._admin = plane.api()
         self._directory = directory
-        port = _free_port()
+        port = free_port()
         self._given = ["--kubeconfig", str(service_account(plane)), "--port", str(port), "--namespace", NAMESPACE]
         self._given += ["--register", "--webhook-url", f"https://127.0.0.1:{port}"]
 
@@ -29,8 +29,8 @@ class Installation:
     def up(self, **environment: str) -> Iterator[Server]:
         """Start the server, and wait until it is ready and the apiserver trusts it."""
         with self.started(**environment) as server:
-            wait_for(lambda: ready(server), what="the server is ready")
-            wait_for(lambda: trusted(self._admin, server), what="the apiserver trusts the server")
+            wait_for(lambda: is_ready(server), what="the server is ready")
+            wait_for(lambda: is_trusted(self._admin, server), what="the apiserver trusts the server")
             yield server
 
     @contextlib.contextmanager
@@ -42,19 +42,19 @@ class Installation:
 
 
 def checks(server: Server, *, query: str = "") -> tuple[int, dict[str, str]]:
-    """The status of ``/readyz``, and the details of the checks that have any."""
+    """Return the status of ``/readyz``, and the details of its checks."""
     status, body = server.request("GET", f"/readyz{query}")
     return status, {check["name"]: check["detail"] for check in json.loads(body)["checks"] if check["detail"]}
 
 
 def expressions(admin: Api) -> set[str]:
-    """What the condition on overriders says, one text for each webhook for workloads."""
+    """Return the expressions of the condition on overriders in the webhooks for workloads."""
     found = map(bound_condition_of, admin[CONFIGURATION]["webhooks"])
     return {condition["expression"] for condition in found if condition}
 
 
 def announcements(admin: Api) -> tuple[Announcement, ...]:
-    """The overriders that the configuration announces, oldest first."""
+    """Return the overriders that the configuration announces, oldest first."""
     return read_announcements(admin[CONFIGURATION]["metadata"].get("annotations", {}).get(ANNOUNCED_ANNOTATION))
 
 

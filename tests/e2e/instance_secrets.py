@@ -9,7 +9,7 @@ import yaml
 from tests.e2e.cluster import Api, ControlPlane
 
 
-def encoded(content: bytes) -> str:
+def encode_base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
@@ -19,10 +19,10 @@ def admin_config(
     """The kubeconfig of an instance whose API server is a control plane of the tests."""
     pair = plane.authority.issue("karmada-admin", "system:masters")
     admin = {
-        "client-certificate-data": encoded(pair.certificate.read_bytes()),
-        "client-key-data": encoded(pair.key.read_bytes()),
+        "client-certificate-data": encode_base64(pair.certificate.read_bytes()),
+        "client-key-data": encode_base64(pair.key.read_bytes()),
     }
-    authority = encoded(plane.authority.certificate.read_bytes())
+    authority = encode_base64(plane.authority.certificate.read_bytes())
     return yaml.safe_dump(
         {
             "apiVersion": "v1", "kind": "Config", "preferences": {},
@@ -52,5 +52,5 @@ def create_secrets(admin: Api, namespace: str, name: str, *, config: bytes, auth
     ):
         metadata = {"name": f"{name}-karmada-{suffix}", "namespace": namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-        content = {key: encoded(value) for key, value in data.items()}
+        content = {key: encode_base64(value) for key, value in data.items()}
         admin.create(f"/api/v1/namespaces/{namespace}/secrets", {**secret, "data": content})

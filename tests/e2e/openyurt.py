@@ -1,4 +1,4 @@
-"""What OpenYurt's controllers write, by version of the API: written out here, not by the code under test."""
+"""The writes of OpenYurt's controllers, by version of the API, without the code under test."""
 
 import copy
 import hashlib
@@ -16,8 +16,8 @@ PATCH_ANNOTATION = f"{GROUP}/patch"
 
 JSONObject = dict[str, Any]
 KINDS = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
-# Members that the controller copies from the template; one that the template lacks is written as its zero value, which an
-# apiserver takes for absent. Other members of the spec stay as they are.
+# Members that the controller copies from the template. It writes the zero value for a member that the template lacks, which
+# an apiserver treats as absent. Other members of the spec stay unchanged.
 _COPIED = {
     "Deployment": ("strategy", "minReadySeconds", "paused", "progressDeadlineSeconds"),
     "StatefulSet": ("updateStrategy", "podManagementPolicy", "serviceName", "volumeClaimTemplates"),
@@ -25,14 +25,14 @@ _COPIED = {
 
 
 class Release(NamedTuple):
-    """Where releases of OpenYurt behave differently, whatever the version of the API.
+    """Differences between releases of OpenYurt that are independent of the version of the API.
 
     Attributes:
-        retries: A refused write is tried again after a second, and others are tried meanwhile; otherwise it ends them, and
-            is not tried again before something else changes.
-        compares_replicas: A workload whose replicas differ from the topology is written.
-        keeps_first_revision: status.currentRevision stays as it was first set (openyurt issue 1879).
-        status_after_refusal: status.observedGeneration is set even if a workload could not be written.
+        retries: The controller retries a refused write after a second and does the others meanwhile. Without this, a
+            refused write ends the others, and the next change starts them again.
+        compares_replicas: The controller writes a workload whose replicas differ from the topology.
+        keeps_first_revision: status.currentRevision keeps its first value (https://github.com/openyurtio/openyurt/issues/1879).
+        status_after_refusal: The controller sets status.observedGeneration even if it could not write a workload.
     """
 
     retries: bool
@@ -50,15 +50,15 @@ NodePools = Mapping[str, JSONObject]
 
 
 class NotAppliedError(Exception):
-    """OpenYurt's controller reports an error where it would have written a workload."""
+    """OpenYurt's controller reports an error instead of writing a workload."""
 
 
 class Form(Protocol):
-    """What of the owner depends on the version of the API; the methods are those of `V1Alpha1`."""
+    """The parts of OpenYurt's controller that depend on the version of the API; `V1Alpha1` describes the methods."""
 
     version: str
     node_pools_path: str
-    """Where the NodePools are, or "" for a version whose pools do not depend on them."""
+    """Path of the NodePools, or "" for a version whose pools do not depend on them."""
 
     def path(self, namespace: str) -> str: ...
     def edit(self, templates: JSONObject) -> JSONObject: ...
@@ -84,7 +84,7 @@ def owner_reference(subject: JSONObject, version: str) -> JSONObject:
 
 
 def add_reference(metadata: JSONObject, reference: JSONObject) -> None:
-    """Set the reference to the controller as controller-runtime does: of the same owner there is one.
+    """Set the reference to the controller as controller-runtime does, which keeps one for each owner.
 
     Raises:
         NotAppliedError: Another controller owns the workload.
@@ -161,7 +161,7 @@ class V1Alpha1:
         return int(self.pools(subject)[pool].get("replicas") or 0)
 
     def claims(self, subject: JSONObject, workload: JSONObject) -> bool:
-        """Return whether a workload that the subject owns may stay with it: in this version always."""
+        """Return whether a subject keeps a workload that it owns: always, in this version."""
         return True
 
     def status(self, subject: JSONObject, workloads: list[JSONObject]) -> JSONObject:
@@ -169,7 +169,7 @@ class V1Alpha1:
         return {"currentRevision": self.revision(subject)}
 
     def outdated(self, subject: JSONObject, pool: str, workload: JSONObject, release: Release) -> bool:
-        """Return whether a workload is written; nothing else of it is compared (managePools)."""
+        """Return whether the controller writes a workload; it compares nothing else (managePools)."""
         metadata = workload["metadata"]
         if metadata.get("labels", {}).get(REVISION_LABEL) != self.revision(subject):
             return True
@@ -184,7 +184,7 @@ class V1Alpha1:
     def apply(
         self, subject: JSONObject, pool: str, workload: JSONObject | None = None, *, node_pools: NodePools | None = None
     ) -> JSONObject:
-        """Return what is written for a pool: over the present ``workload``, or a new one."""
+        """Return the object to write for a pool, based on the present ``workload`` or new."""
         made = copy.deepcopy(workload) if workload else {"metadata": {}, "spec": {}}
         made |= {"apiVersion": "apps/v1", "kind": self.kind(subject)}
         made.pop("status", None)
@@ -199,7 +199,7 @@ class V1Alpha1:
         own = {REVISION_LABEL: self.revision(subject), POOL_LABEL: pool}
         metadata["namespace"] = subject["metadata"]["namespace"]
         metadata["labels"] = {**metadata.get("labels", {}), **template.get("labels", {}), **selector, **own}
-        # Members are added and replaced, never removed.
+        # The controller adds and replaces members; it removes none.
         metadata["annotations"] = {**metadata.get("annotations", {}), **template.get("annotations", {})}
         metadata["annotations"][PATCH_ANNOTATION] = self._patch_text(subject, pool)
         metadata["generateName"] = f"{subject['metadata']['name']}-{pool}-"
@@ -217,7 +217,7 @@ class V1Alpha1:
         pods["labels"] = {**pods.get("labels", {}), POOL_LABEL: pool, REVISION_LABEL: self.revision(subject)}
 
     def _place(self, pod_spec: JSONObject, subject: JSONObject, pool: str) -> None:
-        """Bind the pods to the pool's nodes; a pool without expressions gets a term that matches no node, as upstream."""
+        """Bind the pods to the pool's nodes; as upstream, a pool without expressions gets a term that matches no node."""
         config = self.pools(subject)[pool]
         affinity = pod_spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
         required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})

@@ -1,6 +1,6 @@
 """OpenYurt's conversion webhook for YurtAppSets, which answers a real apiserver while a test upgrades the definitions.
 
-Facts: OpenYurt 1.6.1, pkg/apis/apps/v1alpha1/yurtappset_conversion.go. Node pools are the values of the first expression
+Upstream: OpenYurt 1.6.1, pkg/apis/apps/v1alpha1/yurtappset_conversion.go. Node pools are the values of the first expression
 of each pool, replicas become tweaks; patches, tolerations and the selector are dropped.
 """
 
@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def converting(directory: Path) -> Iterator[JSONObject]:
+def serve_conversion_webhook(directory: Path) -> Iterator[JSONObject]:
     """Serve the webhook; yield ``spec.conversion`` of a definition that uses it."""
     context, ca_bundle = tls(directory)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)

@@ -1,4 +1,4 @@
-"""OpenYurt's own CustomResourceDefinitions, with the versions that a test wants to be served."""
+"""OpenYurt's own CustomResourceDefinitions, with the served versions that a test needs."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from app.model.crd import RESOURCES, custom_resource_definition
-from tests.e2e.cluster import CRDS, Api, established
+from tests.e2e.cluster import CRDS, Api, is_established
 from tests.waiting import wait_for
 
 _FILES = Path(__file__).parent.parent / "conformance" / "openyurt" / "crds"
@@ -18,8 +18,8 @@ CURRENT = {"yurtappsets": ("v1beta1",), "nodepools": ("v1beta2",), "yurtappdaemo
 def openyurt_crd(plural: str, served: Collection[str], *, conversion: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a definition that serves these versions and stores the last of OpenYurt's among them.
 
-    Without a ``conversion`` (`tests.e2e.openyurt_conversion`), another version of an object has only what both versions
-    have.
+    Without a ``conversion`` (`tests.e2e.openyurt_conversion`), another version of an object has only the members of both
+    versions.
     """
     definition: dict[str, Any] = yaml.safe_load((_FILES / f"apps.openyurt.io_{plural}.yaml").read_text())
     definition["spec"]["conversion"] = conversion or {"strategy": "None"}
@@ -34,7 +34,7 @@ def openyurt_crd(plural: str, served: Collection[str], *, conversion: dict[str, 
 def install_openyurt_crds(
     admin: Api, *, sets_conversion: dict[str, Any] | None = None, **served: Collection[str]
 ) -> None:
-    """Install OpenYurt's definitions, and ours of the overrider.
+    """Install OpenYurt's definitions, and our definition of the overrider.
 
     Args:
         admin: An administrator.
@@ -51,7 +51,7 @@ def install_openyurt_crds(
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
     for definition in made:
         name = definition["metadata"]["name"]
-        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
         wait_for(lambda definition=definition: _serves(admin, definition["spec"]), what=f"{name} is served")
 
 

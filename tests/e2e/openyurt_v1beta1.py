@@ -1,6 +1,6 @@
-"""What OpenYurt's controller writes for a YurtAppSet v1beta1: written out here, not by the code under test.
+"""The writes of OpenYurt's controller for a YurtAppSet v1beta1, without the code under test.
 
-tests/conformance/openyurt holds what OpenYurt's own code answers; tests/conformance/test_openyurt_form.py compares.
+tests/conformance/openyurt has the answers of OpenYurt's own code; tests/conformance/test_openyurt_form.py compares.
 """
 
 import copy
@@ -63,11 +63,13 @@ class V1Beta1:
         """Return the pools that have a workload: existing NodePools only."""
         spec = subject["spec"]
         return {
-            name for name, one in node_pools.items() if _related(one, spec.get("pools"), spec.get("nodepoolSelector"))
+            name
+            for name, one in node_pools.items()
+            if _is_related(one, spec.get("pools"), spec.get("nodepoolSelector"))
         }
 
     def revision(self, subject: JSONObject) -> str:
-        """Return the revision label: it changes with the template and with every tweak, whatever pools that is for."""
+        """Return the revision label: it changes with the template and with every tweak of any pool."""
         return revision_of(subject, subject["spec"]["workload"])
 
     def claims(self, subject: JSONObject, workload: JSONObject) -> bool:
@@ -76,11 +78,11 @@ class V1Beta1:
         return found == subject["metadata"]["name"]
 
     def outdated(self, subject: JSONObject, pool: str, workload: JSONObject, release: Release) -> bool:
-        """Return whether a workload is written; nothing but the revision is compared (classifyWorkloads)."""
+        """Return whether the controller writes a workload; it compares only the revision (classifyWorkloads)."""
         return bool(workload["metadata"].get("labels", {}).get(REVISION_LABEL) != self.revision(subject))
 
     def status(self, subject: JSONObject, workloads: list[JSONObject]) -> JSONObject:
-        """Return status.currentRevision and what the version requires beside it."""
+        """Return status.currentRevision and the counts that the version requires."""
         revision = self.revision(subject)
         updated = [one for one in workloads if one["metadata"].get("labels", {}).get(REVISION_LABEL) == revision]
         ready = [one.get("status", {}) for one in workloads if one.get("status", {}).get("replicas")]
@@ -94,7 +96,7 @@ class V1Beta1:
     def apply(
         self, subject: JSONObject, pool: str, workload: JSONObject | None = None, *, node_pools: NodePools
     ) -> JSONObject:
-        """Return what is written for a pool: over the present ``workload``, or a new one.
+        """Return the object to write for a pool, based on the present ``workload`` or new.
 
         Raises:
             NotAppliedError: OpenYurt's controller reports an error instead.
@@ -110,7 +112,7 @@ class V1Beta1:
         template, name = self.template(subject).get("metadata") or {}, subject["metadata"]["name"]
         own = {REVISION_LABEL: self.revision(subject), POOL_LABEL: pool, SUBJECT_LABEL: name}
         notes = {NODE_POOL_ANNOTATION: pool}
-        # Members are added and replaced, never removed.
+        # The controller adds and replaces members; it removes none.
         metadata["labels"] = {**metadata.get("labels", {}), **(template.get("labels") or {}), **own}
         metadata["annotations"] = {**metadata.get("annotations", {}), **(template.get("annotations") or {}), **notes}
         metadata["namespace"] = subject["metadata"]["namespace"]
@@ -119,7 +121,7 @@ class V1Beta1:
         add_reference(metadata, owner_reference(subject, self.version))
 
     def _spec(self, subject: JSONObject, pool: str) -> JSONObject:
-        """Return the template's spec, which replaces that of the workload as a whole."""
+        """Return the template's spec, which replaces the complete spec of the workload."""
         spec: JSONObject = copy.deepcopy(self.template(subject)["spec"])
         if spec.get("selector") is None:
             spec["selector"] = {"matchLabels": {}}
@@ -127,7 +129,7 @@ class V1Beta1:
             raise NotAppliedError("panic: a selector without matchLabels")
         spec["selector"]["matchLabels"][POOL_LABEL] = pool
         pods = spec["template"].setdefault("metadata", {})
-        # For a StatefulSet, and for no Deployment, the labels of the template are labels of its pods, too.
+        # Only for a StatefulSet, the labels of the template are also labels of its pods.
         shared = (
             self.template(subject).get("metadata", {}).get("labels", {}) if self.kind(subject) == "StatefulSet" else {}
         )
@@ -142,12 +144,14 @@ class V1Beta1:
             raise NotAppliedError(f'nodepools.apps.openyurt.io "{pool}" not found')
         listed = subject["spec"]["workload"].get("workloadTweaks") or []
         related = [
-            one["tweaks"] for one in listed if _related(node_pools[pool], one.get("pools"), one.get("nodepoolSelector"))
+            one["tweaks"]
+            for one in listed
+            if _is_related(node_pools[pool], one.get("pools"), one.get("nodepoolSelector"))
         ]
         for tweaks in related:
             _set_items(workload["spec"], tweaks)
         operations = [_operation(one, pool) for tweaks in related for one in tweaks.get("patches") or []]
-        return _patched(workload, operations) if operations else workload
+        return _apply_patches(workload, operations) if operations else workload
 
 
 def _set_items(spec: JSONObject, tweaks: JSONObject) -> None:
@@ -161,12 +165,12 @@ def _set_items(spec: JSONObject, tweaks: JSONObject) -> None:
 
 
 def _operation(patch: JSONObject, pool: str) -> JSONObject:
-    """Return the JSON Patch operation of a tweak: the name of the pool is put in its value only."""
+    """Return the JSON Patch operation of a tweak: only its value gets the name of the pool."""
     value = json.dumps(patch.get("value")).replace("{{nodepool-name}}", pool)
     return {"op": patch["operation"], "path": patch["path"], "value": json.loads(value)}
 
 
-def _patched(workload: JSONObject, operations: list[JSONObject]) -> JSONObject:
+def _apply_patches(workload: JSONObject, operations: list[JSONObject]) -> JSONObject:
     try:
         # A typed object always has a status, to which a patch may add; the apiserver takes none here.
         document = apply({"status": {}, **workload}, operations, dialect="kubernetes")
@@ -177,7 +181,7 @@ def _patched(workload: JSONObject, operations: list[JSONObject]) -> JSONObject:
     return made
 
 
-def _related(node_pool: JSONObject, pools: list[str] | None, selector: JSONObject | None) -> bool:
+def _is_related(node_pool: JSONObject, pools: list[str] | None, selector: JSONObject | None) -> bool:
     """Return whether a NodePool is listed or matches; without a selector none matches, an empty one matches all."""
     metadata = node_pool["metadata"]
     return metadata["name"] in (pools or []) or (

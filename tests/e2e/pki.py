@@ -1,4 +1,4 @@
-"""Certificates for the control plane: real ones, made for one test session."""
+"""Real certificates for the control plane of one test session."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -42,12 +42,12 @@ class Authority:
         self.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, *organizations: str, addresses: tuple[str, ...] = ()) -> Pair:
-        """A certificate that its holder may show as client and as server."""
+        """Issue a certificate for clients and servers."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
         return self.issue_to(x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)]), name, addresses)
 
     def issue_to(self, subject: x509.Name, name: str, addresses: tuple[str, ...]) -> Pair:
-        """A certificate of any subject, in files of a name."""
+        """Issue a certificate for any subject, in files of a name."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = (

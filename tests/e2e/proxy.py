@@ -10,8 +10,8 @@ class Proxy:
     """Forwards bytes both ways; TLS passes through unseen.
 
     Attributes:
-        port: Where it listens.
-        accepted: How many connections it has taken.
+        port: The port that it listens on.
+        accepted: Number of accepted connections.
         delay: Seconds by which bytes from the apiserver arrive later. The rate at which they arrive does not change.
     """
 
@@ -31,7 +31,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
-        """Take no connections any more, and cut those there are."""
+        """Stop accepting connections, and cut the open ones."""
         if self._server:
             self._server.close()
         # A connection that was just accepted is not known yet.
@@ -44,7 +44,7 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # What is closed lets its socket go at the loop's next turn.
+        # A closed transport releases its socket in the next turn of the loop.
         await asyncio.sleep(0)
 
     def cut(self) -> None:
@@ -54,7 +54,7 @@ class Proxy:
         self._open.clear()
 
     def stall(self) -> None:
-        """Forward nothing from now on, and say nothing about it."""
+        """Stop forwarding, without closing a connection."""
         self._flowing.clear()
 
     def resume(self) -> None:
@@ -87,7 +87,7 @@ class Proxy:
         writer.close()
 
     async def _late(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pump with a delay: what arrives is taken on arrival, so that a delay of one chunk does not add to the next's."""
+        """Pump with a delay. It reads chunks on arrival, so that the delay of one does not add to that of the next."""
         chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
         taking = asyncio.create_task(self._take(reader, chunks))
         with contextlib.suppress(OSError):
@@ -111,8 +111,8 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def delaying(target: int) -> Iterator[Proxy]:
-    """A proxy on a thread of its own, for tests that block."""
+def run_proxy_in_thread(target: int) -> Iterator[Proxy]:
+    """Run a proxy on its own thread, for blocking tests."""
     proxy, loop = Proxy(target), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
     thread.start()
@@ -127,7 +127,7 @@ def delaying(target: int) -> Iterator[Proxy]:
 
 
 @contextlib.asynccontextmanager
-async def proxied(target: int) -> AsyncIterator[Proxy]:
+async def run_proxy(target: int) -> AsyncIterator[Proxy]:
     proxy = Proxy(target)
     await proxy.listen()
     try:

@@ -1,4 +1,4 @@
-"""Which pod templates workloads have had, and how many ReplicaSets a real controller made of them."""
+"""The pod templates that workloads have had, and the number of ReplicaSets that a real controller made."""
 
 import contextlib
 import json
@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.e2e.cluster import Api
 from tests.e2e.openyurt import POOL_LABEL
-from tests.e2e.watching import Watch
+from tests.e2e.watch import Watch
 from tests.e2e.workloads import APPS
 
 
 class Rollouts:
     """Follows the Deployments of a namespace.
 
-    A controller of ReplicaSets that is slow may not see a template that is replaced at once. The watch has every template
-    that was stored, however short, so that a count does not depend on the machine's speed.
+    A slow Deployment controller may miss a template that is replaced at once. The watch delivers every stored
+    template, so that a count does not depend on the machine's speed.
     """
 
     def __init__(self, api: Api, namespace: str) -> None:
@@ -35,7 +35,7 @@ class Rollouts:
             seen.append(text)
 
     def templates(self, subject: str, pool: str) -> list[dict[str, Any]]:
-        """Return the pod templates that were stored, one after another; neighbours differ."""
+        """Return the stored pod templates in order; neighbours differ."""
         assert not self._watch.problem, self._watch.problem
         return [json.loads(text) for text in self._templates.get(f"{subject}/{pool}", [])]
 
@@ -50,8 +50,8 @@ class Rollouts:
         owners = (item["metadata"]["ownerReferences"][0]["uid"] for item in found)
         return dict(Counter(deployments[uid] for uid in owners if uid in deployments))
 
-    def followed(self) -> bool:
-        """Whether the Deployment controller has acted on every Deployment as it is now."""
+    def has_followed(self) -> bool:
+        """Return whether the Deployment controller has observed the current generation of every Deployment."""
         return all(
             item.get("status", {}).get("observedGeneration") == item["metadata"]["generation"]
             for item in self._api[self._path]["items"]
@@ -62,7 +62,7 @@ class Rollouts:
 
 
 @contextlib.contextmanager
-def following(api: Api, namespace: str) -> Iterator[Rollouts]:
+def follow_rollouts(api: Api, namespace: str) -> Iterator[Rollouts]:
     made = Rollouts(api, namespace)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""A YurtAppSet, its controller, an overrider, and what becomes of the workloads."""
+"""A YurtAppSet, its controller, an overrider, and the resulting workloads."""
 
 import contextlib
 import copy
@@ -20,30 +20,30 @@ from tests.builders import (
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
-from tests.e2e.kept import kept
+from tests.e2e.keep_alive import keep_alive
 from tests.e2e.openyurt import KINDS, V1_4, Form, Release, V1Alpha1
+from tests.e2e.openyurt_controller import YurtAppSetController, run_yurt_app_set_controller
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.owner import OwnerController, owning
-from tests.e2e.rollouts import Rollouts, following
+from tests.e2e.rollouts import Rollouts, follow_rollouts
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for
 
 JSONObject = dict[str, Any]
 Change = Callable[[JSONObject], None]
-"""Changes a workload in place, as an override is expected to."""
+"""Changes a workload in place, as the tested override should."""
 
 BEIJING, HANGZHOU, SHANGHAI = POOLS = ("beijing", "hangzhou", "shanghai")
 SENTINEL = "sentinel"
 
 
-def placed(name: str, replicas: int = 1, **fields: Any) -> JSONObject:
-    """A pool as users write it: with the expression that selects its nodes."""
+def build_pool(name: str, replicas: int = 1, **fields: Any) -> JSONObject:
+    """Return a pool with the expression that selects its nodes, as users write it."""
     expression = {"key": "apps.openyurt.io/nodepool", "operator": "In", "values": [name]}
     return {"name": name, "replicas": replicas, "nodeSelectorTerm": {"matchExpressions": [expression]}, **fields}
 
 
 def subject_of(name: str, namespace: str, pods: JSONObject, *pools: str) -> JSONObject:
-    made = yurt_app_set(name, pools=[placed(one) for one in pools])
+    made = yurt_app_set(name, pools=[build_pool(one) for one in pools])
     made["metadata"] = {"name": name, "namespace": namespace}
     made["spec"]["selector"]["matchLabels"] = labels = {"app": name}
     # ReplicaSets that are not used any more are counted, too.
@@ -83,18 +83,18 @@ def with_image(claim: str) -> Change:
 
 
 class Scenario:
-    """One namespace with a YurtAppSet ``demo`` and another one, the sentinel, that shows how far fleethook has come."""
+    """One namespace with a YurtAppSet ``demo``, and a second one, the sentinel, to see which changes fleethook has handled."""
 
     def __init__(
-        self, api: Api, namespace: str, owner: OwnerController, rollouts: Rollouts, form: Form | None = None
+        self, api: Api, namespace: str, controller: YurtAppSetController, rollouts: Rollouts, form: Form | None = None
     ) -> None:
-        self.api, self.namespace, self.owner, self.rollouts = api, namespace, owner, rollouts
+        self.api, self.namespace, self.controller, self.rollouts = api, namespace, controller, rollouts
         self.form: Form = form or V1Alpha1()
         self._sentinel = 0
         # Deployments, unless a test creates its subject with another kind of workload.
         self._plurals: dict[str, str] = {}
 
-    # What a user does.
+    # Actions of a user.
 
     def create(self, *pools: str, name: str = "demo", given: JSONObject | None = None, **fields: Any) -> None:
         """Create a subject whose template has one container; ``given`` is for `subject_v1beta1_of`."""
@@ -118,13 +118,13 @@ class Scenario:
         return f"{self.form.path(self.namespace)}/{name}"
 
     def edit_container(self, name: str = "demo", **fields: Any) -> None:
-        """Write the template's container anew: what is not given is dropped."""
+        """Replace the template's container; members that are not given disappear."""
         spec = {"template": {"spec": {"containers": [container(**fields)]}}}
         member = KINDS["StatefulSet" if self._plurals.get(name) == "statefulsets" else "Deployment"]
         self.api.merge(self.subject_path(name), self.form.edit({member: {"spec": spec}}))
 
     def tweak(self, *tweaks: JSONObject, name: str = "demo") -> None:
-        """Write the tweaks of a YurtAppSet v1beta1 anew."""
+        """Replace the tweaks of a YurtAppSet v1beta1."""
         self.api.merge(self.subject_path(name), {"spec": {"workload": {"workloadTweaks": list(tweaks)}}})
 
     def overrider_path(self, name: str = "demo") -> str:
@@ -139,7 +139,7 @@ class Scenario:
             wait_for(lambda: self._is_sent(name), what="the apiserver sends workloads of the subject")
 
     def _is_sent(self, name: str) -> bool:
-        """Whether the apiserver asks fleethook about workloads of a subject that does not exist yet.
+        """Return whether the apiserver sends workloads of a subject that does not exist yet to fleethook.
 
         It learns of a changed webhook configuration by a watch. A workload that is created before is rendered once
         more when the controller finds it, and these tests count that.
@@ -159,13 +159,13 @@ class Scenario:
         for path in (self.overrider_path(name), self.subject_path(name), *paths):
             self.api.call("DELETE", path)
 
-    # What becomes of it.
+    # Observations.
 
     def status(self, name: str = "demo") -> JSONObject:
         return dict(self.api[self.overrider_path(name)].get("status") or {})
 
     def rendered(self, name: str = "demo") -> bool:
-        """Whether fleethook says of the overrider as it is now that every workload is as it should be."""
+        """Return whether the status of the current overrider reports that every workload is rendered."""
         stored = self.api[self.overrider_path(name)]
         status = stored.get("status") or {}
         conditions = {one["type"]: one["status"] for one in status.get("conditions", [])}
@@ -184,12 +184,12 @@ class Scenario:
         return f"{self._workloads_path(name)}/{self.workloads(name)[pool]['metadata']['name']}"
 
     def expected(self, pool: str, *changes: Change, name: str = "demo") -> JSONObject:
-        """Return the spec that the owner writes without fleethook, with changes, as the apiserver stores it."""
+        """Return the spec that OpenYurt writes without fleethook, after changes, as the apiserver stores it."""
         node_pools = read_node_pools(self.api, self.form)
         made = self.form.apply(self.api[self.subject_path(name)], pool, node_pools=node_pools)
         for change in changes:
             change(made)
-        # Without an owner it is nobody's business, and a dry run stores nothing.
+        # Without an owner no controller handles it, and a dry run stores nothing.
         del made["metadata"]["ownerReferences"]
         answer = self.api.create(self._workloads_path(name), made, dryRun="All")
         spec: JSONObject = answer["spec"]
@@ -202,7 +202,9 @@ class Scenario:
         except AssertionError:
             found = self._specs(name)
             assert found == specs, describe(found, specs)
-        wait_for(lambda: self.owner.settled(name), seconds=seconds, what="the owner has nothing to do")
+        wait_for(
+            lambda: self.controller.has_settled(name), seconds=seconds, what="OpenYurt's controller has nothing to do"
+        )
 
     def _specs(self, name: str) -> dict[str, JSONObject]:
         return {pool: workload["spec"] for pool, workload in self.workloads(name).items()}
@@ -229,15 +231,15 @@ class Scenario:
         return str(workload["spec"]["template"]["spec"]["containers"][0]["image"])
 
     def settle(self, *overriders: str) -> None:
-        """Wait until fleethook says that the overriders are rendered, has nothing left to do, and Deployments follow."""
+        """Wait until the overriders are rendered, fleethook is idle, and the Deployment controller has followed."""
         for name in overriders:
             wait_for(lambda name=name: self.rendered(name), what=f"{name} is rendered: {self.status(name)}")
         self.handle_sentinel()
         self.handle_sentinel()
-        wait_for(self.rollouts.followed, what="the Deployment controller has seen everything")
+        wait_for(self.rollouts.has_followed, what="the Deployment controller has observed all Deployments")
 
     def counts(self, name: str = "demo") -> dict[str, tuple[int, int]]:
-        """Return, by pool, how many pod templates there were one after another, and how many ReplicaSets there are."""
+        """Return, by pool, the number of successive pod templates and of ReplicaSets."""
         sets = self.rollouts.replica_sets(name)
         return {pool: (len(self.rollouts.templates(name, pool)), sets.get(pool, 0)) for pool in self.workloads(name)}
 
@@ -256,7 +258,7 @@ def describe(found: Any, wanted: Any, path: str = "") -> str:
     return "" if found == wanted else f"{path}: found {json.dumps(found)}, expected {json.dumps(wanted)}"
 
 
-def copied(document: JSONObject, change: Change) -> JSONObject:
+def copy_changed(document: JSONObject, change: Change) -> JSONObject:
     """Return a changed copy."""
     made = copy.deepcopy(document)
     change(made)
@@ -270,7 +272,7 @@ def read_node_pools(api: Api, form: Form) -> dict[str, JSONObject]:
 
 
 def apply_node_pools(api: Api, form: Form, **labels: JSONObject) -> None:
-    """Make the NodePools of these names and labels."""
+    """Create the NodePools with these names and labels."""
     version = form.node_pools_path.removeprefix("/apis/").removesuffix("/nodepools")
     for name, own in labels.items():
         made = node_pool(name, own, type="Edge") | {"apiVersion": version}
@@ -279,21 +281,21 @@ def apply_node_pools(api: Api, form: Form, **labels: JSONObject) -> None:
 
 @contextlib.contextmanager
 def scenario(api: Api, *, release: Release = V1_4, form: Form | None = None) -> Iterator[Scenario]:
-    """A namespace with OpenYurt's controller; what is there is deleted at the end."""
+    """Provide a namespace with OpenYurt's controller, and delete its objects afterwards."""
     form, namespace = form or V1Alpha1(), new_namespace(api)
     with contextlib.ExitStack() as stack:
-        client = stack.enter_context(kept(api))
-        owner = stack.enter_context(owning(client, namespace, release=release, form=form))
-        rollouts = stack.enter_context(following(client, namespace))
+        client = stack.enter_context(keep_alive(api))
+        controller = stack.enter_context(run_yurt_app_set_controller(client, namespace, release=release, form=form))
+        rollouts = stack.enter_context(follow_rollouts(client, namespace))
         try:
-            yield Scenario(client, namespace, owner, rollouts, form)
+            yield Scenario(client, namespace, controller, rollouts, form)
         finally:
-            with owner.held():
+            with controller.paused():
                 clear(client, namespace, form)
 
 
 def clear(api: Api, namespace: str, form: Form) -> None:
-    """Delete everything that fleethook could go on working on."""
+    """Delete all objects that fleethook would reconcile."""
     for path in (f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders", form.path(namespace)):
         api.delete(path)
     for plural in ("deployments", "statefulsets", "replicasets"):

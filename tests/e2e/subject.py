@@ -1,4 +1,4 @@
-"""A subject with its workloads and its overrider, and what a test wants to know of them."""
+"""A subject with its workloads and its overrider, and their state for tests."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +10,7 @@ from tests.e2e.workloads import images, path_of, workload_of
 
 
 class Subject:
-    """A YurtAppSet with its workloads, as OpenYurt's controller would have made them, and an overrider."""
+    """A YurtAppSet, an overrider, and workloads as OpenYurt's controller creates them."""
 
     def __init__(self, admin: Api, namespace: str, pools: list[str], *, kind: str = "Deployment") -> None:
         self.admin, self.namespace = admin, namespace
@@ -57,7 +57,7 @@ class Subject:
         return "", "", ""
 
     def observed(self) -> bool:
-        """Whether the controller has seen the overrider as it is now."""
+        """Return whether the controller has observed the current generation of the overrider."""
         stored = self.admin[self.rule]
         return bool((stored.get("status") or {}).get("observedGeneration") == stored["metadata"]["generation"])
 

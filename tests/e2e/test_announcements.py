@@ -1,4 +1,4 @@
-"""The workloads of a new overrider are sent, however late the leader's watch is: a real apiserver, a watch held back."""
+"""The apiserver sends workloads of a new overrider even if the leader's watch is late: a real apiserver, a delayed watch."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ RULE = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOver
 
 
 class Late:
-    """A replica that leads, and whose watch a test holds back; it is registered where nobody answers."""
+    """A leading replica whose watch a test delays; it is registered at an address without a server."""
 
     def __init__(self, app: Fleethook, admin: Api, namespace: str) -> None:
         assert app.cluster is not None
@@ -42,12 +42,12 @@ class Late:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/demo"
 
     async def create_overrider(self) -> None:
-        """Create an overrider as an apiserver does: it asks the replica, then stores the overrider."""
+        """Create an overrider as an apiserver does: call the replica, then store the overrider."""
         await self.ask()
         await self.store()
 
     async def ask(self) -> None:
-        """Have the replica admit the overrider."""
+        """Send the review of the overrider to the replica."""
         rule = overrider(entry("*"), name="demo")
         rule["metadata"] |= {"namespace": self.namespace, "uid": "asked-with"}
         request = {"uid": "u", "operation": "CREATE", "namespace": self.namespace, "object": rule, "kind": RULE}
@@ -75,7 +75,7 @@ class Late:
 
 @pytest.fixture
 async def late(plane: ControlPlane, admin: Api, crds: None, namespace: str) -> AsyncIterator[Late]:
-    assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, whatever tests before did to the apiserver.
+    assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, even if earlier tests changed the definitions.
     unregister(admin)
     app = create_app(Settings(kubeconfig=config(plane, "announcing", plane.port), controller=True), log=None)
     made = Late(app, admin, namespace)
@@ -103,7 +103,7 @@ async def test_the_first_condition_has_an_overrider_that_the_leader_has_not_seen
 
 
 async def test_an_overrider_that_is_created_again_stays_in_the_condition(late: Late) -> None:
-    # The replica was not asked about the former one, so nothing but the leader's own list has the subject.
+    # The replica did not admit the former one, so only the leader's own list has the subject.
     await late.store()
     await until(late.is_stored)
     await late.leader.write()
@@ -118,7 +118,7 @@ async def test_an_overrider_that_is_created_again_stays_in_the_condition(late: L
 
 
 async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) -> None:
-    """The watch is later than any announcement is kept."""
+    """The watch is later than the expiry of any announcement."""
     late.watch.flowing.clear()
     await late.create_overrider()
     await late.leader.write()
@@ -138,7 +138,7 @@ async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_anno
     late.watch.flowing.clear()
     asking = asyncio.create_task(late.ask())
     await until(lambda: selects(late.admin, late.namespace), what="the condition names the subject")
-    for _ in range(20):  # By then, the write of the condition has been answered, too.
+    for _ in range(20):  # By then, the apiserver has answered the write of the condition, too.
         await late.watch.request("GET", CONFIGURATION)
     assert not asking.done()
     late.watch.flowing.set()

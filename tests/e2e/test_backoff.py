@@ -1,4 +1,4 @@
-"""Conflicts that never end: few writes for each."""
+"""Endless conflicts with another webhook: few writes for each."""
 
 import copy
 import time
@@ -11,9 +11,9 @@ import pytest
 from tests.builders import container, entry, image
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.fleet import registered
+from tests.e2e.fleet import run_registered_server
+from tests.e2e.foreign_webhook import foreign_webhook
 from tests.e2e.openyurt import V1_5, V1Alpha1
-from tests.e2e.rival import rival
 from tests.e2e.scenario import BEIJING, SENTINEL, Scenario, scenario, subject_of
 from tests.waiting import wait_for
 
@@ -24,7 +24,7 @@ CONFLICTS, MAX_WRITES_BEFORE = 100, 2 * 50
 TO_2 = entry("*", items=[image("nginx", "nginx:2.0")])
 
 
-def reverted(workload: dict[str, Any]) -> dict[str, Any]:
+def revert(workload: dict[str, Any]) -> dict[str, Any]:
     """Set another image than fleethook does, except for the sentinel."""
     if workload["metadata"]["labels"].get("app") == SENTINEL:
         return workload
@@ -35,7 +35,7 @@ def reverted(workload: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with registered(plane, tmp_path_factory.mktemp("backoff")):
+    with run_registered_server(plane, tmp_path_factory.mktemp("backoff")):
         yield
 
 
@@ -43,12 +43,12 @@ def _server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFa
 def demo(plane: ControlPlane, _server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     with scenario(plane.api(), release=V1_5) as made:
         made.start_sentinel()
-        with rival(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, reverted):
+        with foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, revert):
             yield made
 
 
 def create(demo: Scenario, *names: str) -> None:
-    """Create subjects with a workload and an overrider each that the rival does not let through."""
+    """Create subjects, each with a workload and an overrider that the foreign webhook reverts."""
     path = V1Alpha1().path(demo.namespace)
 
     def one(name: str) -> None:
@@ -56,17 +56,19 @@ def create(demo: Scenario, *names: str) -> None:
 
     with ThreadPoolExecutor(8) as executor:
         list(executor.map(one, names))
-        wait_for(lambda: all(demo.workloads(name) for name in names), what="the owner creates the workloads")
+        wait_for(
+            lambda: all(demo.workloads(name) for name in names), what="OpenYurt's controller creates the workloads"
+        )
         list(executor.map(lambda name: demo.override(TO_2, name=name), names))
 
 
 def test_a_conflict_that_never_ends_is_tried_again_ever_more_rarely(plane: ControlPlane, demo: Scenario) -> None:
-    """That nothing happens can only be seen by waiting: for a slow machine the limit is no tighter."""
+    """The absence of writes shows only by waiting; a slow machine makes fewer writes, so the limit still holds."""
     audit, started = Audit(plane), time.monotonic()
     create(demo, "demo")
     workload = demo.workloads()[BEIJING]["metadata"]["name"]
     wait_for(lambda: audit.counts(demo.namespace)[workload] >= 1, what="fleethook tries")
-    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status says that it did not work")
+    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status reports the failure")
     time.sleep(max(0.0, started + WATCHED_SECONDS - time.monotonic()))
     writes = audit.counts(demo.namespace)[workload]
     print(f"\none conflict: {writes} writes in {WATCHED_SECONDS} s")  # noqa: T201 - quoted in reports
@@ -76,13 +78,13 @@ def test_a_conflict_that_never_ends_is_tried_again_ever_more_rarely(plane: Contr
 
 def test_an_edit_ends_the_pause(plane: ControlPlane, demo: Scenario) -> None:
     create(demo, "demo")
-    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status says that it did not work")
+    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status reports the failure")
     demo.override(entry("*", items=[image("nginx", "rival:1")]))
-    wait_for(demo.rendered, what="what the rival wants is fine, too")
+    wait_for(demo.rendered, what="the overrider agrees with the foreign webhook")
 
 
 def test_an_edit_does_not_wait_for_a_hundred_conflicts(plane: ControlPlane, demo: Scenario) -> None:
-    """Counted in writes, as a slow machine takes longer for each of them."""
+    """Counts writes, because a slow machine needs more time for each."""
     audit, names = Audit(plane), [f"conflict-{number}" for number in range(CONFLICTS)]
     create(demo, *names)
 

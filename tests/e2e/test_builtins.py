@@ -1,4 +1,4 @@
-"""The table of built-in resources, and what an apiserver takes for equivalents, against a running one."""
+"""The table of built-in resources and the equivalents of an apiserver, against a running one."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ import pytest
 
 from schemas.builtins import TABLE, discover, table, text_of
 from tests.e2e.cluster import Api
-from tests.e2e.conftest import CRDS, established
+from tests.e2e.conftest import CRDS, is_established
 from tests.waiting import wait_for
 
 GROUP = "equivalents.example.org"
@@ -19,8 +19,8 @@ def of_custom_resources(admin: Api) -> set[str]:
     return {definition["spec"]["group"] for definition in admin[CRDS]["items"]}
 
 
-def restricted(entries: list[dict[str, Any]], served: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries without versions and subresources that a server does not serve."""
+def restrict(entries: list[dict[str, Any]], served: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries without the versions and subresources that a server does not serve."""
     there = {
         (entry["resource"], version, subresource)
         for entry in served
@@ -39,22 +39,22 @@ def restricted(entries: list[dict[str, Any]], served: list[dict[str, Any]]) -> l
     return left
 
 
-def test_the_table_is_what_an_apiserver_discovers(admin: Api) -> None:
+def test_the_table_equals_the_discovery_of_an_apiserver(admin: Api) -> None:
     running = table(discover(admin.__getitem__, without=of_custom_resources(admin)))
     assert {"pods", "deployments", "events", "customresourcedefinitions"} <= {entry["resource"] for entry in running}
-    # Of dictionaries the order counts too: it is the order of registration.
-    assert text_of(restricted(json.loads(TABLE.read_text()), running)) == text_of(running)
+    # The order of the dictionaries counts, too: it is the order of registration.
+    assert text_of(restrict(json.loads(TABLE.read_text()), running)) == text_of(running)
 
 
 def test_no_two_storages_of_an_apiserver_have_resources_of_one_name(admin: Api) -> None:
-    # To an apiserver the name is the storage (apiserver/pkg/server/storage: ResourcePrefix), to the table its hash is.
+    # An apiserver identifies a storage by name (apiserver/pkg/server/storage: ResourcePrefix), the table by its hash.
     names = [entry["resource"] for entry in table(discover(admin.__getitem__, without=of_custom_resources(admin)))]
     assert sorted(set(names)) == names
 
 
 @pytest.fixture
 def gadgets(admin: Api) -> Iterator[str]:
-    """A custom resource in a version that is served and one that is not; the path of its objects."""
+    """A custom resource with a served version and one that is not served; yields the path of its objects."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     name = f"gadgets.{GROUP}"
     admin.apply(
@@ -71,7 +71,7 @@ def gadgets(admin: Api) -> Iterator[str]:
             },
         },
     )  # fmt: skip
-    wait_for(lambda: established(admin, name), what=f"{name} is established")
+    wait_for(lambda: is_established(admin, name), what=f"{name} is established")
     path = f"/apis/{GROUP}/v1/gadgets"
     wait_for(lambda: admin.call("GET", path)[0] == 200, what="it is served")
     yield path
@@ -80,7 +80,7 @@ def gadgets(admin: Api) -> Iterator[str]:
 
 def test_versions_that_are_not_served_are_equivalents_to_an_apiserver(admin: Api, gadgets: str) -> None:
     with socket.socket() as nobody:
-        # Bound and not listening: every call is refused, which is how a webhook is seen to be called.
+        # Bound and not listening: every call is refused, and the refusal shows that the webhook was called.
         nobody.bind(("127.0.0.1", 0))
         configuration = {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",

@@ -1,4 +1,4 @@
-"""Certificates against a real apiserver: a Secret that replicas agree on, its rotation under load, mTLS."""
+"""Certificates against a real apiserver: a Secret shared by replicas, its rotation under load, mTLS."""
 
 import asyncio
 import base64
@@ -20,11 +20,11 @@ from app.certs.rotation import Credentials, RotationPolicy, from_data, to_data
 from app.certs.secret_store import SecretName, SecretStore
 from app.kube.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, ready, registered, service_account
+from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, is_ready, run_registered_server, service_account
 from tests.e2e.test_source_faults import config
 from tests.e2e.workloads import path_of, workload_of
 from tests.serving import MUTATE, REVIEW, serving
-from tests.traffic import busy
+from tests.traffic import send_traffic
 from tests.waiting import NET, wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
@@ -35,7 +35,7 @@ def secret_path(name: str, namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/secrets/{name}"
 
 
-def stored(admin: Api, name: str, namespace: str) -> Credentials:
+def read_credentials(admin: Api, name: str, namespace: str) -> Credentials:
     data = admin[secret_path(name, namespace)]["data"]
     return from_data({key: base64.b64decode(text) for key, text in data.items()})
 
@@ -54,7 +54,7 @@ async def test_replicas_that_start_together_agree(
             stores.append(open_store(connection, namespace, tmp_path / str(number)))
         found = await asyncio.gather(*(each.ensure() for each in stores))
     (agreed,) = set(found)
-    assert stored(admin, "certs", namespace) == agreed
+    assert read_credentials(admin, "certs", namespace) == agreed
     for each in stores:
         assert each.files.certificate.read_bytes() == agreed.serving.certificate_pem
         assert stat.S_IMODE(each.files.key.stat().st_mode) == 0o600
@@ -69,11 +69,11 @@ async def test_a_secret_that_a_chart_made_empty_is_filled_and_keeps_its_labels(
     )
     async with Connection(config(plane, "filled", plane.port)) as connection:
         credentials = await open_store(connection, namespace, tmp_path).ensure()
-    assert stored(admin, "certs", namespace) == credentials
+    assert read_credentials(admin, "certs", namespace) == credentials
     assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == metadata["labels"]
 
 
-async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told(
+async def test_an_unusable_secret_is_replaced_and_its_key_is_not_logged(
     plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Connection(config(plane, "broken", plane.port)) as connection:
@@ -83,7 +83,7 @@ async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told
         admin.merge(secret_path("certs", namespace), {"data": broken})
         second = await open_store(connection, namespace, tmp_path).ensure()
     assert second != first
-    assert stored(admin, "certs", namespace) == second
+    assert read_credentials(admin, "certs", namespace) == second
     assert "tls.key is not the key of tls.crt" in caplog.text
     assert "PRIVATE" not in caplog.text
 
@@ -91,7 +91,7 @@ async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told
 async def test_the_life_of_an_authority_step_by_step(
     plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
-    """Two replicas take turns over two years of days; at each step what is served is trusted by what was published."""
+    """Two replicas take turns on each day of two years; the published authorities always trust the served certificate."""
     time = datetime(2026, 6, 1, tzinfo=UTC)
     async with Connection(config(plane, "life", plane.port)) as connection:
         replicas = [
@@ -106,15 +106,15 @@ async def test_the_life_of_an_authority_step_by_step(
         for hour in range(0, 730 * 24, 12):
             time = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(hours=hour)
             credentials = await replicas[hour // 12 % 2].ensure()
-            assert credentials.authority.certificate_pem in published, "nothing is signed by whom nobody knew before"
+            assert credentials.authority.certificate_pem in published, "an authority signs only after it is published"
             assert credentials.serving.certificate.not_valid_after_utc > time + timedelta(days=29)
             authorities.add(credentials.authority)
             published = credentials.bundle
     assert len(authorities) == 3
 
 
-def rotating(now: datetime, *, seconds: float) -> Credentials:
-    """Credentials in the middle of a rotation, the announced authority to sign after some seconds."""
+def build_rotating_credentials(now: datetime, *, seconds: float) -> Credentials:
+    """Return credentials in the middle of a rotation; the announced authority signs after some seconds."""
     authority = new_authority(now=now - timedelta(days=250), lifetime=timedelta(days=365))
     serving = issue_serving(authority, names=[*NAMES, "::1"], now=now - timedelta(days=1))
     skew = timedelta(minutes=5)
@@ -138,9 +138,9 @@ def test_a_rotation_of_the_authority_under_load_fails_nothing(
 def rotates_under_load(
     plane: ControlPlane, subject: dict[str, Any], directory: Path, secret: str, *, seconds: float
 ) -> bool:
-    """Have the authority change so many seconds from now; return False if that is before there is any load."""
+    """Change the authority after some seconds; return False if that is before the load starts."""
     admin, kubeconfig = plane.api(), service_account(plane)
-    before = rotating(datetime.now(UTC), seconds=seconds)
+    before = build_rotating_credentials(datetime.now(UTC), seconds=seconds)
     data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
     admin.create(
         f"/api/v1/namespaces/{NAMESPACE}/secrets",
@@ -148,7 +148,7 @@ def rotates_under_load(
     )
 
     def trusting() -> ssl.SSLContext:
-        """Who trusts what the apiserver is told to trust, as it is told just now."""
+        """Return a context with the authorities that the apiserver trusts now."""
         webhooks = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]["webhooks"]
         return ssl.create_default_context(cadata=base64.b64decode(webhooks[0]["clientConfig"]["caBundle"]).decode())
 
@@ -167,23 +167,26 @@ def rotates_under_load(
                 refused.append(answer)
 
     writer = threading.Thread(target=write)
-    with registered(plane, directory, *flags, kubeconfig=kubeconfig, FLEETHOOK_CERTIFICATE_INTERVAL="0.2") as server:
-        with replica(directory, kubeconfig, flags), busy(server.port, trusting) as traffic:
+    with run_registered_server(
+        plane, directory, *flags, kubeconfig=kubeconfig, FLEETHOOK_CERTIFICATE_INTERVAL="0.2"
+    ) as server:
+        with replica(directory, kubeconfig, flags), send_traffic(server.port, trusting) as traffic:
             writer.start()
             try:
-                if stored(admin, secret, NAMESPACE) != before:
+                if read_credentials(admin, secret, NAMESPACE) != before:
                     return False
                 wait_for(
-                    lambda: stored(admin, secret, NAMESPACE).authority == before.announced, what="the new one signs"
+                    lambda: read_credentials(admin, secret, NAMESPACE).authority == before.announced,
+                    what="the new one signs",
                 )
                 wait_for(lambda: len(traffic.serials) == 2, what="its certificate is served")
                 answered = traffic.answered["kept"]
                 wait_for(lambda: traffic.answered["kept"] > answered + 100, what="connections go on")
-                wait_for(lambda made=created: created > made + 5, what="the apiserver calls on")
+                wait_for(lambda made=created: created > made + 5, what="the apiserver keeps calling")
             finally:
                 stop.set()
                 writer.join(timeout=NET)
-        after = stored(admin, secret, NAMESPACE)
+        after = read_credentials(admin, secret, NAMESPACE)
     assert (traffic.failures, refused) == ([], [])
     assert after.former == before.authority.certificate_pem
     assert after.announced is None
@@ -198,7 +201,7 @@ def replica(directory: Path, kubeconfig: Path, flags: list[str]) -> Iterator[Non
     with serving(
         other, "--kubeconfig", str(kubeconfig), *flags, manifests=None, FLEETHOOK_CERTIFICATE_INTERVAL="0.2"
     ) as server:
-        wait_for(lambda: ready(server), what="the replica is ready")
+        wait_for(lambda: is_ready(server), what="the replica is ready")
         yield
 
 
@@ -210,7 +213,9 @@ def app_set(namespace: str) -> dict[str, Any]:
     return made
 
 
-def asked(port: int, context: ssl.SSLContext, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+def send_request(
+    port: int, context: ssl.SSLContext, method: str, path: str, body: bytes | None = None
+) -> tuple[int, Any]:
     connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=NET)
     with contextlib.closing(connection):
         connection.request(method, path, body=body, headers={"Content-Type": "application/json"})
@@ -222,23 +227,23 @@ def test_with_a_client_authority_only_the_apiserver_may_ask(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, tmp_path: Path
 ) -> None:
     authority = str(plane.webhook_authority.certificate)
-    with registered(plane, tmp_path, "--client-ca-file", authority) as server:
+    with run_registered_server(plane, tmp_path, "--client-ca-file", authority) as server:
         subject = admin.create(f"{OPENYURT}/namespaces/{namespace}/yurtappsets", app_set(namespace))
         made = workload_of(subject, "hangzhou")
         assert admin.create(path_of(made), made)["spec"]["replicas"] == 3
 
         anonymous = server.context()
-        status, answer = asked(server.port, anonymous, "POST", MUTATE, REVIEW.read_bytes())
+        status, answer = send_request(server.port, anonymous, "POST", MUTATE, REVIEW.read_bytes())
         assert (status, answer["reason"]) == (403, "Forbidden")
         assert "client certificate" in answer["message"]
-        assert asked(server.port, anonymous, "GET", "/healthz")[0] == 200
-        assert asked(server.port, anonymous, "GET", "/readyz")[0] == 200
+        assert send_request(server.port, anonymous, "GET", "/healthz")[0] == 200
+        assert send_request(server.port, anonymous, "GET", "/readyz")[0] == 200
 
         stranger = server.context()
         stranger.load_cert_chain(plane.admin.certificate, plane.admin.key)
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            asked(server.port, stranger, "POST", MUTATE, REVIEW.read_bytes())
+            send_request(server.port, stranger, "POST", MUTATE, REVIEW.read_bytes())
 
         known = server.context()
         known.load_cert_chain(plane.webhook_client.certificate, plane.webhook_client.key)
-        assert asked(server.port, known, "POST", MUTATE, REVIEW.read_bytes())[0] == 200
+        assert send_request(server.port, known, "POST", MUTATE, REVIEW.read_bytes())[0] == 200

@@ -1,4 +1,4 @@
-"""The chart on a real apiserver: every manifest taken, a server under its very roles, upgrades that keep the CA."""
+"""The chart on a real apiserver: every manifest is accepted, a server runs with its roles, upgrades keep the CA."""
 
 import base64
 import json
@@ -16,17 +16,17 @@ from tests.e2e.chart import (
     Release,
     Values,
     environment_of,
-    granted,
     kinds,
     pod_of,
+    read_granted_rights,
+    read_used_rights,
     rights,
     run,
     template,
-    used,
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import WEBHOOKS, trusted
+from tests.e2e.fleet import WEBHOOKS, is_trusted
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.serving import MUTATE, Server
 from tests.waiting import wait_for
@@ -41,6 +41,7 @@ MATRIX: dict[str, Values] = {
         "crds": {"subjects": True},
         "settings": {"stale_is_unready": True, "body_limit": 1048576, "log_reviews": False},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}],
+        "record": {"enabled": True, "sample": 0.5, "routes": ["/explore"], "redact": ["password", "Foo:/spec/*/key"]},
         "podLabels": {"a": "b"},
         "podAnnotations": {"c": "d"},
         "imagePullSecrets": [{"name": "pull"}],
@@ -52,6 +53,7 @@ MATRIX: dict[str, Values] = {
         "webhooks": {"exemptNamespaces": ["kube-system"], "failurePolicy": "Ignore", "timeoutSeconds": 3},
         "image": {"digest": f"sha256:{'0' * 64}"},
     },
+    "recording to a claim": {"record": {"enabled": True, "existingClaim": "records"}},
     "cert-manager": {"certificates": {"mode": "cert-manager"}},
     "cert-manager, an issuer of one's own": {
         "certificates": {
@@ -84,16 +86,16 @@ MATRIX: dict[str, Values] = {
 }
 
 
-def test_lint_is_content(helm: Path) -> None:
+def test_helm_lint_passes(helm: Path) -> None:
     assert "1 chart(s) linted, 0 chart(s) failed" in run(helm, "lint", "--strict", CHART)
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_an_apiserver_takes_every_manifest(
+def test_an_apiserver_accepts_every_manifest(
     helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values
 ) -> None:
     documents = template(helm, values, namespace=namespace)
-    # The order that Helm applies them in is its own matter.
+    # Helm decides the order of the manifests.
     text = yaml.safe_dump_all(documents)
     printed = kubectl(
         binaries, kubeconfig, "apply", "--dry-run=server", "--validate=strict", "--force-conflicts", "--server-side",
@@ -102,7 +104,7 @@ def test_an_apiserver_takes_every_manifest(
     assert len(printed.splitlines()) == len(documents)
 
 
-def test_an_engine_that_is_switched_off_leaves_nothing_behind(helm: Path) -> None:
+def test_a_disabled_engine_has_no_manifests(helm: Path) -> None:
     documents = template(helm, MATRIX["no engine"])
     assert not kinds(documents) & {
         "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "CustomResourceDefinition",
@@ -149,12 +151,12 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"dispatch": {"admissionConfigSecret": "hooks"}}}, "set engines.dispatch.enabled=true"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(helm: Path, values: Values, problem: str) -> None:
+def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         template(helm, values)
 
 
-def test_the_secret_that_says_as_whom_webhooks_are_called_is_mounted_and_named(helm: Path) -> None:
+def test_the_secret_with_credentials_for_webhooks_is_mounted_and_named(helm: Path) -> None:
     pod = pod_of(template(helm, MATRIX["webhooks that ask who calls"]))
     (container,) = pod["containers"]
     file = Path(environment_of(container)["FLEETHOOK_ADMISSION_CONTROL_CONFIG_FILE"])
@@ -193,13 +195,13 @@ def test_no_right_is_given_twice(helm: Path, values: Values) -> None:
     assert sorted(given) == sorted(set(given))
 
 
-def test_a_server_under_the_charts_roles_can_do_everything_and_is_given_no_more(
+def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
     helm: Path, plane: ControlPlane, admin: Api, release: Release, namespace: str, tmp_path: Path
 ) -> None:
     work = f"{namespace}-work"
     admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": work}})
     with release.server(tmp_path) as server:
-        wait_for(lambda: trusted(admin, server), what="the apiserver trusts it")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts it")
         deployments = Subject(admin, work, ["beijing", "hangzhou"])
         deployments.override(entry("hangzhou", items=TO_2))
         wait_for(lambda: deployments.status().get("summary") == "1/1")
@@ -216,7 +218,7 @@ def test_a_server_under_the_charts_roles_can_do_everything_and_is_given_no_more(
         for subject in (deployments, stateful):
             edited_behind_its_back(admin, subject)
         daemon_reviewed(server)
-        # A key that fits nothing has the Secret made anew.
+        # The server replaces a Secret whose key does not match.
         admin.merge(
             f"/api/v1/namespaces/{namespace}/secrets/fleethook-certs",
             {"data": {"tls.key": base64.b64encode(b"broken").decode()}},
@@ -224,11 +226,11 @@ def test_a_server_under_the_charts_roles_can_do_everything_and_is_given_no_more(
         wait_for(lambda: base64.b64decode(release.secret()["data"]["tls.key"]) != b"broken")
         log = server.log.read_text()
     assert "Forbidden" not in log
-    assert used(plane, release.account) == granted(helm, release) - NUDGES
+    assert read_used_rights(plane, release.account) == read_granted_rights(helm, release) - NUDGES
 
 
 def edited_behind_its_back(admin: Api, subject: Subject) -> None:
-    """Edit a rendered workload while the webhook is away, so that the controller has to look at it."""
+    """Edit a rendered workload without the webhook, so that the controller has to find it."""
     if subject.admin.call("GET", subject.rule)[0] != 200:
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: set(subject.images().values()) == {"nginx:2.0"})
@@ -244,7 +246,7 @@ def edited_behind_its_back(admin: Api, subject: Subject) -> None:
 
 
 def daemon_reviewed(server: Server) -> None:
-    """The review of a workload whose YurtAppDaemon is not known yet: it is read live."""
+    """Send the review of a workload whose YurtAppDaemon is not in the store yet, which needs a live read."""
     reference = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppDaemon", "name": "new", "uid": "u"}
     metadata = {
         "name": "w", "namespace": "default", "labels": {"apps.openyurt.io/pool-name": "hangzhou"},
@@ -259,11 +261,11 @@ def daemon_reviewed(server: Server) -> None:
     assert server.request("POST", MUTATE, json.dumps(review).encode())[0] == 200
 
 
-def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_what_is_not_its_own(
+def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_foreign_objects(
     admin: Api, release: Release, namespace: str, tmp_path: Path
 ) -> None:
     with release.server(tmp_path) as server:
-        wait_for(lambda: trusted(admin, server), what="the apiserver trusts it")
+        wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts it")
         secret, bundles = release.secret()["data"], release.bundles()
         assert len(bundles) == 1
         release.values["replicas"] = 3

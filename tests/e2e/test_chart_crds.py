@@ -1,4 +1,4 @@
-"""The chart's controller for CRD tarballs: what it is told, its rights, its volume, and that it works with them."""
+"""The chart's controller for CRD tarballs: its settings, its rights, its volume, and its work with them."""
 
 import base64
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from app.cli import app, crds_process
 from app.crds.controller.options import Options, Reach
 from tests.crds.origin import Origin, hangs_up, serving
-from tests.e2e.chart import Release, Right, Values, rights, run, template, used
+from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.karmadas import BODY, RULES, SYSTEM, Make, controlling, http
+from tests.e2e.crds_controller import BODY, RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
 from tests.waiting import wait_for
 
 NAME = "fleethook-crds"
@@ -43,7 +43,7 @@ AROUND: Values = {
 
 
 def rendered(helm: Path, values: Values, **around: Any) -> list[Any]:
-    """What is rendered of a release for the controller, and not for the server."""
+    """Return the rendered manifests of a release that belong to the controller, not to the server."""
     namespace = around.pop("namespace", "fleethook-system")
     documents = template(helm, {**around, "crdsController": {"enabled": True, **values}}, namespace=namespace)
     return [document for document in documents if document["metadata"]["labels"]["app.kubernetes.io/name"] == NAME]
@@ -59,13 +59,13 @@ def container_of(documents: list[Any]) -> Any:
     return found
 
 
-def test_nothing_is_there_by_default(helm: Path) -> None:
+def test_no_controller_is_rendered_by_default(helm: Path) -> None:
     off = template(helm, {**AROUND, "crdsController": {**EVERYTHING, "enabled": False}})
     assert off == template(helm, AROUND)
     assert NAME not in str(off)
 
 
-def test_what_selects_the_server_does_not_select_it(helm: Path) -> None:
+def test_selectors_of_the_server_do_not_match_the_controller(helm: Path) -> None:
     documents = template(helm, {**AROUND, "crdsController": {"enabled": True}})
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in documents if d["kind"] == "Deployment"]
     selectors = [
@@ -82,7 +82,7 @@ def test_what_selects_the_server_does_not_select_it(helm: Path) -> None:
 
 
 def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the process would be started with by the arguments of the Deployment."""
+    """Return the settings of a process with the arguments of the Deployment."""
     seen: list[Any] = []
     monkeypatch.setattr(crds_process, "run_controller", lambda *given: seen.append(given))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
@@ -100,7 +100,7 @@ def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
     return options, place.namespace
 
 
-def test_the_command_takes_what_it_is_told(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_accepts_the_arguments_of_the_deployment(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(helm, {}, monkeypatch) == (Options(beside=True, reach=Reach(private=False)), "fleethook-system")
     alone = {"besideOperator": False, "noPrivate": False}
     assert told(helm, alone, monkeypatch) == (Options(), "karmada-system")
@@ -138,10 +138,10 @@ KARMADAS_PATCH: Right = ("operator.karmada.io", "karmadas", "patch")
         ({"apply": ["a", "b"], "readSecrets": ["a"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
     ],
 )
-def test_its_rights_are_those_that_it_takes(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
+def test_its_rights_are_those_that_it_uses(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
     documents = rendered(helm, values)
     assert {right for right, _ in rights(documents)} == wanted(but=but)
-    # Its account has them, and each once.
+    # Its account has each of them once.
     bindings = [document for document in documents if document["kind"].endswith("Binding")]
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "fleethook-system"}
     assert all(binding["subjects"] == [subject] for binding in bindings)
@@ -151,7 +151,7 @@ def test_its_rights_are_those_that_it_takes(helm: Path, values: Values, but: tup
     assert len(given) == len({str(one) for one in given})
 
 
-def test_secrets_are_read_where_the_values_say(helm: Path) -> None:
+def test_secrets_are_read_in_the_configured_namespaces(helm: Path) -> None:
     def where(values: Values) -> set[tuple[str, Any]]:
         return {
             (document["kind"], document["metadata"].get("namespace"))
@@ -216,7 +216,7 @@ def test_pods_are_replaced_as_their_volume_lets_them(
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_an_apiserver_takes_every_manifest(
+def test_an_apiserver_accepts_every_manifest(
     helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values
 ) -> None:
     documents = rendered(helm, values, namespace=namespace, **AROUND)
@@ -253,13 +253,13 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"replicas": 2, "persistence": {"existingClaim": "mine"}}, "ReadWriteMany"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(helm: Path, values: Values, problem: str) -> None:
+def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         rendered(helm, values)
 
 
 class Installed:
-    """A release on a cluster, and its controller as the Deployment has it."""
+    """A release on a cluster, and its controller with the settings of the Deployment."""
 
     def __init__(self, release: Release, plane: ControlPlane, directory: Path) -> None:
         self.release, self._plane, self._directory = release, plane, directory
@@ -282,7 +282,7 @@ class Installed:
         token = admin.create(path, request)["status"]["token"]
         kubeconfig = self._plane.kubeconfig(f"crds-{namespace}", {"token": token})
         elsewhere = [given for given in after.split() if not given.startswith(("--host=", "--port="))]
-        return controlling(kubeconfig, self._directory, *elsewhere)
+        return run_crds_controller(kubeconfig, self._directory, *elsewhere)
 
 
 @pytest.fixture
@@ -295,11 +295,11 @@ def installed(
     run(helm, "uninstall", "fleethook", "--namespace", namespace, "--kubeconfig", kubeconfig)
 
 
-def test_alone_under_the_charts_roles_it_can_do_everything_and_is_given_no_more(
+def test_alone_under_the_charts_roles_it_uses_every_right_and_needs_no_more(
     installed: Installed,
     plane: ControlPlane,
     admin: Api,
-    make: Make,
+    make: KarmadaFactory,
     namespace: str,
     origin: Origin,
     monkeypatch: pytest.MonkeyPatch,
@@ -318,26 +318,26 @@ def test_alone_under_the_charts_roles_it_can_do_everything_and_is_given_no_more(
         failing = make(http(down, timeoutSeconds=1), name="failing")
         wait_for(lambda: named.ready() and held.ready(), what="both are ready")
         assert [asked.headers.get("authorization") for asked in origin.asked] == ["Bearer t"]
-        # An entry is its address's, whoever's credentials brought it in.
+        # An entry belongs to its address, independent of the credentials of the download.
         named_too = make(http(origin), name="named-too")
-        wait_for(lambda: named_too.is_("CRDsPrepared", "True", "Cached"))
+        wait_for(lambda: named_too.has_condition("CRDsPrepared", "True", "Cached"))
         wait_for(lambda: any(count > 1 for _, _, count in failing.events()), what="an event is counted")
         admin.delete(named.path)
-        wait_for(named.gone, what="it is let go")
+        wait_for(named.gone, what="it is deleted")
         assert process.get("/readyz")[0] == 200
-        taken = used(plane, installed.account)
-    # What somebody else changed at the same moment is read; nobody did.
+        taken = read_used_rights(plane, installed.account)
+    # The controller reads after a conflicting write only; there was none.
     assert wanted() - taken <= {("operator.karmada.io", "karmadas", "get")}
     assert taken <= wanted()
     lease = admin[f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/karmada-operator"]
     assert lease["spec"]["holderIdentity"] == "", "it is given back at the end"
 
 
-def test_what_the_values_do_not_allow_is_said_in_the_status(
+def test_actions_that_the_values_forbid_are_reported_in_the_status(
     installed: Installed,
     plane: ControlPlane,
     admin: Api,
-    make: Make,
+    make: KarmadaFactory,
     namespace: str,
     origin: Origin,
     monkeypatch: pytest.MonkeyPatch,
@@ -347,9 +347,9 @@ def test_what_the_values_do_not_allow_is_said_in_the_status(
         private = make(http(origin), name="private")
         secret = make(http(origin, secretRef={"name": "mirror"}), name="secret")
         held = make(CONFIG_MAP, name="held")
-        wait_for(lambda: private.is_("CRDsPrepared", "False", "DownloadFailed"))
-        wait_for(lambda: secret.is_("CRDsPrepared", "False", "SourceInvalid"))
-        wait_for(lambda: held.is_("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(lambda: private.has_condition("CRDsPrepared", "False", "DownloadFailed"))
+        wait_for(lambda: secret.has_condition("CRDsPrepared", "False", "SourceInvalid"))
+        wait_for(lambda: held.has_condition("CRDsPrepared", "False", "SourceInvalid"))
         assert "private address" in private.condition("CRDsPrepared")[2]
         for instance, plural, name in ((secret, "secrets", "mirror"), (held, "configmaps", "crds")):
             text = instance.condition("CRDsPrepared")[2]
@@ -362,10 +362,15 @@ def test_what_the_values_do_not_allow_is_said_in_the_status(
 
 
 def test_a_namespace_whose_secrets_it_may_read_is_no_reason_to_read_others(
-    installed: Installed, admin: Api, make: Make, namespace: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
+    installed: Installed,
+    admin: Api,
+    make: KarmadaFactory,
+    namespace: str,
+    origin: Origin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     installed.install({"noPrivate": False, "readSecrets": [namespace]})
-    other = Make(admin, SYSTEM)
+    other = KarmadaFactory(admin, SYSTEM)
     data = {"token": base64.b64encode(b"t").decode()}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mirror", "namespace": namespace}}
     admin.create(f"/api/v1/namespaces/{namespace}/secrets", {**secret, "data": data})
@@ -373,8 +378,8 @@ def test_a_namespace_whose_secrets_it_may_read_is_no_reason_to_read_others(
         with installed.controlling(monkeypatch):
             allowed = make(http(origin, secretRef={"name": "mirror"}))
             elsewhere = other({"httpSource": {"url": f"{origin.url}?2", "secretRef": {"name": "mirror"}}})
-            wait_for(lambda: allowed.is_("CRDsPrepared", "True", "Downloaded"))
-            wait_for(lambda: elsewhere.is_("CRDsPrepared", "False", "SourceInvalid"))
+            wait_for(lambda: allowed.has_condition("CRDsPrepared", "True", "Downloaded"))
+            wait_for(lambda: elsewhere.has_condition("CRDsPrepared", "False", "SourceInvalid"))
             assert "forbidden" in elsewhere.condition("CRDsPrepared")[2]
     finally:
         other.remove_all()
@@ -385,7 +390,7 @@ def test_the_claim_outlives_the_release(installed: Installed, admin: Api, namesp
     claim = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{NAME}"
     assert admin[claim]["spec"]["resources"]["requests"] == {"storage": "1Gi"}
     installed.release.helm("uninstall", "fleethook")
-    # Without a controller manager it would stay for ever, but marked as going.
+    # Without a controller manager it would stay forever, with a deletion timestamp.
     assert "deletionTimestamp" not in admin[claim]["metadata"]
-    # And the next release goes on with it.
+    # And the next release uses it again.
     installed.release.install()

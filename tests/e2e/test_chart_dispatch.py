@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from tests.dispatch.builders import configuration, review, webhook, widget
-from tests.e2e.callers import Caller
 from tests.e2e.chart import (
     CHART,
     DISPATCH_ALONE,
@@ -23,14 +22,15 @@ from tests.e2e.chart import (
     Release,
     Values,
     environment_of,
-    granted,
     kinds,
     pod_of,
+    read_granted_rights,
+    read_used_rights,
     rights,
     template,
-    used,
 )
 from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import RBAC, WEBHOOKS
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -44,7 +44,9 @@ from tests.waiting import wait_for
         (DISPATCH_ELSEWHERE, ("true", "true")),
     ],
 )
-def test_private_webhooks_and_what_kcp_does_are_asked_for(helm: Path, values: Values, told: tuple[str, str]) -> None:
+def test_private_webhooks_and_the_behaviour_of_kcp_are_opt_in(
+    helm: Path, values: Values, told: tuple[str, str]
+) -> None:
     environment = environment_of(pod_of(template(helm, values))["containers"][0])
     names = ("FLEETHOOK_PRIVATE_WEBHOOKS", "FLEETHOOK_DISPATCH_AS_KCP")
     assert tuple(environment.get(name) for name in names) == told
@@ -77,7 +79,7 @@ def test_the_role_of_the_readme_is_that_of_the_chart(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "existing"])
-def test_a_server_of_a_kcp_elsewhere_is_given_nothing_in_its_own_cluster(helm: Path, mode: str) -> None:
+def test_a_server_for_a_kcp_elsewhere_has_no_rights_in_its_own_cluster(helm: Path, mode: str) -> None:
     engines = {
         "overrider": {"enabled": True}, "interpret": {"enabled": True},
         "dispatch": {"enabled": True, "kubeconfigSecret": "kcp"},
@@ -98,7 +100,7 @@ def test_a_server_of_a_kcp_elsewhere_is_given_nothing_in_its_own_cluster(helm: P
 
 @contextlib.contextmanager
 def dispatching(admin: Api, namespace: str) -> Iterator[str]:
-    """A logical cluster with a namespace, and a webhook there that selects by both of what is asked for live."""
+    """A logical cluster with a namespace and a webhook whose selectors need both live reads."""
     cluster, path = f"ws-{namespace}", f"{WEBHOOKS}/validatingwebhookconfigurations"
     annotations = {"metadata": {"annotations": {"kcp.io/cluster": cluster}}}
     admin.merge(f"/api/v1/namespaces/{namespace}", annotations)
@@ -115,7 +117,7 @@ def dispatching(admin: Api, namespace: str) -> Iterator[str]:
         admin.delete(f"{path}/{namespace}")
 
 
-def asked(server: Server, cluster: str, namespace: str, token: str, *groups: str) -> Any:
+def send_review(server: Server, cluster: str, namespace: str, token: str, *groups: str) -> Any:
     made = widget()
     made["metadata"]["namespace"] = namespace
     body = json.dumps(review(made, userInfo={"username": "guard", "groups": list(groups)})).encode()
@@ -124,23 +126,23 @@ def asked(server: Server, cluster: str, namespace: str, token: str, *groups: str
     return json.loads(answer).get("response", {})
 
 
-def everything_asked(server: Server, admin: Api, cluster: str, namespace: str) -> str:
-    """Have a server ask for all that dispatching takes; return why the webhook could not be called."""
+def send_all_requests(server: Server, admin: Api, cluster: str, namespace: str) -> str:
+    """Make a server send all requests of dispatch; return the reason why it could not call the webhook."""
     caller = Caller(admin, namespace)
     caller.permit(cluster)
     token = caller.token()
 
     def absent() -> bool:
-        message = asked(server, cluster, "no-such-namespace", token).get("status", {}).get("message")
+        message = send_review(server, cluster, "no-such-namespace", token).get("status", {}).get("message")
         return bool(message == f'namespaces "no-such-namespace" not found in logical cluster {cluster}')
 
     wait_for(absent, what="the configuration is known")
-    assert asked(server, cluster, namespace, token)["allowed"] is True
-    message: str = asked(server, cluster, namespace, token, "system:masters")["status"]["message"]
+    assert send_review(server, cluster, namespace, token)["allowed"] is True
+    message: str = send_review(server, cluster, namespace, token, "system:masters")["status"]["message"]
     return message
 
 
-def test_a_server_that_dispatches_is_given_what_it_uses_and_calls_no_private_address(
+def test_a_dispatching_server_has_only_the_rights_that_it_uses_and_calls_no_private_address(
     helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, kcp_kinds: None, namespace: str, tmp_path: Path
 ) -> None:
     release = Release(helm, plane, kubeconfig, namespace)
@@ -148,15 +150,18 @@ def test_a_server_that_dispatches_is_given_what_it_uses_and_calls_no_private_add
     release.install()
     try:
         with dispatching(admin, namespace) as cluster, release.server(tmp_path) as server:
-            assert "127.0.0.1 is a private address" in everything_asked(server, admin, cluster, namespace)
-            wait_for(lambda: used(plane, release.account) == granted(helm, release), what="all of it is used")
+            assert "127.0.0.1 is a private address" in send_all_requests(server, admin, cluster, namespace)
+            wait_for(
+                lambda: read_used_rights(plane, release.account) == read_granted_rights(helm, release),
+                what="all of it is used",
+            )
     finally:
         release.helm("uninstall", "fleethook")
 
 
 @contextlib.contextmanager
 def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
-    """The paths of kcp in front of an apiserver that has none of them; yields the address, and the clusters asked for."""
+    """Serve the paths of kcp in front of an ordinary apiserver; yields the address and the requested clusters."""
     clusters: list[str] = []
 
     class Front(BaseHTTPRequestHandler):
@@ -172,7 +177,7 @@ def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
                 answer = behind.getresponse()
                 self.send_response(answer.status)
                 self.end_headers()
-                # Whoever watched has left, or the apiserver has ended.
+                # The client of the watch has left, or the apiserver has ended.
                 with contextlib.suppress(OSError, http.client.HTTPException):
                     while chunk := answer.read1(65536):
                         self.wfile.write(chunk)
@@ -207,9 +212,9 @@ def test_a_server_of_a_kcp_elsewhere_dispatches_by_the_role_of_the_readme(
         with dispatching(admin, namespace) as cluster, kcp_paths(plane) as (address, clusters):
             mounted = plane.kubeconfig(f"kcp-{namespace}", {"token": release.token()}, server=address)
             with release.server(tmp_path, kubeconfig=mounted) as server:
-                problem = everything_asked(server, admin, cluster, namespace)
+                problem = send_all_requests(server, admin, cluster, namespace)
                 wanted = {right for right, _ in rights([role])}
-                wait_for(lambda: used(plane, release.account) == wanted, what="all of it is used")
+                wait_for(lambda: read_used_rights(plane, release.account) == wanted, what="all of it is used")
             assert "private address" not in problem
             assert "connection refused" in problem
             assert set(clusters) == {"*", cluster}

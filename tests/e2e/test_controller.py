@@ -10,7 +10,7 @@ import pytest
 from tests.builders import entry, overrider, patch
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
+from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("controller")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("controller")) as running:
         yield running
 
 
@@ -27,7 +27,7 @@ def subject(server: Server, admin: Api, namespace: str) -> Subject:
     return Subject(admin, namespace, ["beijing", "hangzhou", "shanghai"])
 
 
-def test_an_overrider_that_comes_renders_what_it_is_about_and_nothing_else(subject: Subject) -> None:
+def test_a_new_overrider_renders_only_the_workloads_of_its_subject(subject: Subject) -> None:
     before = subject.versions()
     subject.override(entry("beijing", "hangzhou", items=TO_2))
     wait_for(lambda: subject.images() == {"beijing": "nginx:2.0", "hangzhou": "nginx:2.0", "shanghai": "nginx:1.0"})
@@ -51,7 +51,7 @@ def test_an_edit_touches_the_pools_whose_rendering_differs(subject: Subject) -> 
     before = subject.versions()
     subject.override(entry("beijing", items=TO_2), entry("hangzhou", items=TO_3))
     wait_for(lambda: subject.images()["hangzhou"] == "nginx:3.0")
-    # The same said otherwise, and an entry for a pool that is not there.
+    # The same overrides in another form, and an entry for a missing pool.
     subject.override(
         entry("*", "-hangzhou", "-shanghai", items=TO_2), entry("hangzhou", items=TO_3), entry("x", items=TO_3)
     )
@@ -61,7 +61,7 @@ def test_an_edit_touches_the_pools_whose_rendering_differs(subject: Subject) -> 
     assert subject.workload("hangzhou")["metadata"]["generation"] == 3
 
 
-def test_a_pool_that_is_taken_out_and_an_overrider_that_goes_revert_to_the_template(subject: Subject) -> None:
+def test_a_removed_pool_and_a_deleted_overrider_revert_to_the_template(subject: Subject) -> None:
     add_volume = patch("add", "/spec/template/spec/volumes", [{"name": "v", "emptyDir": {}}])
     subject.override(entry("beijing", "hangzhou", items=TO_2, patches=[add_volume]))
     wait_for(lambda: subject.status().get("summary") == "2/2")
@@ -100,8 +100,8 @@ def test_an_autoscaler_is_left_alone(subject: Subject, server: Server) -> None:
     assert (stored["spec"]["replicas"], stored["metadata"]["annotations"]["LastOverrideTime"]) == (9, trigger)
 
 
-def test_a_pool_that_cannot_be_rendered_is_said_to_be_one_and_does_not_stop_the_others(subject: Subject) -> None:
-    """The overrider was admitted while it fitted, and then the template changed under it."""
+def test_a_pool_that_fails_to_render_is_reported_and_does_not_stop_the_others(subject: Subject) -> None:
+    """The template changed after the overrider was admitted, so that it no longer applies."""
     path = f"{OPENYURT}/namespaces/{subject.namespace}/yurtappsets/demo"
 
     def template(member: bool | None) -> None:
@@ -123,7 +123,7 @@ def test_a_pool_that_cannot_be_rendered_is_said_to_be_one_and_does_not_stop_the_
 
 
 def gone_missing(admin: Api) -> Iterator[dict[str, Any]]:
-    """The registration taken away, and put back afterwards."""
+    """Delete the registration, and restore it afterwards."""
     path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
     kept = admin[path]
     admin.delete(path)
@@ -134,7 +134,7 @@ def gone_missing(admin: Api) -> Iterator[dict[str, Any]]:
         admin.create(f"{WEBHOOKS}/mutatingwebhookconfigurations", kept)
 
 
-def test_what_is_edited_while_the_webhook_is_away_is_found_and_mended(subject: Subject) -> None:
+def test_edits_without_the_webhook_are_found_and_reverted(subject: Subject) -> None:
     subject.override(entry("hangzhou", items=TO_2))
     wait_for(lambda: subject.status().get("summary") == "1/1")
     with contextlib.contextmanager(gone_missing)(subject.admin):
@@ -152,7 +152,7 @@ def test_what_is_edited_while_the_webhook_is_away_is_found_and_mended(subject: S
     wait_for(lambda: any(event[1] == "NotRendered" for event in subject.events()))
 
 
-def test_kubectl_shows_how_overriders_stand(subject: Subject, plane: ControlPlane, binaries: Path) -> None:
+def test_kubectl_shows_the_state_of_overriders(subject: Subject, plane: ControlPlane, binaries: Path) -> None:
     subject.override(entry("beijing", "hangzhou", items=TO_2))
     wait_for(lambda: subject.status().get("summary") == "2/2")
     kubeconfig = plane.kubeconfig(
@@ -163,7 +163,7 @@ def test_kubectl_shows_how_overriders_stand(subject: Subject, plane: ControlPlan
     assert row.split()[:-1] == ["demo1", "YurtAppSet", "demo", "True", "True", "2/2"]
 
 
-def test_an_overrider_without_subject_says_so_and_is_bound_when_it_comes(
+def test_an_overrider_without_subject_is_bound_when_the_subject_is_created(
     server: Server, admin: Api, namespace: str
 ) -> None:
     rule = overrider(entry("*", items=TO_2))

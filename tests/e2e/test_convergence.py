@@ -1,4 +1,4 @@
-"""Inputs that made fleethook write for ever: how often it writes for each of them, one at a time.
+"""Inputs that once made fleethook write forever: the number of writes for each of them, one at a time.
 
 ``FLEETHOOK_MEASURE_SECONDS`` makes each input be watched for that long and prints writes a minute; without it, it is
 watched until fleethook has handled another subject twice.
@@ -17,7 +17,7 @@ import pytest
 from tests.builders import container, entry, image, patch
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import WEBHOOKS, registered
+from tests.e2e.fleet import WEBHOOKS, run_registered_server
 from tests.e2e.openyurt import V1_5, Form, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.scenario import BEIJING, Scenario, apply_node_pools, scenario
@@ -46,28 +46,28 @@ def pods(fields: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return {"containers": [container(**(fields or {}))], **spec}
 
 
-def adding(path: str, value: Any) -> dict[str, Any]:
+def build_entry(path: str, value: Any) -> dict[str, Any]:
     return entry("*", patches=[patch("add", path, value)])
 
 
 MODE = {"name": "MODE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 INPUTS = {
     "patch: hostPath without type": Input(
-        pods(), adding(f"{PODS}/volumes", [{"name": "v", "hostPath": {"path": "/var/v"}}])
+        pods(), build_entry(f"{PODS}/volumes", [{"name": "v", "hostPath": {"path": "/var/v"}}])
     ),
-    "patch: container without defaults": Input(pods(), adding(f"{PODS}/containers/-", {"name": "side", "image": "s:1"})),
+    "patch: container without defaults": Input(pods(), build_entry(f"{PODS}/containers/-", {"name": "side", "image": "s:1"})),
     "patch: port without protocol": Input(
-        pods(), adding(f"{PODS}/containers/0/ports", [{"containerPort": 80}])
+        pods(), build_entry(f"{PODS}/containers/0/ports", [{"containerPort": 80}])
     ),
-    "patch: fieldRef without apiVersion": Input(pods(), adding(f"{PODS}/containers/0/env", [MODE])),
-    "patch: empty list": Input(pods(), adding(f"{PODS}/containers/0/args", [])),
-    "patch: empty object": Input(pods(), adding(f"{PODS}/containers/0/securityContext", {"capabilities": {}})),
-    "patch: empty map": Input(pods(), adding(f"{PODS}/nodeSelector", {})),
-    "patch: zero": Input(pods(), adding("/spec/minReadySeconds", 0)),
-    "patch: strategy.rollingUpdate alone": Input(pods(), adding("/spec/strategy", {"rollingUpdate": {"maxSurge": 1}})),
-    "patch: empty strategy": Input(pods(), adding("/spec/strategy", {})),
+    "patch: fieldRef without apiVersion": Input(pods(), build_entry(f"{PODS}/containers/0/env", [MODE])),
+    "patch: empty list": Input(pods(), build_entry(f"{PODS}/containers/0/args", [])),
+    "patch: empty object": Input(pods(), build_entry(f"{PODS}/containers/0/securityContext", {"capabilities": {}})),
+    "patch: empty map": Input(pods(), build_entry(f"{PODS}/nodeSelector", {})),
+    "patch: zero": Input(pods(), build_entry("/spec/minReadySeconds", 0)),
+    "patch: strategy.rollingUpdate alone": Input(pods(), build_entry("/spec/strategy", {"rollingUpdate": {"maxSurge": 1}})),
+    "patch: empty strategy": Input(pods(), build_entry("/spec/strategy", {})),
     "patch: quantity in other words": Input(
-        pods(), adding(f"{PODS}/containers/0/resources", {"requests": {"cpu": "0.5"}})
+        pods(), build_entry(f"{PODS}/containers/0/resources", {"requests": {"cpu": "0.5"}})
     ),
     "template: hostNetwork false": Input(pods(hostNetwork=False), TO_2),
     "template: tty false": Input(pods({"tty": False}), TO_2),
@@ -80,17 +80,17 @@ INPUTS = {
     "template: zeros": Input(pods({"livenessProbe": {"tcpSocket": {"port": 1}, "timeoutSeconds": 0}}), TO_2, {"minReadySeconds": 0}),
     "template: strategy.rollingUpdate alone": Input(pods(), TO_2, {"strategy": {"rollingUpdate": {"maxSurge": 1}}}),
     "patch: misspelt field": Input(
-        pods(), adding(f"{PODS}/hostNetwrok", True), pruned=(f"{PODS}/hostNetwrok",)
+        pods(), build_entry(f"{PODS}/hostNetwrok", True), pruned=(f"{PODS}/hostNetwrok",)
     ),
     "patch: misspelt field of a container": Input(
-        pods(), adding(f"{PODS}/containers/0/imagePulPolicy", "Always"), pruned=("/imagePulPolicy",)
+        pods(), build_entry(f"{PODS}/containers/0/imagePulPolicy", "Always"), pruned=("/imagePulPolicy",)
     ),
     "template: misspelt field": Input(pods(hostNetwrok=True), TO_2, pruned=(f"{PODS}/hostNetwrok",)),
 }  # fmt: skip
 
 
 class Written(NamedTuple):
-    """How often the workload of an input was written, and what the status says in the end."""
+    """The number of writes of an input's workload, and the final status."""
 
     writes: int
     late_writes: int
@@ -114,7 +114,7 @@ class Bench:
         made = self._demo.subject(name, copy.deepcopy(given.pods), BEIJING)
         self._demo.form.templates(made)["deploymentTemplate"]["spec"] |= given.spec
         self._demo.api.create(self._demo.form.path(self._demo.namespace), made)
-        wait_for(lambda: self._demo.owner.settled(name), what="the owner creates the workload")
+        wait_for(lambda: self._demo.controller.has_settled(name), what="OpenYurt's controller creates the workload")
 
     def override(self, label: str) -> None:
         self._demo.override(INPUTS[label].entry, name=name_of(label))
@@ -123,7 +123,7 @@ class Bench:
         """Wait until the overrider is observed, and then until another subject was handled twice."""
         name = name_of(label)
         started, former = time.monotonic(), self._writes(name, audit)
-        with contextlib.suppress(AssertionError):  # What it says in the end is asserted.
+        with contextlib.suppress(AssertionError):  # The final status is asserted.
             wait_for(lambda: self._reported(label), what=f"the status of {name} is final")
         self._demo.handle_sentinel()
         before, early = self._demo.workloads(name)[BEIJING], self._writes(name, audit)
@@ -137,12 +137,12 @@ class Bench:
         return Written(writes, writes - early, self._demo.status(name), generations, (writes - former) * 60 / elapsed)
 
     def pruned(self, label: str) -> tuple[str, ...]:
-        """Return what the status must name: not a member of a template that OpenYurt's typed client drops itself."""
+        """Return the members that the status must name, without those that OpenYurt's typed client drops itself."""
         of_v1beta1 = isinstance(self._demo.form, V1Beta1)
         return () if of_v1beta1 and label.startswith("template") else INPUTS[label].pruned
 
     def _reported(self, label: str) -> bool:
-        """Whether the status says that all is rendered, or names what the apiserver dropped."""
+        """Return whether the status reports complete rendering, or names the members that the apiserver dropped."""
         text = json.dumps(self._demo.status(name_of(label)))
         if pointers := self.pruned(label):
             return all(pointer in text for pointer in pointers)
@@ -172,7 +172,7 @@ def cluster(request: pytest.FixtureRequest, form: Form) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def demo(cluster: ControlPlane, form: Form, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    serving = registered(cluster, tmp_path_factory.mktemp("convergence"))
+    serving = run_registered_server(cluster, tmp_path_factory.mktemp("convergence"))
     with serving, scenario(cluster.api(), release=V1_5, form=form) as made:
         made.start_sentinel()
         yield made
@@ -187,7 +187,7 @@ def check(label: str, written: Written) -> None:
 
 
 @pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if not one.pruned])
-def test_what_is_stored_in_other_words_is_rendered(cluster: ControlPlane, demo: Scenario, label: str) -> None:
+def test_a_value_stored_in_another_form_counts_as_rendered(cluster: ControlPlane, demo: Scenario, label: str) -> None:
     bench = Bench(demo)
     bench.create(label)
     audit = Audit(cluster)
@@ -201,8 +201,8 @@ def test_what_is_stored_in_other_words_is_rendered(cluster: ControlPlane, demo: 
 
 
 @contextlib.contextmanager
-def unvalidated(api: Api) -> Iterator[None]:
-    """Meanwhile overriders are not validated, as for one that was there before fleethook."""
+def disable_validation(api: Api) -> Iterator[None]:
+    """Disable the validation of overriders, as for one that is older than fleethook."""
     path = f"{WEBHOOKS}/validatingwebhookconfigurations"
     kept = api[f"{path}/fleethook"]
     api.delete(f"{path}/fleethook")
@@ -216,14 +216,14 @@ def unvalidated(api: Api) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]]:
-    """What an apiserver drops; fleethook does not admit it in an overrider."""
+    """Members that an apiserver drops; fleethook refuses them in an overrider."""
     bench, labels = Bench(demo), [label for label, one in INPUTS.items() if one.pruned]
     for label in labels:
         bench.create(label)
     audit = Audit(cluster)
-    with unvalidated(cluster.api()):
+    with disable_validation(cluster.api()):
         for label in labels:
-            # An apiserver learns with some delay that a webhook is gone.
+            # An apiserver learns of a removed webhook with some delay.
             wait_for(lambda label=label: bench.override(label) or True, what="the overrider is admitted")
     try:
         yield {label: bench.watch(label, audit) for label in labels}
@@ -233,9 +233,7 @@ def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]
 
 
 @pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if one.pruned])
-def test_what_the_apiserver_drops_is_named_in_the_status(
-    pruned: dict[str, Written], demo: Scenario, label: str
-) -> None:
+def test_pruned_members_are_named_in_the_status(pruned: dict[str, Written], demo: Scenario, label: str) -> None:
     check(label, pruned[label])
     pointers = Bench(demo).pruned(label)
     for pointer in pointers:

@@ -1,4 +1,4 @@
-"""``fleethook crds apply`` and ``render`` before a real apiserver."""
+"""``fleethook crds apply`` and ``render`` with a real apiserver."""
 
 import base64
 import json
@@ -16,13 +16,13 @@ from app.cli import app
 from app.crds.apply.yaml_text import dump
 from app.store.yaml_reader import read_documents
 from tests.crds.tarballs import build, crd, patch
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 
 GROUP = "work.karmada.io"
 
 
-def versioned(plural: str, *versions: str, kind: str = "") -> bytes:
-    """A CRD of which the last version is stored."""
+def build_crd(plural: str, *versions: str, kind: str = "") -> bytes:
+    """Return a CRD that stores its last version."""
     document = yaml.safe_load(crd(plural, GROUP))
     (version,) = document["spec"]["versions"]
     document["spec"]["versions"] = [
@@ -34,7 +34,7 @@ def versioned(plural: str, *versions: str, kind: str = "") -> bytes:
 
 
 class Release:
-    """Two plain groups, and one with conversion; the names of each test are its own, as CRDs take long to go away."""
+    """Two plain CRDs, and one with conversion; each test has its own names, because CRDs are deleted slowly."""
 
     def __init__(self, suffix: str = "") -> None:
         self.plurals = [
@@ -53,11 +53,11 @@ class Release:
             "crds/bases/work/": None, "crds/patches/": None,
             "crds/bases/remedy/remedies.yaml": crd(remedies, "remedy.karmada.io", properties=3),
             "crds/bases/autoscaling/autoscalers.yaml": crd(autoscalers, "autoscaling.karmada.io", properties=3),
-            "crds/bases/work/resourcebindings.yaml": versioned(bindings, *(versions or ("v1alpha1", "v1alpha2"))),
-            "crds/bases/work/clusterresourcebindings.yaml": versioned(cluster_bindings, "v1alpha1", "v1alpha2"),
+            "crds/bases/work/resourcebindings.yaml": build_crd(bindings, *(versions or ("v1alpha1", "v1alpha2"))),
+            "crds/bases/work/clusterresourcebindings.yaml": build_crd(cluster_bindings, "v1alpha1", "v1alpha2"),
             "crds/bases/work/works.yaml": crd(works, GROUP),
             f"crds/patches/webhook_in_{bindings}.yaml": patch(bindings),
-            # Whose name stands in it is looked at by nobody.
+            # No code checks the name in the patch.
             f"crds/patches/webhook_in_{cluster_bindings}.yaml": patch("somethingelse"),
         }  # fmt: skip
 
@@ -108,12 +108,12 @@ def managers(stored: dict[str, Any]) -> set[tuple[str, str]]:
     return {(one["manager"], one["operation"]) for one in found if one.get("subresource") != "status"}
 
 
-def without_defaults(stored: Any, said: Any) -> Any:
-    """What is stored, as far as it has been said."""
-    if isinstance(said, dict) and isinstance(stored, dict):
-        return {name: without_defaults(stored[name], said[name]) for name in stored if name in said}
-    if isinstance(said, list) and isinstance(stored, list) and len(said) == len(stored):
-        return [without_defaults(one, other) for one, other in zip(stored, said, strict=True)]
+def without_defaults(stored: Any, sent: Any) -> Any:
+    """Return the members of a stored document that the sent document has."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        return {name: without_defaults(stored[name], sent[name]) for name in stored if name in sent}
+    if isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        return [without_defaults(one, other) for one, other in zip(stored, sent, strict=True)]
     return stored
 
 
@@ -127,7 +127,7 @@ def test_crds_are_applied_patched_and_served_and_once_more_nothing_changes(
     assert shown.splitlines() == lines
     for name in karmada.names:
         stored = admin[f"{CRDS}/{name}"]
-        assert established(admin, name)
+        assert is_established(admin, name)
         assert ("karmada-operator", "Apply") in managers(stored)
         wanted = conversion(plane) if name in karmada.patched else {"strategy": "None"}
         assert stored["spec"]["conversion"] == wanted
@@ -157,7 +157,7 @@ def test_karmadas_own_operator_leaves_the_conversion_alone(
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_what_is_rendered_is_what_the_server_then_has(run: Any, admin: Api, release: Release, form: str) -> None:
+def test_the_rendered_crds_equal_the_applied_ones(run: Any, admin: Api, release: Release, form: str) -> None:
     run("apply", release.members())
     printed = run("render", release.members(), "--output", form).stdout
     found = [one.object for one in read_documents(printed, source="rendered")]
@@ -168,7 +168,7 @@ def test_what_is_rendered_is_what_the_server_then_has(run: Any, admin: Api, rele
         assert without_defaults(stored["metadata"], one["metadata"]) == one["metadata"]
 
 
-def test_a_server_takes_what_is_rendered(run: Any, admin: Api, release: Release) -> None:
+def test_a_server_accepts_the_rendered_crds(run: Any, admin: Api, release: Release) -> None:
     for one in yaml.safe_load_all(run("render", release.members()).stdout):
         admin.create(CRDS, one, dryRun="All", fieldValidation="Strict")
 
@@ -189,19 +189,19 @@ def test_a_dry_run_tells_and_changes_nothing(run: Any, admin: Api, release: Rele
     assert [admin[f"{CRDS}/{name}"] for name in release.names] == before
 
 
-def test_names_that_another_crd_has_are_told(run: Any, release: Release) -> None:
+def test_names_of_another_crd_are_reported(run: Any, release: Release) -> None:
     files = {name: body for name, body in release.members().items() if body is None}
     works, bindings = release.plurals[4], release.plurals[3]
     run("apply", {**files, "crds/bases/work/works.yaml": crd(works, GROUP)})
     kind = works.capitalize()
-    taken = versioned(bindings, "v1", kind=kind)
+    taken = build_crd(bindings, "v1", kind=kind)
     shown = run("apply", {**files, "crds/bases/work/bindings.yaml": taken}, code=21)
     words = f'ListKindConflict: "{kind}List" is already in use'
     assert f"fleethook: {release.bindings}: the server does not accept its names: {words}\n" in shown.stderr
     assert shown.stdout == f"created    {release.bindings}\n"
 
 
-def test_what_the_server_refuses_is_told_in_its_words_with_what_was_done(run: Any, release: Release) -> None:
+def test_a_refusal_is_reported_with_the_servers_message_and_the_finished_steps(run: Any, release: Release) -> None:
     files, path = release.members(), "crds/bases/work/resourcebindings.yaml"
     wrong = (files[path] or b"").replace(b"scope: Namespaced", b"scope: Galactic")
     shown = run("apply", {**files, path: wrong}, code=21)
@@ -213,7 +213,7 @@ def test_what_the_server_refuses_is_told_in_its_words_with_what_was_done(run: An
     assert again == dict(zip(release.names, ["unchanged"] * 2 + ["configured"] + ["created"] * 2, strict=True))
 
 
-def test_a_patch_that_the_server_refuses_is_told(run: Any, release: Release) -> None:
+def test_a_patch_that_the_server_refuses_is_reported(run: Any, release: Release) -> None:
     files, path = release.members(), f"crds/patches/webhook_in_{release.plurals[3]}.yaml"
     shown = run("apply", {**files, path: patch(release.plurals[3]).replace(b"https://", b"http://")}, code=21)
     assert f"fleethook: failed to patch karmada crds, err: {release.bindings}: 422 Invalid: " in shown.stderr

@@ -1,4 +1,4 @@
-"""``fleethook crds diff`` before a real apiserver, and what `apply` refuses because of it."""
+"""``fleethook crds diff`` with a real apiserver, and the refusals of `apply` that follow from it."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ __all__ = ["administrator", "release", "run"]  # fixtures
 
 
 def changes(result: Any, names: list[str]) -> dict[str, Any]:
-    """The changes of CRDs by name; those that other tests left on the server do not count."""
+    """Return the changes of CRDs by name, without CRDs of other tests."""
     return {one["name"]: one for one in json.loads(result.stdout) if one["name"] in names}
 
 
@@ -18,7 +18,7 @@ def test_a_server_is_compared_by_crd_and_version(run: Any, release: Release) -> 
     added = changes(run("diff", release.members(), "-o", "json", code=1), release.names)
     assert {name: one["change"] for name, one in added.items()} == dict.fromkeys(release.names, "added")
     run("apply", release.members())
-    # No member that the server has added by itself is a difference.
+    # Members that the server adds are no difference.
     assert changes(run("diff", release.members(), "-o", "json", code=None), release.names) == {}
     upgraded = release.members("v1alpha1", "v1alpha2", "v1beta1")
     found = changes(run("diff", upgraded, "-o", "json", code=1), release.names)
@@ -36,13 +36,13 @@ def test_a_stored_version_is_not_dropped(run: Any, admin: Api, release: Release)
     refused = run("apply", dropping, code=24).stderr
     assert f"objects may be stored in versions that the tarball does not have ({release.bindings}: v1alpha2)" in refused
     assert "or give --force" in refused
-    # The server has the last word, and keeps the version as long as its status names it.
+    # The server decides, and keeps the version as long as its status names it.
     forced = run("apply", dropping, "--force", code=21).stderr
     assert "status.storedVersions" in forced
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["versions"] == before["spec"]["versions"]
 
 
-def test_a_crd_that_the_release_does_not_have_is_told_and_stays(run: Any, admin: Api, release: Release) -> None:
+def test_a_crd_missing_in_the_release_is_reported_and_stays(run: Any, admin: Api, release: Release) -> None:
     run("apply", release.members())
     gone = "crds/bases/work/works.yaml"
     less = {name: body for name, body in release.members().items() if name != gone}

@@ -1,4 +1,4 @@
-"""CRDs for the instances of a cluster, by their Secrets, before a real apiserver: the command and the controller."""
+"""CRDs for the instances of a cluster, by their Secrets, with a real apiserver: the command and the controller."""
 
 import base64
 import json
@@ -14,9 +14,9 @@ from typer.testing import CliRunner, Result
 from app.cli import app
 from tests.crds.origin import Origin, tarball
 from tests.crds.tarballs import build
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
+from tests.e2e.crds_controller import ControllerProcess, KarmadaFactory, http, run_crds_controller
 from tests.e2e.instance_secrets import admin_config, create_secrets
-from tests.e2e.karmadas import Make, Process, controlling, http
 from tests.e2e.test_crds_apply import Release
 from tests.waiting import wait_for
 
@@ -28,7 +28,7 @@ def release() -> Release:
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address at which nobody answers."""
+    """An address without a server."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"https://127.0.0.1:{taken.getsockname()[1]}"
@@ -72,7 +72,14 @@ def run(account: Path, tmp_path: Path) -> Callable[..., Result]:
 
 
 def test_an_instance_is_applied_to_by_its_secrets(
-    run: Any, make: Make, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin, release: Release
+    run: Any,
+    make: KarmadaFactory,
+    give: Any,
+    admin: Api,
+    plane: ControlPlane,
+    namespace: str,
+    origin: Origin,
+    release: Release,
 ) -> None:
     origin.answer = tarball(build(release.members()))
     make(http(origin))
@@ -80,7 +87,7 @@ def test_an_instance_is_applied_to_by_its_secrets(
     shown = run("--instance", f"{namespace}/demo")
     assert shown.stdout == f"applied  {namespace}/demo  5 CRDs (5 created)\n"
     assert f"{namespace}/demo: added    {release.bindings}\n" in shown.stderr
-    assert all(established(admin, name) for name in release.names)
+    assert all(is_established(admin, name) for name in release.names)
     assert client_config(admin, release) == conversion(plane, namespace)
     (found,) = json.loads(run("--instance", f"{namespace}/demo", "-o", "json").stdout)
     assert (found["instance"], found["result"], found["exit"]) == (f"{namespace}/demo", "applied", 0)
@@ -88,7 +95,7 @@ def test_an_instance_is_applied_to_by_its_secrets(
 
 
 def test_all_instances_are_tried_and_the_worst_decides(
-    run: Any, make: Make, give: Any, admin: Api, namespace: str, origin: Origin, release: Release, nobody: str
+    run: Any, make: KarmadaFactory, give: Any, admin: Api, namespace: str, origin: Origin, release: Release, nobody: str
 ) -> None:
     origin.answer = tarball(build(release.members()))
     for name in ("good", "dead", "bare", "asleep"):
@@ -103,13 +110,20 @@ def test_all_instances_are_tried_and_the_worst_decides(
     assert lines[f"{namespace}/bare"] == f"failed   {namespace}/bare  {missing}"
     assert lines[f"{namespace}/asleep"] == f"skipped  {namespace}/asleep  the Karmada is suspended"
     assert len(lines) == 4
-    assert established(admin, release.bindings)
-    # The tarball is the same for all, and was asked for once.
+    assert is_established(admin, release.bindings)
+    # All use the same tarball, which was requested once.
     assert len(origin.asked) == 1
 
 
 def test_a_ca_and_a_name_that_are_given_come_first(
-    run: Any, make: Make, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin, release: Release
+    run: Any,
+    make: KarmadaFactory,
+    give: Any,
+    admin: Api,
+    plane: ControlPlane,
+    namespace: str,
+    origin: Origin,
+    release: Release,
 ) -> None:
     origin.answer = tarball(build(release.members()))
     make(http(origin))
@@ -122,7 +136,14 @@ def test_a_ca_and_a_name_that_are_given_come_first(
 
 
 def test_a_dry_run_changes_nothing_and_another_tarball_may_be_given(
-    run: Any, make: Make, give: Any, admin: Api, namespace: str, origin: Origin, release: Release, tmp_path: Path
+    run: Any,
+    make: KarmadaFactory,
+    give: Any,
+    admin: Api,
+    namespace: str,
+    origin: Origin,
+    release: Release,
+    tmp_path: Path,
 ) -> None:
     make(http(origin))
     give("demo")
@@ -137,62 +158,70 @@ def test_a_dry_run_changes_nothing_and_another_tarball_may_be_given(
 
 
 @pytest.fixture(scope="module")
-def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    # A lease that no slow machine loses: another term would find the tarball in the cache.
-    with controlling(account, tmp_path_factory.mktemp("applying"), "--apply", "--lease-duration", "600") as running:
+def process(account: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerProcess]:
+    # A long lease for slow machines: a second leader would find the tarball in the cache.
+    with run_crds_controller(
+        account, tmp_path_factory.mktemp("applying"), "--apply", "--lease-duration", "600"
+    ) as running:
         yield running
 
 
 def test_the_controller_applies_when_the_secrets_are_there_and_once(
-    process: Process, make: Make, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin,
+    process: ControllerProcess, make: KarmadaFactory, give: Any, admin: Api, plane: ControlPlane, namespace: str, origin: Origin,
     release: Release,
 ) -> None:  # fmt: skip
     origin.answer = tarball(build(release.members()))
     instance = make(http(origin))
-    wait_for(lambda: instance.is_("CRDsApplied", "False", "AccessInvalid"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "False", "AccessInvalid"))
     missing = f"there is no Secret {namespace}/demo-karmada-admin-config"
     assert instance.condition("CRDsApplied")[2] == missing
     assert instance.condition("Ready") == ("False", "Failed", missing)
-    assert instance.is_("CRDsPrepared", "True", "Downloaded")
+    assert instance.has_condition("CRDsPrepared", "True", "Downloaded")
     give("demo")
-    wait_for(lambda: instance.is_("CRDsApplied", "True", "Applied"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "True", "Applied"))
     assert instance.condition("CRDsApplied")[2].endswith(": 5 CRDs (5 created)")
     wait_for(instance.ready)
     assert client_config(admin, release) == conversion(plane, namespace)
     assert ("Normal", "CRDsApplied", 1) in instance.events()
-    # Of an instance that is done nothing is applied, until its spec changes.
+    # The controller applies nothing to a completed instance until its spec changes.
     admin.merge(f"{CRDS}/{release.names[0]}", {"metadata": {"labels": {"a": "b"}}})
     admin.merge(f"{CRDS}/{release.bindings}", {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
     admin.merge(instance.path, {"metadata": {"labels": {"touched": "yes"}}})
     other = make(http(origin), name="other")
-    wait_for(lambda: other.is_("CRDsApplied", "False", "AccessInvalid"))
+    wait_for(lambda: other.has_condition("CRDsApplied", "False", "AccessInvalid"))
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["conversion"] == {"strategy": "None"}
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
     wait_for(lambda: instance.condition("CRDsApplied")[2].endswith(": 5 CRDs (1 configured, 4 unchanged)"))
-    # The controller asked the origin once, and tried only the applying again.
+    # The controller sent one request to the origin, and retried only the apply.
     assert len(origin.asked) == 1
     shown = [process.log.read_text(), process.get("/metrics")[1], str(instance.stored), str(instance.events())]
     assert not any("PRIVATE KEY" in text or "the key of the CA" in text for text in shown)
 
 
 def test_the_controller_keeps_stored_versions(
-    process: Process, make: Make, give: Any, admin: Api, origin: Origin, release: Release
+    process: ControllerProcess, make: KarmadaFactory, give: Any, admin: Api, origin: Origin, release: Release
 ) -> None:
     origin.answer = tarball(build(release.members("v1alpha1", "v1alpha2")))
     give("demo")
     instance = make({**http(origin), "crdDownloadPolicy": "Always"})
-    wait_for(lambda: instance.is_("CRDsApplied", "True", "Applied"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "True", "Applied"))
     before = admin[f"{CRDS}/{release.bindings}"]["spec"]["versions"]
     origin.answer = tarball(build(release.members("v1alpha1", "v1beta1")), etag='"v2"')
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
-    wait_for(lambda: instance.is_("CRDsApplied", "False", "StoredVersionsKept"))
+    wait_for(lambda: instance.has_condition("CRDsApplied", "False", "StoredVersionsKept"))
     assert f"({release.bindings}: v1alpha2)" in instance.condition("CRDsApplied")[2]
     assert ("Warning", "CRDsStoredVersionsKept", 1) in instance.events()
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["versions"] == before
 
 
 def test_a_server_that_is_away_and_a_kubeconfig_with_a_program_hold_up_no_other(
-    process: Process, make: Make, give: Any, origin: Origin, release: Release, nobody: str, tmp_path: Path
+    process: ControllerProcess,
+    make: KarmadaFactory,
+    give: Any,
+    origin: Origin,
+    release: Release,
+    nobody: str,
+    tmp_path: Path,
 ) -> None:
     origin.answer = tarball(build(release.members()))
     program = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [f"{tmp_path}/x"]}}
@@ -200,8 +229,8 @@ def test_a_server_that_is_away_and_a_kubeconfig_with_a_program_hold_up_no_other(
     give("evil", user=program)
     give("good")
     dead, evil, good = (make(http(origin), name=name) for name in ("dead", "evil", "good"))
-    wait_for(lambda: good.is_("CRDsApplied", "True", "Applied"))
-    wait_for(lambda: dead.is_("CRDsApplied", "False", "Unreachable"))
-    wait_for(lambda: evil.is_("CRDsApplied", "False", "AccessInvalid"))
+    wait_for(lambda: good.has_condition("CRDsApplied", "True", "Applied"))
+    wait_for(lambda: dead.has_condition("CRDsApplied", "False", "Unreachable"))
+    wait_for(lambda: evil.has_condition("CRDsApplied", "False", "AccessInvalid"))
     assert "exec of its user is not supported" in evil.condition("CRDsApplied")[2]
     assert not (tmp_path / "x").exists()

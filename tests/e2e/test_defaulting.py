@@ -1,8 +1,8 @@
-"""What an apiserver defaults, prunes or normalizes is no drift: few writes, then none, and the status says so.
+"""Defaulting, pruning and normalization by an apiserver are no drift: few writes, then none, and a correct status.
 
 Every field of the API's sample objects is left out, or set to its zero value, in turn: in the template of a subject whose
-workload is overridden, and in what an overrider adds. Those are tested of which the apiserver stores something else than
-it was sent. Fields of lists' elements share workloads, an element each.
+workload is overridden, and in the additions of an overrider. Only variants that the apiserver stores differently are
+tested. Variants of list elements share workloads, one element for each.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ import pytest
 from tests.builders import entry, image, overrider, patch
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.fleet import OPENYURT, registered
+from tests.e2e.field_samples import JSONObject, units
+from tests.e2e.field_variants import Server, Variant, base_workload, batches, changed_when_stored, get, put
+from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.openyurt import KINDS, V1_5, V1Alpha1
-from tests.e2e.samples import JSONObject, units
-from tests.e2e.scenario import BEIJING, Scenario, describe, placed, scenario
-from tests.e2e.variants import Server, Variant, base_workload, batches, changed_when_stored, get, put
+from tests.e2e.scenario import BEIJING, Scenario, build_pool, describe, scenario
 from tests.e2e.workloads import APPS
 from tests.waiting import wait_for
 
 MAX_WRITES = 2
 FORM = V1Alpha1()
-# OpenYurt's controller does not copy these, so that a template's have no effect on a pool without overrides.
+# OpenYurt's controller does not copy these members, so they have no effect on a pool without overrides.
 NOT_COPIED = {
     "Deployment": ("revisionHistoryLimit",),
     "StatefulSet": ("minReadySeconds", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "ordinals"),
@@ -49,14 +49,14 @@ class Case(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What became of a case."""
+    """The result of a case."""
 
     writes: int
     late_writes: int
     rendered: str
-    """Empty, or what the status says."""
+    """Empty, or the message of the status."""
     refused: str
-    """Empty, or why the overrider was not admitted."""
+    """Empty, or the reason why the overrider was not admitted."""
     generations: tuple[int, int]
 
 
@@ -74,7 +74,7 @@ def in_patches(name: str, kind: str, group: list[Variant]) -> Case:
 
 
 def subject_of(case: Case, namespace: str) -> JSONObject:
-    """The subject of a case, as a user writes it."""
+    """Return the subject of a case, as a user writes it."""
     spec = copy.deepcopy(case.template["spec"])
     labels = {"app": case.name}
     del spec["selector"]
@@ -86,7 +86,7 @@ def subject_of(case: Case, namespace: str) -> JSONObject:
         "spec": {
             "selector": {"matchLabels": labels},
             "workloadTemplate": {KINDS[case.kind]: {"metadata": {"labels": labels}, "spec": spec}},
-            "topology": {"pools": [placed(BEIJING, replicas=0)]},
+            "topology": {"pools": [build_pool(BEIJING, replicas=0)]},
         },
     }
 
@@ -95,8 +95,8 @@ class Cases:
     """Cases on an apiserver, in one namespace.
 
     Attributes:
-        found: What became of each, by its name.
-        problem: Why another subject was not handled meanwhile.
+        found: The result of each, by its name.
+        problem: The reason why another subject was not handled meanwhile.
     """
 
     def __init__(self, demo: Scenario, plane: ControlPlane, cases: list[Case]) -> None:
@@ -115,7 +115,9 @@ class Cases:
     def create_subjects(self) -> None:
         path = FORM.path(self._namespace)
         self._each(lambda case: self._api.create(path, subject_of(case, self._namespace)))
-        wait_for(lambda: self.workloads().keys() == self.cases.keys(), what="the owner creates a workload each")
+        wait_for(
+            lambda: self.workloads().keys() == self.cases.keys(), what="OpenYurt's controller creates a workload each"
+        )
         self._generations = {name: one["metadata"]["generation"] for name, one in self.workloads().items()}
 
     def create_overriders(self) -> None:
@@ -146,7 +148,7 @@ class Cases:
         return {item["metadata"]["name"]: item.get("status") or {} for item in items}
 
     def _not_rendered(self) -> dict[str, str]:
-        """Return what the status says of each case whose overrider is admitted and not in effect everywhere."""
+        """Return the message of the status of each case whose overrider is admitted but not everywhere in effect."""
         missing = {}
         for name, status in self.statuses().items():
             conditions = {one["type"]: one for one in status.get("conditions", [])}
@@ -155,7 +157,7 @@ class Cases:
         return missing
 
     def observe(self) -> None:
-        """Wait until all is rendered, or is not within some time, and see whether it stays as it is."""
+        """Wait until all is rendered or a time limit ends, and check whether it stays unchanged."""
         with contextlib.suppress(AssertionError):
             wait_for(lambda: not self._not_rendered(), seconds=30)
         before, missing, early = self.workloads(), self._not_rendered(), self._writes()
@@ -177,7 +179,7 @@ class Cases:
         return {name: counts[one["metadata"]["name"]] for name, one in self.workloads().items()}
 
     def report(self) -> str:
-        """Return figures for people."""
+        """Return the figures for reports."""
         numbers = sorted(one.writes for one in self.found.values())
         over = sum(number > MAX_WRITES for number in numbers)
         again = sum(one.late_writes > 0 for one in self.found.values())
@@ -188,7 +190,7 @@ class Cases:
         )
 
     def check(self, is_wrong: Callable[[Found], Any]) -> None:
-        """Fail with what is wrong, and with the fields that are in question."""
+        """Fail with the wrong cases and their fields."""
         lines = [
             f"{name} ({', '.join(self.cases[name].labels[:5])} …): {problem}"
             for name, found in self.found.items()
@@ -212,14 +214,17 @@ def cases_of(server: Server, kind: str) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def demo(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    with registered(plane, tmp_path_factory.mktemp("defaulting")), scenario(plane.api(), release=V1_5) as made:
+    with (
+        run_registered_server(plane, tmp_path_factory.mktemp("defaulting")),
+        scenario(plane.api(), release=V1_5) as made,
+    ):
         made.start_sentinel()
         yield made
 
 
 @pytest.fixture(scope="module")
 def sampled(plane: ControlPlane, demo: Scenario) -> Cases:
-    """Every variant, in a template and in an overrider, with what became of it."""
+    """Every variant, in a template and in an overrider, with its result."""
     made = []
     for kind in KINDS:
         made += cases_of(Server(demo.api, base_workload(demo.namespace, kind)), kind)
@@ -232,7 +237,7 @@ def sampled(plane: ControlPlane, demo: Scenario) -> Cases:
 
 
 def test_the_samples_are_taken_apart_completely(sampled: Cases) -> None:
-    """The fields of the issue are among the variants, in templates and in overriders: nothing is passed over silently."""
+    """Fields with known defaulting are among the variants, in templates and in overriders, so none is skipped silently."""
     labels = {(name[0], label) for name, case in sampled.cases.items() for label in case.labels}
     assert len(labels) > 900
     for label in (
@@ -265,12 +270,12 @@ def test_nothing_is_written_again(sampled: Cases) -> None:
     sampled.check(lambda found: found.generations if found.generations[0] != found.generations[1] else None)
 
 
-def test_the_status_says_that_all_is_rendered(sampled: Cases) -> None:
+def test_the_status_reports_complete_rendering(sampled: Cases) -> None:
     sampled.check(lambda found: found.rendered)
 
 
-def test_what_overriders_add_is_there(sampled: Cases) -> None:
-    """As the apiserver stores it, with its defaults."""
+def test_additions_of_overriders_are_stored(sampled: Cases) -> None:
+    """Compare with the stored form, including defaults."""
     workloads, missing = sampled.workloads(), {}
     for name, case in sampled.cases.items():
         for label, unit, stored in case.variants if name.startswith("p-") else ():
@@ -279,17 +284,17 @@ def test_what_overriders_add_is_there(sampled: Cases) -> None:
     assert not missing, "\n".join(f"{name}: {text}" for name, text in missing.items())
 
 
-def test_without_overriders_workloads_are_what_the_owner_writes(demo: Scenario, sampled: Cases) -> None:
-    """Comes last: it deletes them."""
+def test_without_overriders_workloads_equal_those_of_openyurt(demo: Scenario, sampled: Cases) -> None:
+    """Runs last, because it deletes the overriders."""
     sampled.delete_overriders()
-    wanted = {name: expected(demo, case) for name, case in sampled.cases.items()}
+    wanted = {name: expected_spec(demo, case) for name, case in sampled.cases.items()}
     with contextlib.suppress(AssertionError):
         wait_for(lambda: {name: one["spec"] for name, one in sampled.workloads().items()} == wanted)
     left = {name: describe(one["spec"], wanted[name]) for name, one in sampled.workloads().items()}
     assert not any(left.values()), "\n".join(f"{name}: {text}" for name, text in left.items() if text)
 
 
-def expected(demo: Scenario, case: Case) -> JSONObject:
+def expected_spec(demo: Scenario, case: Case) -> JSONObject:
     made = FORM.apply(demo.api[demo.subject_path(case.name)], BEIJING)
     del made["metadata"]["ownerReferences"]
     plural = case.kind.lower() + "s"

@@ -1,4 +1,4 @@
-"""Callers that may have reviews dispatched and explained, by real tokens and RBAC of a real apiserver."""
+"""Callers that may dispatch and explain reviews, with real tokens and RBAC of a real apiserver."""
 
 import json
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.dispatch.builders import configuration, review, webhook
-from tests.e2e.callers import ROUTES, Caller
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account
+from tests.e2e.dispatch_callers import ROUTES, Caller
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -19,7 +19,7 @@ CLUSTER = "access-ws3"
 
 @pytest.fixture(scope="module")
 def objects(admin: Api) -> Iterator[None]:
-    """A logical cluster with a webhook, so that something is known of it."""
+    """A logical cluster with a webhook, so that the server knows the cluster."""
     path = f"{WEBHOOKS}/validatingwebhookconfigurations"
     admin.create(path, configuration(CLUSTER, "validating", webhook(failurePolicy="Ignore"), name=CLUSTER))
     yield
@@ -32,10 +32,10 @@ def server(
 ) -> Iterator[Server]:
     directory = tmp_path_factory.mktemp("access")
     kubeconfig = service_account(plane)
-    # A right that is taken away must be seen within the test.
+    # The server must notice a revoked right within the test.
     environment = {"FLEETHOOK_DISPATCH_TOKEN_SECONDS": "1", "FLEETHOOK_ENGINES": '["dispatch"]'}
     with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None, **environment) as running:
-        wait_for(lambda: ready(running), what="the server is ready")
+        wait_for(lambda: is_ready(running), what="the server is ready")
         yield running
 
 
@@ -72,7 +72,7 @@ def _response(server: Server, token: str, route: str) -> Any:
     return answer["response"] if status == 200 else None
 
 
-def test_a_right_that_is_taken_away_ends(server: Server, admin: Api, namespace: str) -> None:
+def test_a_revoked_right_ends(server: Server, admin: Api, namespace: str) -> None:
     caller = Caller(admin, namespace)
     caller.permit(CLUSTER)
     token = caller.token()
@@ -102,27 +102,27 @@ def test_a_server_may_ask_for_tokens_of_its_own_audience(
     environment = {"FLEETHOOK_DISPATCH_TOKEN_AUDIENCES": '["fleethook"]', "FLEETHOOK_ENGINES": '["dispatch"]'}
     kubeconfig = str(service_account(plane))
     with serving(tmp_path, "--kubeconfig", kubeconfig, manifests=None, **environment) as server:
-        wait_for(lambda: ready(server), what="the server is ready")
+        wait_for(lambda: is_ready(server), what="the server is ready")
         token = caller.token("fleethook")
         wait_for(lambda: ask(server, token)[0] == 200, what="the right is seen")
         assert ask(server, caller.token())[0] == 401
         server.stop()
         log = server.log.read_text()
     assert token not in log
-    # Nor its signature, nor the claims.
+    # Neither its signature nor its claims.
     assert not any(part in log for part in token.split("."))
     assert caller.user in plane_log(log)
 
 
 def plane_log(log: str) -> str:
-    """The lines of answered reviews."""
+    """Return the log lines of answered reviews."""
     return "\n".join(line for line in log.splitlines() if '"msg":"review"' in line)
 
 
 def test_the_server_cannot_review_tokens_without_the_right(
     plane: ControlPlane, admin: Api, objects: None, namespace: str, tmp_path: Path
 ) -> None:
-    """Nobody is let in, and the log names the right that is missing."""
+    """All callers are refused, and the log names the missing right."""
     caller = Caller(admin, namespace)
     caller.permit(CLUSTER)
     powerless = Caller(admin, namespace, "powerless")

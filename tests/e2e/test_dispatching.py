@@ -1,4 +1,4 @@
-"""Dispatching from what a real apiserver holds: followed while it changes, with its own authorizer.
+"""Dispatch with the objects of a real apiserver, which are watched, and with its authorizer.
 
 There is no kcp here, whose API server would keep clusters apart: objects say by annotation where they are, as kcp's do,
 and the types of kcp are plain custom resources.
@@ -14,8 +14,8 @@ import pytest
 
 from tests.dispatch.builders import WIDGETS, binding, configuration, export, logical_cluster, review, webhook, widget
 from tests.dispatch.webhook_server import Webhooks, allow, deny, webhooks
-from tests.e2e.cluster import CRDS, Api, ControlPlane, established
-from tests.e2e.fleet import ready, service_account
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
+from tests.e2e.fleet import is_ready, service_account
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -53,13 +53,13 @@ def server(plane: ControlPlane, admin: Api, tmp_path_factory: pytest.TempPathFac
     for one in KINDS:
         definition = kcp_type(*one)
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
-        wait_for(lambda name=definition["metadata"]["name"]: established(admin, name))
+        wait_for(lambda name=definition["metadata"]["name"]: is_established(admin, name))
     directory = tmp_path_factory.mktemp("dispatching")
     kubeconfig = service_account(plane)
     # test_dispatch_access tests which callers are allowed.
     open_to_all = {"FLEETHOOK_DISPATCH_OPEN": "loopback"}
     with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None, **open_to_all) as running:
-        wait_for(lambda: ready(running), what="the server is ready")
+        wait_for(lambda: is_ready(running), what="the server is ready")
         yield running
 
 
@@ -70,7 +70,7 @@ async def hooks(tmp_path: Path) -> AsyncIterator[Webhooks]:
         yield made
 
 
-async def asked(server: Server, cluster: str, made: dict[str, Any]) -> Any:
+async def send_review(server: Server, cluster: str, made: dict[str, Any]) -> Any:
     body = json.dumps(made).encode()
     status, answer = await asyncio.to_thread(server.request, "POST", f"/clusters/{cluster}/validate", body)
     assert status == 200, answer
@@ -78,36 +78,36 @@ async def asked(server: Server, cluster: str, made: dict[str, Any]) -> Any:
 
 
 async def until(server: Server, cluster: str, made: dict[str, Any], condition: Callable[[Any], bool]) -> Any:
-    """Ask until the answer is as it should be: what was changed has to be heard of first."""
+    """Send a review until the answer is correct, because the watch delivers changes with a delay."""
     async with asyncio.timeout(NET):
-        while not condition(response := await asked(server, cluster, made)):
+        while not condition(response := await send_review(server, cluster, made)):
             await asyncio.sleep(0.05)
     return response
 
 
-def denied(response: Any) -> bool:
+def is_denied(response: Any) -> bool:
     return response.get("status", {}).get("message") == 'admission webhook "w.example.org" denied the request: asked'
 
 
-def allowed(response: Any) -> bool:
+def is_allowed(response: Any) -> bool:
     return bool(response["allowed"])
 
 
-def absent(response: Any) -> bool:
+def is_absent(response: Any) -> bool:
     return response.get("status", {}).get("message") == 'namespaces "d6-gold" not found in logical cluster ws6'
 
 
 async def test_bindings_and_configurations_are_followed(server: Server, put: Any, admin: Api, hooks: Webhooks) -> None:
     put(EXPORTS, export("ws1", "widgets.example.org"))
     put(CONFIGURATIONS, configuration("ws1", "validating", webhook(clientConfig=hooks.client_config("/w")), name="d1"))
-    assert "logical cluster ws3 is unknown" in (await asked(server, "ws3", review()))["status"]["message"]
+    assert "logical cluster ws3 is unknown" in (await send_review(server, "ws3", review()))["status"]["message"]
     put(LOGICAL_CLUSTERS, logical_cluster("ws3"))
-    await until(server, "ws3", review(), allowed)
+    await until(server, "ws3", review(), is_allowed)
     put(BINDINGS, binding("ws3", "ws1", "widgets.example.org", name="d-ws3"))
-    await until(server, "ws3", review(), denied)
+    await until(server, "ws3", review(), is_denied)
     assert hooks.calls[-1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
     hooks.answers["/w"] = allow
-    assert allowed(await asked(server, "ws3", review()))
+    assert is_allowed(await send_review(server, "ws3", review()))
     calls = len(hooks.calls)
     admin.apply(
         f"{CONFIGURATIONS}/d1",
@@ -117,8 +117,8 @@ async def test_bindings_and_configurations_are_followed(server: Server, put: Any
         ),
     )  # fmt: skip
     hooks.answers["/w"] = deny("asked")
-    await until(server, "ws3", review(), allowed)
-    assert denied(await asked(server, "ws3", review(None, old=widget(), operation="DELETE")))
+    await until(server, "ws3", review(), is_allowed)
+    assert is_denied(await send_review(server, "ws3", review(None, old=widget(), operation="DELETE")))
     assert len(hooks.calls) > calls
 
 
@@ -137,7 +137,7 @@ async def test_a_condition_asks_the_authorizer_of_the_cluster(
 
     found = await asyncio.to_thread(wait_for, explained, what="the configuration is known")
     assert (found[0]["decision"], found[0]["predicates"][-1]["reason"]) == ("skip", "may-guard: false")
-    assert allowed(await asked(server, "ws5", made))
+    assert is_allowed(await send_review(server, "ws5", made))
     rules = [{"apiGroups": ["example.org"], "resources": ["widgets"], "resourceNames": ["b"], "verbs": ["guard"]}]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "guards"}}
     put(f"{RBAC}/clusterroles", {**role, "rules": rules})
@@ -147,9 +147,9 @@ async def test_a_condition_asks_the_authorizer_of_the_cluster(
         f"{RBAC}/clusterrolebindings",
         {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects},
     )
-    await until(server, "ws5", made, denied)
+    await until(server, "ws5", made, is_denied)
     other = {**widget(), "metadata": {"name": "c", "namespace": "default"}}
-    assert allowed(await asked(server, "ws5", review(other, userInfo=made["request"]["userInfo"])))
+    assert is_allowed(await send_review(server, "ws5", review(other, userInfo=made["request"]["userInfo"])))
 
 
 async def test_a_namespace_that_was_made_just_now_is_read(
@@ -159,11 +159,11 @@ async def test_a_namespace_that_was_made_just_now_is_read(
     put(CONFIGURATIONS, configuration("ws6", "validating", selecting, name="d6"))
     made = widget()
     made["metadata"]["namespace"] = "d6-gold"
-    await until(server, "ws6", review(made), absent)
+    await until(server, "ws6", review(made), is_absent)
     labels = {"name": "d6-gold", "labels": {"tier": "gold"}, "annotations": {"kcp.io/cluster": "ws6"}}
     await asyncio.to_thread(
         admin.apply, "/api/v1/namespaces/d6-gold", {"apiVersion": "v1", "kind": "Namespace", "metadata": labels}
     )
-    # At once: not after it has been heard of.
-    assert denied(await asked(server, "ws6", review(made)))
+    # At once, without waiting for the watch.
+    assert is_denied(await send_review(server, "ws6", review(made)))
     await asyncio.to_thread(admin.delete, "/api/v1/namespaces/d6-gold")

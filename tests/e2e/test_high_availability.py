@@ -1,4 +1,4 @@
-"""Replicas that die, are restarted or were not there: nothing is lost and no admission fails."""
+"""Replicas that crash, restart or start late: nothing is lost and no admission fails."""
 
 import json
 import signal
@@ -9,23 +9,23 @@ from typing import Any, Self
 
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, fleet, ready, registered, service_account
+from tests.e2e.fleet import OPENYURT, fleet, is_ready, run_registered_server, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import NET, wait_for
 
 
-def test_what_happened_while_nobody_controlled_is_found_at_the_start(
+def test_changes_without_a_controller_are_found_at_the_start(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
-    """Everything at once: a new overrider, an edited workload, an overrider that went; with neither webhook nor leader."""
+    """A new overrider, an edited workload and a deleted overrider, with neither webhook nor leader."""
     others = [f"{namespace}-{number}" for number in range(2)]
     for other in others:
         admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    with registered(plane, tmp_path / "first"):
+    with run_registered_server(plane, tmp_path / "first"):
         edited, orphaned, late = (Subject(admin, each, ["hangzhou"]) for each in (namespace, *others))
         edited.override(entry("*", items=TO_2))
         orphaned.override(entry("*", items=TO_2))
@@ -34,13 +34,13 @@ def test_what_happened_while_nobody_controlled_is_found_at_the_start(
     admin.merge(edited.paths["hangzhou"], {"spec": {"template": {"spec": {"containers": containers}}}})
     orphaned.delete_override()
     late.override(entry("*", items=TO_3))
-    with registered(plane, tmp_path / "second"):
+    with run_registered_server(plane, tmp_path / "second"):
         wait_for(lambda: edited.images() == {"hangzhou": "nginx:2.0"})
         wait_for(lambda: orphaned.images() == {"hangzhou": "nginx:1.0"})
         wait_for(lambda: late.images() == {"hangzhou": "nginx:3.0"})
 
 
-def touched(server: Server) -> float:
+def count_touched(server: Server) -> float:
     text = server.request("GET", "/metrics")[1].decode()
     (line,) = (line for line in text.splitlines() if line.startswith("fleethook_controller_touched_total "))
     return float(line.split()[1])
@@ -50,27 +50,27 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     pools = [f"pool-{number}" for number in range(500)]
-    # Twenty seconds of work, and a lease that is not lost meanwhile: a busy machine sees the middle, too.
+    # Twenty seconds of work, and a lease that outlives them, so that a busy machine also reaches the middle.
     slow = {"FLEETHOOK_CONTROLLER_RATE": "25", "FLEETHOOK_LEASE_DURATION": "15"}
     with fleet(plane, tmp_path, namespace, replicas=2, **slow) as replicas:
         subject = Subject(admin, namespace, pools)
         leader = replicas.leader()
         subject.override(entry("*", items=TO_2))
-        wait_for(lambda: touched(leader) >= 50)
+        wait_for(lambda: count_touched(leader) >= 50)
         replicas.remove(leader)
         leader.process.send_signal(signal.SIGKILL)
         leader.process.wait(timeout=NET)
-        # In one list: by the time that 500 are read one by one, the next leader may have begun.
+        # One list, because the next leader may start while 500 objects are read one by one.
         found = admin[f"/apis/apps/v1/namespaces/{namespace}/deployments"]["items"]
         done = [one for one in found if images(one) == {"nginx": "nginx:2.0"}]
-        # Ten are touched at a time, and those under way may not have been written when it was killed.
+        # The leader touches ten at a time; those in progress may not be written when it is killed.
         assert 40 <= len(done) < 500, "it was in the middle"
         successor = replicas.leader()
         wait_for(lambda: subject.status().get("summary") == "500/500")
-        assert touched(successor) <= 500 - len(done)
+        assert count_touched(successor) <= 500 - len(done)
     stored = [subject.workload(name) for name in pools]
     assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}
-    # Created, rendered once: one change of what it runs.
+    # Created, then rendered once: one change of the pod template.
     assert {one["metadata"]["generation"] for one in stored} == {2}
     assert len({json.dumps(one["spec"]["template"]["spec"], sort_keys=True) for one in stored}) == 1
 
@@ -123,8 +123,8 @@ def test_a_rolling_restart_under_constant_load_fails_no_admission(
                 wait_for(lambda written=written: writers.written > written + 20)
                 replicas.start()
                 former.process.send_signal(signal.SIGTERM)
-                # A Service hears of it later: until then it goes on sending new connections.
-                wait_for(lambda former=former: not ready(former), what="readiness is off")
+                # A Service learns of it later, and sends new connections until then.
+                wait_for(lambda former=former: not is_ready(former), what="readiness is off")
                 written = writers.written
                 wait_for(lambda written=written: writers.written > written + 20)
                 replicas.remove(former)
@@ -143,7 +143,7 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
         (server,) = replicas.servers
         subject = Subject(admin, namespace, pools)
         subject.override(entry("*", items=TO_2))
-        wait_for(lambda: touched(server) >= 30)
+        wait_for(lambda: count_touched(server) >= 30)
         plane.kill("kube-apiserver")
         plane.start_apiserver()
         wait_for(lambda: subject.status().get("summary") == "150/150")
@@ -153,15 +153,15 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
     assert {one["metadata"]["generation"] for one in stored} == {2}
 
 
-def named(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+def add_name(document: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {**document, "metadata": {"name": document["metadata"]["name"], "namespace": namespace}}
 
 
-def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
+def test_a_replica_without_watch_events_reports_it_and_keeps_answering(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     environment = {"FLEETHOOK_STALE_AFTER": "10", "FLEETHOOK_DISPATCH_OPEN": "loopback"}
-    # What nothing happens to is heard of once a minute; here something happens to what rendering reads.
+    # An unchanged resource gets a bookmark once a minute; here the objects that rendering needs change.
     strict = {**environment, "FLEETHOOK_STALE_IS_UNREADY": "true", "FLEETHOOK_ENGINES": '["overrider"]'}
     kubeconfig = str(service_account(plane))
     (tmp_path / "lenient").mkdir()
@@ -171,22 +171,22 @@ def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
         serving(tmp_path / "strict", "--kubeconfig", kubeconfig, manifests=None, **strict) as unready,
     ):
         for server in (lenient, unready):
-            wait_for(lambda server=server: ready(server))
+            wait_for(lambda server=server: is_ready(server))
         nudged = [
             admin.create(f"{OPENYURT}/{plural}", document)
             for plural, document in (
                 ("nodepools", node_pool(namespace)),
-                (f"namespaces/{namespace}/yurtappsets", named(yurt_app_set(), namespace)),
-                (f"namespaces/{namespace}/yurtappdaemons", named(yurt_app_daemon(), namespace)),
-                (f"namespaces/{namespace}/yurtappoverriders", named(overrider(entry("*", items=TO_2)), namespace)),
+                (f"namespaces/{namespace}/yurtappsets", add_name(yurt_app_set(), namespace)),
+                (f"namespaces/{namespace}/yurtappdaemons", add_name(yurt_app_daemon(), namespace)),
+                (f"namespaces/{namespace}/yurtappoverriders", add_name(overrider(entry("*", items=TO_2)), namespace)),
             )
         ]
         plane.kill("kube-apiserver")
         try:
-            wait_for(lambda: not ready(unready), what="the strict one is not ready")
+            wait_for(lambda: not is_ready(unready), what="the strict one is not ready")
             wait_for(lambda: b"no update from the apiserver for" in lenient.request("GET", "/readyz")[1])
-            assert ready(lenient)
-            # Whose webhooks decide cannot be told from what is long ago.
+            assert is_ready(lenient)
+            # Old objects do not tell whose webhooks decide.
             review = (EXAMPLES / "kcp-widgets" / "review.json").read_bytes()
             refused = json.loads(lenient.request("POST", "/clusters/ws3/validate", review)[1])["response"]
             assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
@@ -197,12 +197,12 @@ def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
             plane.start_apiserver()
 
         def heard() -> bool:
-            """Something happens to each resource, so that nobody has to wait for a bookmark."""
+            """Change each resource, so that no watch has to wait for a bookmark."""
             for document in nudged:
                 metadata = document["metadata"]
                 scope = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
                 path = f"{OPENYURT}/{scope}{document['kind'].lower()}s/{metadata['name']}"
                 admin.merge(path, {"metadata": {"labels": {"nudged": uuid.uuid4().hex}}})
-            return ready(unready)
+            return is_ready(unready)
 
         wait_for(heard, what="it is ready again")

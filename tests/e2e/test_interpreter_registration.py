@@ -1,4 +1,4 @@
-"""Karmada is told which kinds to send, with Karmada's own definitions on a real apiserver."""
+"""Registration of the kinds that Karmada sends, with Karmada's own definitions on a real apiserver."""
 
 import base64
 import json
@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from tests.e2e.chart import Release, granted, used
+from tests.e2e.chart import Release, read_granted_rights, read_used_rights
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import registered, service_account
+from tests.e2e.fleet import run_registered_server, service_account
 from tests.e2e.karmada_crds import install_karmada_crds
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -32,7 +32,7 @@ def karmada(admin: Api, crds: None) -> None:
     install_karmada_crds(admin)
 
 
-def test_the_chart_grants_what_registering_uses(
+def test_the_chart_grants_the_rights_that_registration_uses(
     helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, karmada: None, namespace: str, tmp_path: Path
 ) -> None:
     release = Release(helm, plane, kubeconfig, namespace)
@@ -43,12 +43,12 @@ def test_the_chart_grants_what_registering_uses(
             wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
             (webhook,) = admin[OWN]["webhooks"]
             assert webhook["clientConfig"]["url"].endswith("/interpret")
-            # A patch that creates takes both rights, and is audited as a patch.
+            # A patch that creates an object needs both rights, and is audited as a patch.
             created = ("config.karmada.io", "resourceinterpreterwebhookconfigurations", "create")
-            wanted = {right for right in granted(helm, release) if right[0] == created[0]} - {created}
+            wanted = {right for right in read_granted_rights(helm, release) if right[0] == created[0]} - {created}
 
             def all_used() -> bool:
-                assert wanted - used(plane, release.account) == set()
+                assert wanted - read_used_rights(plane, release.account) == set()
                 return True
 
             wait_for(all_used, what="all of it is used")
@@ -59,7 +59,7 @@ def test_the_chart_grants_what_registering_uses(
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, karmada: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("registration")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("registration")) as running:
         yield running
 
 
@@ -103,10 +103,10 @@ def sent(admin: Api, group: str) -> dict[str, list[str]]:
     }
 
 
-def test_the_command_prints_what_it_would_write_and_writes_it(
+def test_the_command_prints_the_configuration_and_writes_the_same(
     plane: ControlPlane, admin: Api, karmada: None, put: Any, tmp_path: Path
 ) -> None:
-    """Before the server of this module starts, which would write its own address again."""
+    """Runs before the server of this module, which would write its own address again."""
     put(CUSTOMIZATIONS, customization("Table", "retention"))
     kubeconfig = str(service_account(plane))
     authority = tmp_path / "ca.crt"
@@ -129,7 +129,7 @@ def test_the_command_prints_what_it_would_write_and_writes_it(
         admin.call("DELETE", OWN)
 
 
-def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Server, admin: Api, put: Any) -> None:
+def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, admin: Api, put: Any) -> None:
     wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
     assert "InterpretReplica" in sent(admin, "apps")["Deployment"]
     assert "ConfigMap" not in sent(admin, "")
@@ -144,15 +144,15 @@ def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Ser
     both = {"Game": ["Retain", "InterpretHealth"], "Match": ["InterpretHealth"]}
     wait_for(lambda: sent(admin, "games.example.com") == both, what="the edit is registered")
 
-    # Karmada asks the first configuration by name only.
+    # Karmada calls only the first configuration by name.
     put(CONFIGURATIONS, foreign("Game", "Retain"))
     other = {"Game": ["InterpretHealth"], "Match": ["InterpretHealth"]}
-    wait_for(lambda: sent(admin, "games.example.com") == other, what="somebody else's hook is left alone")
+    wait_for(lambda: sent(admin, "games.example.com") == other, what="the foreign hook is left alone")
     admin.merge(OWN, {"webhooks": []})
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
 
 
-def test_what_is_registered_is_answered(server: Server, admin: Api, put: Any) -> None:
+def test_registered_kinds_are_answered(server: Server, admin: Api, put: Any) -> None:
     put(CUSTOMIZATIONS, customization("Game", "healthInterpretation"))
     wait_for(lambda: sent(admin, "games.example.com"), what="the customization is registered")
     game = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}

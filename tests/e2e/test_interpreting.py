@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.store.yaml_reader import read_documents
-from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, established
-from tests.e2e.fleet import registered
+from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, is_established
+from tests.e2e.fleet import run_registered_server
 from tests.e2e.karmada_crds import install_karmada_crds
 from tests.serving import EXAMPLES, Server
 from tests.waiting import wait_for
@@ -27,12 +27,12 @@ def documents(name: str) -> list[Any]:
 def server(plane: ControlPlane, crds: None, admin: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for definition in documents("definitions.yaml"):
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
-        wait_for(lambda name=definition["metadata"]["name"]: established(admin, name))
-    with registered(plane, tmp_path_factory.mktemp("interpreting")) as running:
+        wait_for(lambda name=definition["metadata"]["name"]: is_established(admin, name))
+    with run_registered_server(plane, tmp_path_factory.mktemp("interpreting")) as running:
         yield running
 
 
-def asked(server: Server) -> Any:
+def send_review(server: Server) -> Any:
     return json.loads(server.request("POST", "/explore?explain=1", REVIEW)[1])
 
 
@@ -42,7 +42,7 @@ def test_the_proposals_example_on_a_cluster(server: Server, admin: Api) -> None:
     for webhook in configuration["webhooks"]:
         path = webhook["clientConfig"]["url"].rpartition("/")[2]
         webhook["clientConfig"] = {"url": f"https://127.0.0.1:{server.port}/{path}", "caBundle": bundle}
-    assert asked(server)["response"]["code"] == 404
+    assert send_review(server)["response"]["code"] == 404
 
     with pytest.raises(RefusedError, match=r"must be between 1 and 30 seconds|should be less than or equal to 30"):
         admin.create(
@@ -52,8 +52,8 @@ def test_the_proposals_example_on_a_cluster(server: Server, admin: Api) -> None:
         admin.create(CONFIGURATIONS, {**configuration, "webhooks": [{**configuration["webhooks"][0], "name": "foo"}]})
 
     admin.create(CONFIGURATIONS, configuration)
-    wait_for(lambda: asked(server)["response"]["successful"], what="the hook is asked")
-    answer = asked(server)
+    wait_for(lambda: send_review(server)["response"]["successful"], what="the hook is called")
+    answer = send_review(server)
     assert answer["explanation"][1:] == [
         {"layer": "webhook", "hook": "example/foo.example.com", "outcome": "answered", "detail": ""}
     ]
@@ -61,10 +61,10 @@ def test_the_proposals_example_on_a_cluster(server: Server, admin: Api) -> None:
     assert patch == [{"op": "replace", "path": "/spec/size", "value": 5}]
 
     admin.delete(f"{CONFIGURATIONS}/example")
-    wait_for(lambda: not asked(server)["response"]["successful"], what="it is not asked any more")
+    wait_for(lambda: not send_review(server)["response"]["successful"], what="it is no longer called")
 
 
-def test_the_examples_objects_are_what_their_definitions_want(server: Server, admin: Api) -> None:
+def test_the_examples_objects_match_their_definitions(server: Server, admin: Api) -> None:
     for name, path in (
         ("foo", "foo.example.com/v1alpha1/namespaces/default/foos"),
         ("bar", "bar.example.com/v1alpha1/bars"),
@@ -79,8 +79,8 @@ CONFIG_MAPS = f"{KARMADA_SYSTEM}/configmaps"
 CUSTOMIZATIONS = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
 
 
-def retained(server: Server) -> Any:
-    """What Retain makes of a ConfigMap's own kind, of which nobody but a customization knows anything."""
+def send_retain(server: Server) -> Any:
+    """Return the patch of Retain for a kind that only a customization in a ConfigMap interprets."""
     kind = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}
     request = {
         "uid": "u",
@@ -101,26 +101,26 @@ def karmada_config(line: str) -> Any:
 
 def test_a_config_map_changes_retention_live(server: Server, admin: Api) -> None:
     admin.apply(KARMADA_SYSTEM, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-system"}})
-    assert "not found" in retained(server)["status"]["message"]
+    assert "not found" in send_retain(server)["status"]["message"]
     with pytest.raises(
         RefusedError, match=r"data\[retention.customizations\]\[0\].retention.lua: Lua script error: line"
     ):
         admin.create(CONFIG_MAPS, karmada_config("desiredObj.spec.seat ="))
     admin.create(CONFIG_MAPS, karmada_config("desiredObj.spec.seat = runtimeObj.spec.seat"))
     added = [{"op": "add", "path": "/spec/seat", "value": 7}]
-    wait_for(lambda: retained(server) == added, what="the script answers")
+    wait_for(lambda: send_retain(server) == added, what="the script answers")
 
     other = {**karmada_config("no Lua at all"), "metadata": {"name": "other", "namespace": "karmada-system"}}
     admin.create(CONFIG_MAPS, other)
     admin.merge(f"{CONFIG_MAPS}/karmada-config", karmada_config("desiredObj.spec.seat = runtimeObj.spec.seat + 1"))
-    wait_for(lambda: retained(server) == [{"op": "add", "path": "/spec/seat", "value": 8}], what="the new one does")
+    wait_for(lambda: send_retain(server) == [{"op": "add", "path": "/spec/seat", "value": 8}], what="the new one does")
 
     admin.delete(f"{CONFIG_MAPS}/karmada-config")
-    wait_for(lambda: "not found" in str(retained(server)), what="nobody answers any more")
+    wait_for(lambda: "not found" in str(send_retain(server)), what="no interpreter answers any more")
 
 
-def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server, admin: Api) -> None:
-    """Written while the definition was not known to the webhook, as by somebody who has Karmada without us."""
+def test_an_invalid_customization_is_reported_by_an_event(server: Server, admin: Api) -> None:
+    """The customization is written while no webhook checks it, as in a Karmada without fleethook."""
     install_karmada_crds(admin)
     target = {"apiVersion": "games.example.com/v1", "kind": "Game"}
 
@@ -135,7 +135,9 @@ def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server,
     with pytest.raises(RefusedError, match="not found function Retain"):
         admin.create(CUSTOMIZATIONS, customization("function Keep(d, o) return d end"))
     admin.create(CUSTOMIZATIONS, customization("function Retain(d, o) d.spec.seat = o.spec.seat return d end"))
-    wait_for(lambda: retained(server) == [{"op": "add", "path": "/spec/seat", "value": 7}], what="the script answers")
+    wait_for(
+        lambda: send_retain(server) == [{"op": "add", "path": "/spec/seat", "value": 7}], what="the script answers"
+    )
 
     webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/fleethook"
     kept = admin[webhooks]
@@ -143,10 +145,9 @@ def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server,
     try:
         wait_for(
             lambda: (
-                admin.call("PUT", f"{CUSTOMIZATIONS}/game", _updated(admin, customization("function Retain(")))[0]
-                == 200
+                admin.call("PUT", f"{CUSTOMIZATIONS}/game", _update(admin, customization("function Retain(")))[0] == 200
             ),
-            what="nobody refuses it",
+            what="no webhook refuses it",
         )
         wait_for(
             lambda: any(
@@ -158,12 +159,12 @@ def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server,
     finally:
         del kept["metadata"]["resourceVersion"], kept["metadata"]["uid"]
         admin.call("POST", webhooks.rpartition("/")[0], kept)
-    assert retained(server) == [{"op": "add", "path": "/spec/seat", "value": 7}]
+    assert send_retain(server) == [{"op": "add", "path": "/spec/seat", "value": 7}]
     checks = json.loads(server.request("GET", "/readyz", b"")[1])["checks"]
     assert any(check["name"] == "customizations" and check["ok"] for check in checks)
 
 
-def _updated(admin: Api, document: Any) -> Any:
+def _update(admin: Api, document: Any) -> Any:
     current = admin[f"{CUSTOMIZATIONS}/game"]
     document["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"]
     return document

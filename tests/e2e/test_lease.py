@@ -1,4 +1,4 @@
-"""Leader election on a real apiserver: one at a time, whatever ends."""
+"""Leader election on a real apiserver: at most one leader, after any kind of end."""
 
 import asyncio
 import contextlib
@@ -10,17 +10,17 @@ import pytest
 from app.kube.connection import Connection
 from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.proxy import proxied
+from tests.e2e.proxy import run_proxy
 from tests.e2e.test_source_faults import config, until
 
-# A lease that is lost is taken over soon.
+# Short, so that another candidate takes over soon.
 FAST = LeaseTiming(lease_duration=3.0, renew_deadline=1.5, retry_period=0.1)
-# A lease that is never lost, so that only a leader that hands it over is succeeded.
+# Long, so that only a released lease is taken over.
 KEPT = LeaseTiming(lease_duration=3600.0, renew_deadline=1800.0, retry_period=0.1)
 
 
 class Term:
-    """Who leads, and whether ever two did."""
+    """The current leaders, and whether there were ever two."""
 
     def __init__(self) -> None:
         self.leading: list[str] = []
@@ -65,7 +65,7 @@ async def test_one_of_many_leads_and_hands_over_when_it_stops(
             name: await stack.enter_async_context(candidate(kubeconfig, lease, name, term)) for name in ("a", "b", "c")
         }
         for left in (2, 1, 0):
-            await until(lambda: term.leading, what="somebody leads")
+            await until(lambda: term.leading, what="a candidate leads")
             (leader,) = term.leading
             assert admin[lease.path]["spec"]["holderIdentity"] == leader
             tasks[leader].cancel()
@@ -80,7 +80,7 @@ async def test_one_of_many_leads_and_hands_over_when_it_stops(
 
 async def test_a_leader_that_is_cut_off_stops_before_the_next_one_starts(plane: ControlPlane, lease: LeaseName) -> None:
     term = Term()
-    async with proxied(plane.port) as proxy:
+    async with run_proxy(plane.port) as proxy:
         behind = config(plane, "cut-off", proxy.port)
         async with candidate(behind, lease, "cut off", term, timing=FAST):
             await until(lambda: term.leading == ["cut off"])
@@ -102,7 +102,7 @@ async def test_a_leader_whose_lease_is_taken_stops_at_once(plane: ControlPlane, 
     assert admin[lease.path]["spec"]["holderIdentity"] == "robber"
 
 
-async def test_what_fails_in_the_leaders_work_is_not_swallowed(plane: ControlPlane, lease: LeaseName) -> None:
+async def test_a_failure_of_the_leaders_work_is_raised(plane: ControlPlane, lease: LeaseName) -> None:
     async def fail() -> None:
         raise ValueError("defect")
 

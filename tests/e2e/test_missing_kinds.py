@@ -1,4 +1,4 @@
-"""A kind that cannot be listed costs the requests that need it, at once, and no others; a kind that comes is followed."""
+"""If a kind cannot be listed, only requests that need it are refused, at once; a kind is watched once it is defined."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from app.store import Store
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
-from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, is_established
 from tests.e2e.conftest import install_crds
 from tests.e2e.fleet import OPENYURT, WEBHOOKS
 from tests.e2e.installation import Installation, checks, selects
@@ -76,7 +76,7 @@ class Daemon:
         return dict(self.admin.create(path_of(made), made))
 
 
-def edited(subject: Subject, tag: str) -> dict[str, Any]:
+def edit_image(subject: Subject, tag: str) -> dict[str, Any]:
     stored = subject.workload("hangzhou")
     stored["spec"]["template"]["spec"]["containers"][0]["image"] = tag
     return stored
@@ -90,7 +90,10 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: subject.status().get("summary") == "1/1")
     with unlistable_sets(admin, namespace), installation.started() as server:
-        wait_for(lambda: checks(server, query="?partial=true")[0] == 200, what="it is ready for what it can answer")
+        wait_for(
+            lambda: checks(server, query="?partial=true")[0] == 200,
+            what="it is ready for the requests that it can answer",
+        )
         status, details = checks(server)
         assert status == 503
         assert "conversion webhook for apps.openyurt.io" in details["yurtappsets.apps.openyurt.io"]
@@ -100,12 +103,14 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         made = daemon.create_workload()
         assert images(made) == {"nginx": "nginx:2.0"}
         daemon.override(entry("*", items=TO_3))
-        wait_for(lambda: images(admin[path_of(made)]) == {"nginx": "nginx:3.0"}, what="the leader renders what it can")
+        wait_for(
+            lambda: images(admin[path_of(made)]) == {"nginx": "nginx:3.0"}, what="the leader renders the other kind"
+        )
         path = subject.paths["hangzhou"]
-        # An apiserver that asked again and again would end with its own timeout instead of our words.
+        # An apiserver that retried would report its own timeout instead of our message.
         reason = "failed to call webhook: yurtappsets.apps.openyurt.io cannot be read: 500: conversion webhook"
         with pytest.raises(RefusedError, match=reason):
-            admin.replace(path, edited(subject, "nginx:7.0"))
+            admin.replace(path, edit_image(subject, "nginx:7.0"))
         with pytest.raises(RefusedError, match=reason):
             admin.create(path_of(workload_of(subject.stored, "beijing")), workload_of(subject.stored, "beijing"))
         with pytest.raises(RefusedError, match=reason):
@@ -114,7 +119,7 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
         status, body = server.request("POST", "/explore-foo", b"{}")
         assert (status, json.loads(body)["reason"]) == (400, "BadRequest")
     with installation.up():
-        assert images(admin.replace(path, edited(subject, "nginx:7.0"))) == {"nginx": "nginx:2.0"}
+        assert images(admin.replace(path, edit_image(subject, "nginx:7.0"))) == {"nginx": "nginx:2.0"}
 
 
 async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, admin: Api, namespace: str) -> None:
@@ -129,7 +134,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
 
             def install() -> None:
                 admin.apply(f"{CRDS}/{late.name}", made)
-                wait_for(lambda: established(admin, late.name))
+                wait_for(lambda: is_established(admin, late.name))
                 first = {**gadget(namespace, "first"), "apiVersion": f"{GROUP}/v1", "kind": "Laggard"}
                 wait_for(lambda: admin.call("POST", late.in_namespace(namespace), first)[0] == 201)
 
@@ -137,14 +142,14 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
             await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
 
 
-def test_what_openyurt_does_besides_is_told_while_it_does(
+def test_openyurts_own_overriding_is_reported_while_it_is_active(
     installation: Installation, admin: Api, namespace: str
 ) -> None:
     del namespace
     path = f"{WEBHOOKS}/mutatingwebhookconfigurations/yurt-manager-mutating-webhook-configuration"
     made = render_configuration()
     for webhook in made["webhooks"]:
-        # Nobody answers here, and no other test's Deployment is to wait for that.
+        # No server answers here; the webhook must not delay Deployments of other tests.
         webhook.update(objectSelector={"matchLabels": {"never": "matches"}})
         webhook["clientConfig"]["service"]["namespace"] = "kube-system"
     with installation.up() as server:
@@ -174,13 +179,13 @@ def test_on_a_fresh_cluster_overriders_are_followed_as_soon_as_they_are_defined(
     directory.mkdir()
     with Installation(fresh, directory).up(FLEETHOOK_DISCOVERY_INTERVAL="3600"):
         for resource in RESOURCES:
-            wait_for(lambda name=f"{resource.plural}.{resource.group}": established(admin, name))
+            wait_for(lambda name=f"{resource.plural}.{resource.group}": is_established(admin, name))
         subject = Subject(admin, "default", ["hangzhou"])
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: subject.status().get("summary") == "1/1", what="the overrider is followed")
 
 
-def test_a_definition_that_drops_members_is_told(fresh: ControlPlane, tmp_path: Path) -> None:
+def test_a_definition_that_prunes_members_is_reported(fresh: ControlPlane, tmp_path: Path) -> None:
     admin = fresh.api()
     directory = tmp_path / "server"
     directory.mkdir()

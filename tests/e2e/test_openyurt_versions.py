@@ -1,7 +1,7 @@
 """The versions of the API that releases of OpenYurt serve, and overriders that name either version of their subject.
 
-OpenYurt's definitions are those of 1.7, with the versions that each release serves and stores. Its conversion webhook is
-not there: the view of v1alpha1 has only what both versions have, which is less than OpenYurt shows.
+OpenYurt's definitions are those of 1.7, with the versions that each release serves and stores. Its conversion webhook
+does not run: the view of v1alpha1 has only the members of both versions, which is less than OpenYurt shows.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ import pytest
 
 from tests.builders import entry, image, tweak
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.instance import Instance, installed
 from tests.e2e.openyurt import GROUP, V1_5
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1
+from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, POOLS, Scenario, apply_node_pools, scenario, with_image
 
 SETS = ("v1alpha1", "v1beta1")
@@ -26,7 +26,7 @@ RELEASES = {
 
 @pytest.fixture(scope="module", params=RELEASES)
 def form(request: pytest.FixtureRequest, openyurt_plane: ControlPlane) -> Iterator[V1Beta1]:
-    """The form of a release whose definitions are installed meanwhile."""
+    """The form of a release whose definitions are installed during the test."""
     api, made = openyurt_plane.api(), V1Beta1()
     versions = RELEASES[request.param]
     made.node_pools_path = f"/apis/{GROUP}/{versions[-1]}/nodepools"
@@ -39,13 +39,15 @@ def form(request: pytest.FixtureRequest, openyurt_plane: ControlPlane) -> Iterat
 @pytest.fixture(scope="module")
 def instance(
     form: V1Beta1, openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Instance]:
-    with installed(openyurt_plane, tmp_path_factory.mktemp("versions"), FLEETHOOK_LEASE_DURATION="3") as made:
+) -> Iterator[RestartableServer]:
+    with run_restartable_server(
+        openyurt_plane, tmp_path_factory.mktemp("versions"), FLEETHOOK_LEASE_DURATION="3"
+    ) as made:
         yield made
 
 
 @pytest.fixture
-def demo(openyurt_plane: ControlPlane, form: V1Beta1, instance: Instance) -> Iterator[Scenario]:
+def demo(openyurt_plane: ControlPlane, form: V1Beta1, instance: RestartableServer) -> Iterator[Scenario]:
     with scenario(openyurt_plane.api(), release=V1_5, form=form) as made:
         made.start_sentinel()
         yield made
@@ -72,7 +74,7 @@ def test_an_overrider_may_name_either_version_of_its_subject(demo: Scenario, ver
 
 
 def test_the_other_version_may_be_named_later(demo: Scenario) -> None:
-    """A subject of either version is the same one: the edit is no change of the subject and renders nothing anew."""
+    """Both versions name the same subject, so the edit changes no subject and renders nothing again."""
     override = entry(BEIJING, items=[image("nginx", "nginx:2.0")])
     demo.override(override, version=f"{GROUP}/v1alpha1")
     demo.create()

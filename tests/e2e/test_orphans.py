@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import entry, overrider, pool, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, registered
+from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import Server
@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("orphans")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("orphans")) as running:
         yield running
 
 
@@ -28,7 +28,7 @@ def subject(server: Server, admin: Api, namespace: str) -> Subject:
 
 
 def release(subject: Subject, name: str) -> str:
-    """Take the owner reference of a pool's workload away, as OpenYurt 1.6 does, and create another one."""
+    """Remove the owner reference of a pool's workload, as OpenYurt 1.6 does, and create another workload."""
     path = subject.paths[name]
     subject.admin.merge(path, {"metadata": {"ownerReferences": None}})
     made = workload_of(subject.stored, name)
@@ -36,7 +36,7 @@ def release(subject: Subject, name: str) -> str:
     return path
 
 
-def test_released_workloads_are_named_and_keep_their_overrides_when_the_overrider_goes(subject: Subject) -> None:
+def test_released_workloads_are_named_and_keep_their_overrides_after_a_deletion(subject: Subject) -> None:
     released = [release(subject, name) for name in ("beijing", "hangzhou")]
     names = [path.rpartition("/")[2] for path in released]
     wait_for(lambda: subject.condition("Rendered")[:2] == ("False", "OrphanedWorkloads"))

@@ -1,4 +1,4 @@
-"""What `make test` does before the tests: the control plane is built if Go is installed, and that is said once."""
+"""Preparation of `make test`: it builds the control plane if Go is installed, with one notice."""
 
 import subprocess
 import sys
@@ -9,15 +9,15 @@ import pytest
 from tests.e2e.controlplane import build, prepare
 from tests.waiting import NET
 
-# Stands for Go, which takes minutes: an empty program where one was to be built.
+# Replaces Go, which takes minutes: it writes an empty program.
 GO = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 printf '#!/bin/sh\\n' > "$2" && chmod +x "$2"
 """
 
 
-def prepared(directory: Path, *, path: Path) -> str:
-    """What is said, with nothing on the PATH but what is in ``path``."""
+def run_prepare(directory: Path, *, path: Path) -> str:
+    """Return the output of prepare.py with only the programs of ``path`` on the PATH."""
     ran = subprocess.run(
         [sys.executable, prepare.__file__],
         capture_output=True,
@@ -39,12 +39,12 @@ def programs(tmp_path: Path) -> Path:
     return made
 
 
-def test_with_go_it_is_built_once_and_that_is_said_once(tmp_path: Path, programs: Path) -> None:
+def test_with_go_it_is_built_once_with_one_notice(tmp_path: Path, programs: Path) -> None:
     (programs / "go").write_text(GO)
     (programs / "go").chmod(0o755)
 
-    first = prepared(tmp_path, path=programs)
-    again = prepared(tmp_path, path=programs)
+    first = run_prepare(tmp_path, path=programs)
+    again = run_prepare(tmp_path, path=programs)
 
     assert first.startswith(prepare.NOTICE)
     assert first.count(prepare.NOTICE) == 1
@@ -54,8 +54,8 @@ def test_with_go_it_is_built_once_and_that_is_said_once(tmp_path: Path, programs
     assert again == ""
 
 
-def test_without_go_it_says_what_is_skipped_and_what_to_do(tmp_path: Path, programs: Path) -> None:
-    said = prepared(tmp_path, path=programs)
+def test_without_go_it_names_the_skipped_tests_and_the_remedy(tmp_path: Path, programs: Path) -> None:
+    said = run_prepare(tmp_path, path=programs)
 
     assert "takes Go; or set KUBEBUILDER_ASSETS" in said
     assert said.endswith(f"{prepare.SKIPPED}\n")
@@ -66,7 +66,7 @@ def test_a_build_that_fails_skips_the_tests_and_fails_nothing(tmp_path: Path, pr
     (programs / "go").write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
     (programs / "go").chmod(0o755)
 
-    said = prepared(tmp_path, path=programs)
+    said = run_prepare(tmp_path, path=programs)
 
     assert said.startswith(prepare.NOTICE)
     assert "no network\n" in said

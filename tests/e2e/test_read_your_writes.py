@@ -1,4 +1,4 @@
-"""A review sees what was written just before it, however late the watch is: a real apiserver, a watch held back."""
+"""A review sees writes made just before it, even if the watch is late: a real apiserver and a delayed watch."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
 
 
 class LateWatch:
-    """Stands between the app and its connection: holds watch events back, refuses reads; both when told to."""
+    """Wraps the connection of the app; on request, it delays watch events and refuses reads."""
 
     def __init__(self, app: Fleethook) -> None:
         assert app.cluster is not None
@@ -57,7 +57,7 @@ class LateWatch:
 
 
 class Cluster:
-    """The app that follows the apiserver, and objects of one namespace there."""
+    """The app that watches the apiserver, and objects of one namespace there."""
 
     def __init__(self, app: Fleethook, watch: LateWatch, admin: Api, namespace: str) -> None:
         self.app, self.watch, self.admin, self.namespace = app, watch, admin, namespace
@@ -104,7 +104,7 @@ async def cluster(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Cluster]:
     monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", 0.3)
-    assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, whatever tests before did to the apiserver.
+    assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, even if earlier tests changed the definitions.
     app = create_app(Settings(kubeconfig=config(plane, "late", plane.port)), log=None)
     watch = LateWatch(app)
     found = Cluster(app, watch, admin, namespace)
@@ -151,14 +151,14 @@ async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: 
     assert [step["value"] for step in patch if step["path"] == "/spec/replicas"] == [7]
 
 
-async def test_an_update_of_metadata_that_nobody_triggered_is_answered_from_the_store_until_the_watch_arrives(
+async def test_an_untriggered_update_of_metadata_is_answered_from_the_store_until_the_watch_arrives(
     cluster: Cluster,
 ) -> None:
     await cluster.write("yurtappoverriders", rule("nginx:3.0"))
     assert await cluster.image("UPDATE") == "nginx:2.0"
     assert cluster.watch.reads == []
     cluster.watch.flowing.set()
-    await until(lambda: version(cluster) == "nginx:3.0", what="the watch brings it")
+    await until(lambda: version(cluster) == "nginx:3.0", what="the watch delivers it")
     assert await cluster.image("UPDATE") == "nginx:3.0"
 
 
@@ -207,7 +207,7 @@ async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> 
     assert await cluster.image("UPDATE", seen=seen) == "nginx:1.0"
 
 
-async def test_what_is_behind_and_cannot_be_read_is_no_answer(cluster: Cluster) -> None:
+async def test_a_review_fails_if_the_store_is_behind_and_live_reads_fail(cluster: Cluster) -> None:
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     cluster.watch.readable = False
     answer = await cluster.review("UPDATE", seen=seen)
@@ -233,7 +233,7 @@ async def test_a_rival_that_was_made_just_now_is_found_by_validation(cluster: Cl
 
 
 async def test_the_watch_catching_up_takes_nothing_back(cluster: Cluster) -> None:
-    """Events that a live read was ahead of arrive afterwards; the store ends where the server is."""
+    """Events older than a live read arrive afterwards; in the end the store equals the server."""
     for tag in ("nginx:3.0", "nginx:4.0", "nginx:5.0"):
         await cluster.write("yurtappoverriders", rule(tag))
     assert await cluster.image("CREATE") == "nginx:5.0"

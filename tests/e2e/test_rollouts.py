@@ -1,7 +1,7 @@
 """ReplicaSets per change, with OpenYurt's controllers, a real Deployment controller, late watches and outages.
 
-Each scenario is counted twice: the pod templates that were stored one after another, which no machine's speed hides, and
-the ReplicaSets that the Deployment controller made of them. Both must be what the changes themselves require.
+Each scenario has two counts: the stored pod templates, which do not depend on the machine's speed, and
+the ReplicaSets that the Deployment controller created for them. Both must equal the minimum that the changes require.
 """
 
 import contextlib
@@ -12,10 +12,10 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.instance import Instance, installed
 from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.proxy import Proxy, delaying
+from tests.e2e.proxy import Proxy, run_proxy_in_thread
+from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, apply_node_pools, scenario, with_image
 from tests.waiting import wait_for
 
@@ -50,7 +50,7 @@ def version(request: pytest.FixtureRequest) -> Version:
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
-    """The control plane, with the NodePools that the version wants to be there."""
+    """The control plane, with the NodePools that the version needs."""
     found: ControlPlane = request.getfixturevalue(version.plane)
     if version.form.node_pools_path:
         apply_node_pools(found.api(), version.form, **{name: {} for name in POOLS})
@@ -59,14 +59,16 @@ def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def proxy(cluster: ControlPlane) -> Iterator[Proxy]:
-    with delaying(cluster.port) as made:
+    with run_proxy_in_thread(cluster.port) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def instance(cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+def instance(
+    cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestartableServer]:
     directory = tmp_path_factory.mktemp("rollouts")
-    with installed(cluster, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
+    with run_restartable_server(cluster, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
         yield made
 
 
@@ -74,7 +76,7 @@ Make = Callable[[], Scenario]
 
 
 @pytest.fixture
-def make(cluster: ControlPlane, instance: Instance, version: Version) -> Iterator[Make]:
+def make(cluster: ControlPlane, instance: RestartableServer, version: Version) -> Iterator[Make]:
     """Start a scenario with a sentinel."""
     with contextlib.ExitStack() as stack:
 
@@ -88,7 +90,7 @@ def make(cluster: ControlPlane, instance: Instance, version: Version) -> Iterato
 
 @pytest.fixture
 def demo(make: Make) -> Scenario:
-    """A subject of three pools of which two are overridden, created with its overrider there."""
+    """A subject of three pools, created after an overrider of two of them."""
     made = make()
     made.override(TO_2)
     made.create(args=["--first"])
@@ -98,7 +100,7 @@ def demo(make: Make) -> Scenario:
 
 
 def await_images(demo: Scenario, claim: str, *overridden: str, seconds: float = 30) -> None:
-    """Wait until the overridden pools are the template with that image, and the others are the template."""
+    """Wait until the overridden pools equal the template with an image, and the others equal the template."""
     chosen = overridden or OVERRIDDEN
     specs = {pool: demo.expected(pool, *([with_image(claim)] if pool in chosen else [])) for pool in POOLS}
     demo.wait_for_specs(specs, seconds=seconds)
@@ -109,7 +111,7 @@ def await_template(demo: Scenario, seconds: float = 30) -> None:
 
 
 def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo") -> None:
-    """Assert how many pod templates and ReplicaSets each pool has had, and print it for the report."""
+    """Assert the number of pod templates and ReplicaSets of each pool, and print it for reports."""
     wanted = {pool: (number, number) for pool, number in zip(POOLS, (overridden, overridden, others), strict=True)}
     found = demo.counts(subject)
     print(f"\ntemplates and ReplicaSets by pool: minimum {wanted}, found {found}")  # noqa: T201 - quoted in reports
@@ -120,7 +122,7 @@ def test_a_subject_that_is_created_with_its_overrider_rolls_out_once(demo: Scena
     expect(demo, overridden=1, others=1)
 
 
-def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: Instance) -> None:
+def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.create(args=["--first"])
     await_template(demo)
@@ -137,7 +139,7 @@ def test_an_edit_of_the_overrider_rolls_out_its_pools_once(demo: Scenario) -> No
     expect(demo, overridden=2, others=1)
 
 
-def test_a_deleted_overrider_leaves_what_the_owner_writes(demo: Scenario) -> None:
+def test_a_deleted_overrider_leaves_the_workloads_of_openyurt(demo: Scenario) -> None:
     demo.stop_overriding()
     await_template(demo)
     demo.settle()
@@ -158,7 +160,7 @@ def test_edits_of_labels_roll_out_nothing(demo: Scenario) -> None:
 
 @pytest.fixture(params=DELAYS, ids=lambda delay: f"{delay}ms")
 def late(request: pytest.FixtureRequest, proxy: Proxy, demo: Scenario) -> Iterator[int]:
-    """Everything that fleethook reads from the apiserver comes later; what the apiserver asks fleethook does not."""
+    """Delay the responses of the apiserver to fleethook, but not its reviews."""
     proxy.delay = request.param / 1000
     yield request.param
     proxy.delay = 0.0
@@ -171,7 +173,7 @@ def test_a_template_edit_rolls_out_each_pool_once(demo: Scenario, late: int) -> 
     expect(demo, overridden=2, others=2)
 
 
-def test_what_the_template_drops_is_gone_and_stays_gone(demo: Scenario, late: int) -> None:
+def test_members_that_the_template_drops_disappear_for_good(demo: Scenario, late: int) -> None:
     demo.edit_container()
     await_images(demo, "nginx:2.0")
     demo.settle("demo")
@@ -185,8 +187,8 @@ def test_what_the_template_drops_is_gone_and_stays_gone(demo: Scenario, late: in
 
 
 def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, late: int) -> None:
-    """The owner acts after both, so that one rollout is enough; two are right if fleethook sees the overrider first."""
-    with demo.owner.held():
+    """OpenYurt acts after both edits, so one rollout is enough; two are correct if fleethook sees the overrider first."""
+    with demo.controller.paused():
         demo.edit_container(image="nginx:1.1", args=["--second"])
         demo.override(TO_3)
     await_images(demo, "nginx:3.0")
@@ -197,24 +199,26 @@ def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, l
     assert all(found[pool] in ((2, 2), (3, 3)) for pool in OVERRIDDEN), found
 
 
-def refused(demo: Scenario, name: str = "demo") -> bool:
-    """Whether the owner was refused a write of a subject's workload; a conflict with another writer is no refusal."""
-    return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.owner.writes)
+def is_refused(demo: Scenario, name: str = "demo") -> bool:
+    """Return whether the apiserver refused a write of OpenYurt; a conflict with another writer does not count."""
+    return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
 
 
-def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(demo: Scenario, instance: Instance) -> None:
+def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
+    demo: Scenario, instance: RestartableServer
+) -> None:
     demo.create(name="plain")
-    wait_for(lambda: demo.owner.settled("plain"))
+    wait_for(lambda: demo.controller.has_settled("plain"))
     with instance.away():
         demo.edit_container(image="nginx:1.1", args=["--second"])
-        wait_for(lambda: refused(demo), what="the owner is refused")
+        wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
     await_images(demo, "nginx:2.0", seconds=60)
     demo.settle("demo")
     expect(demo, overridden=2, others=2)
 
 
-def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Instance) -> None:
-    """An overrider cannot be written then; one that was deleted is deleted, and its workloads are restored afterwards."""
+def test_edits_and_deletions_of_an_overrider_during_an_outage(demo: Scenario, instance: RestartableServer) -> None:
+    """Meanwhile writes of overriders fail. A deletion succeeds, and the workloads are restored afterwards."""
     with instance.away():
         demo.stop_overriding()
     await_template(demo, seconds=60)
@@ -222,28 +226,28 @@ def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Instan
     expect(demo, overridden=2, others=1)
 
 
-def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(make: Make, instance: Instance) -> None:
+def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.override(TO_2)
     with instance.away():
         demo.create(args=["--first"])
-        wait_for(lambda: refused(demo), what="the owner is refused")
+        wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
     await_images(demo, "nginx:2.0", seconds=60)
     demo.settle("demo")
     expect(demo, overridden=1, others=1)
 
 
-def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: Instance) -> None:
+def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.create(name="there", args=["--first"])
-    wait_for(lambda: demo.owner.settled("there"), what="the subject is complete")
+    wait_for(lambda: demo.controller.has_settled("there"), what="the subject is complete")
     with instance.away():
         demo.edit_container("there", args=["--second"])
         demo.create(name="new")
         for name in ("there", "new"):
-            wait_for(lambda name=name: demo.owner.settled(name), seconds=15, what=f"{name} is written")
-    assert not refused(demo, "there")
-    assert not refused(demo, "new")
+            wait_for(lambda name=name: demo.controller.has_settled(name), seconds=15, what=f"{name} is written")
+    assert not is_refused(demo, "there")
+    assert not is_refused(demo, "new")
     demo.settle()
     expect(demo, overridden=2, others=2, subject="there")
     expect(demo, overridden=1, others=1, subject="new")

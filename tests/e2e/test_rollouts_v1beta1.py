@@ -1,4 +1,4 @@
-"""What only YurtAppSets of v1beta1 have: tweaks, pools that come and go, whole specs; ReplicaSets counted as elsewhere.
+"""ReplicaSets per change for features of YurtAppSets v1beta1 only: tweaks, node pool selectors, replaced specs.
 
 OpenYurt's definitions are those of 1.7, and its controller is the fake that tests/conformance/openyurt is held against.
 """
@@ -11,9 +11,9 @@ import pytest
 from tests.builders import container, entry, image, patch, tweak
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.instance import Instance, installed
 from tests.e2e.openyurt import V1_5
 from tests.e2e.openyurt_v1beta1 import SUBJECT_LABEL, V1Beta1
+from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import (
     BEIJING,
     HANGZHOU,
@@ -35,14 +35,16 @@ Make = Callable[[], Scenario]
 
 
 @pytest.fixture(scope="module")
-def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
     apply_node_pools(openyurt_plane.api(), FORM, **{name: {} for name in (*POOLS, *FIVE)})
-    with installed(openyurt_plane, tmp_path_factory.mktemp("tweaks"), FLEETHOOK_LEASE_DURATION="3") as made:
+    with run_restartable_server(
+        openyurt_plane, tmp_path_factory.mktemp("tweaks"), FLEETHOOK_LEASE_DURATION="3"
+    ) as made:
         yield made
 
 
 @pytest.fixture
-def make(openyurt_plane: ControlPlane, instance: Instance) -> Iterator[Make]:
+def make(openyurt_plane: ControlPlane, instance: RestartableServer) -> Iterator[Make]:
     """Start a scenario with a sentinel."""
     with contextlib.ExitStack() as stack:
 
@@ -69,10 +71,10 @@ def demo(make: Make) -> Scenario:
 
 
 def await_specs(demo: Scenario, claim: str | None, *pools: str, kept: JSONObject | None = None) -> None:
-    """Wait until each workload is what OpenYurt writes, in the overridden pool with that image, and nothing is left to do.
+    """Wait until each workload equals OpenYurt's, with the image in the overridden pool, and all controllers are idle.
 
     Args:
-        kept: Annotations of the overridden pool's pods that somebody else has set.
+        kept: Annotations of the overridden pool's pods that another client has set.
     """
 
     def change(workload: JSONObject) -> None:
@@ -92,7 +94,7 @@ def images(demo: Scenario) -> dict[str, str]:
 
 
 def expect(demo: Scenario, *counts: int) -> None:
-    """Assert the number of pod templates and of ReplicaSets of each of the pools."""
+    """Assert the number of pod templates and of ReplicaSets of each pool."""
     assert demo.counts() == {pool: (count, count) for pool, count in zip(POOLS, counts, strict=True)}
 
 
@@ -169,7 +171,7 @@ def test_pools_that_come_and_go_with_labels_roll_out_nothing_else(openyurt_plane
             lambda summary=summary: demo.status()["summary"] == summary, what=f"the summary is {summary}", seconds=60
         )
         demo.settle("demo")
-    # The workload of the pool that came is another one the second time, and each had one template, the overridden one.
+    # The pool's second workload is a new one. Each of them had one template, the overridden one.
     assert demo.counts()[there] == (1, 1)
     assert demo.rollouts.replica_sets("demo")[came] == 1
     templates = demo.rollouts.templates("demo", came)
@@ -184,7 +186,7 @@ def test_a_restart_stays_until_openyurt_writes_the_spec_again(demo: Scenario) ->
     await_specs(demo, "nginx:3.0", kept=time)
     expect(demo, 3, 1, 1)
     demo.edit_container(args=["--second"])
-    # Without fleethook it is gone then, too: the template's spec replaces that of the workload.
+    # Without fleethook it disappears then, too: the template's spec replaces that of the workload.
     await_specs(demo, "nginx:3.0")
     expect(demo, 4, 2, 2)
 
@@ -236,19 +238,19 @@ def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPla
 def test_an_overrider_may_not_release_a_workload(make: Make) -> None:
     demo = make()
     demo.create()
-    wait_for(lambda: demo.owner.settled("demo"))
+    wait_for(lambda: demo.controller.has_settled("demo"))
     with pytest.raises(AssertionError, match="ref-yurtappset"):
         demo.override(entry("*", patches=[patch("remove", "/metadata/labels/apps.openyurt.io~1ref-yurtappset")]))
 
 
 def test_nothing_is_written_once_all_is_rendered(openyurt_plane: ControlPlane, demo: Scenario) -> None:
-    audit, writes = Audit(openyurt_plane), len(demo.owner.writes)
+    audit, writes = Audit(openyurt_plane), len(demo.controller.writes)
     names = {one["metadata"]["name"] for one in demo.workloads().values()}
     versions = [one["metadata"]["generation"] for one in demo.workloads().values()]
     for _ in range(3):
         demo.handle_sentinel()
     assert not [name for name in audit.counts(demo.namespace) if name in names]
-    assert len(demo.owner.writes) == writes
+    assert len(demo.controller.writes) == writes
     assert [one["metadata"]["generation"] for one in demo.workloads().values()] == versions
     assert demo.rendered()
 

@@ -1,4 +1,4 @@
-"""Which writes a real apiserver sends, and so which it refuses while fleethook is down."""
+"""The writes that a real apiserver sends to fleethook, and so refuses while fleethook is down."""
 
 import copy
 from typing import Any
@@ -41,7 +41,7 @@ def add_pool(subject: Subject, name: str) -> Any:
     return subject.admin.create(path_of(workload_of(subject.stored, name)), workload_of(subject.stored, name))
 
 
-def test_while_it_is_down_only_what_an_overrider_concerns_is_refused(
+def test_while_it_is_down_only_workloads_of_overriders_are_refused(
     installation: Installation, admin: Api, plain: Subject, namespace: str
 ) -> None:
     with installation.up():
@@ -55,7 +55,7 @@ def test_while_it_is_down_only_what_an_overrider_concerns_is_refused(
     assert refused(bound, "nginx:7.0")
     with pytest.raises(RefusedError, match="failed calling webhook"):
         add_pool(bound, "shanghai")
-    # An overrider cannot come into being unseen: its validation is refused, too.
+    # No overrider can be created meanwhile: its validation is refused, too.
     with pytest.raises(RefusedError, match="failed calling webhook"):
         plain.override(entry("*", items=TO_2))
 
@@ -71,7 +71,7 @@ def test_while_it_is_down_only_what_an_overrider_concerns_is_refused(
 def test_a_workload_that_is_still_rendered_is_sent_after_its_overrider_is_gone(
     installation: Installation, admin: Api, namespace: str
 ) -> None:
-    """The overrider went while nobody could restore the workloads."""
+    """The overrider was deleted while no replica could restore the workloads."""
     with installation.up():
         subject = Subject(admin, namespace, ["hangzhou"])
         subject.override(entry("*", items=TO_2))
@@ -87,7 +87,7 @@ def test_a_workload_that_is_still_rendered_is_sent_after_its_overrider_is_gone(
 def test_an_overrider_is_in_the_configuration_before_it_is_stored(
     installation: Installation, admin: Api, plain: Subject
 ) -> None:
-    """Otherwise the workloads that are created right after it would be rolled twice."""
+    """Otherwise workloads created right after it would roll out twice."""
     with installation.up() as server:
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
         dry = overrider(entry("*", items=TO_2))
@@ -96,7 +96,7 @@ def test_an_overrider_is_in_the_configuration_before_it_is_stored(
         assert not selects(admin, plain.namespace)
         plain.override(entry("*", items=TO_2))
         assert selects(admin, plain.namespace)
-        # The leader can tell the overrider from a former one of the same subject.
+        # The leader can distinguish the overrider from a former one of the same subject.
         uid = admin[f"{OPENYURT}/namespaces/{plain.namespace}/yurtappoverriders/demo1"]["metadata"]["uid"]
         assert Announcement(SubjectName(plain.namespace, "YurtAppSet", "demo"), uid) in announcements(admin)
         wait_for(lambda: plain.status().get("summary") == "1/1")
@@ -148,7 +148,7 @@ def test_owners_that_are_not_rendered_are_not_sent(
 def test_a_touch_is_sent_before_the_configuration_names_its_subject(
     installation: Installation, admin: Api, plain: Subject
 ) -> None:
-    """Otherwise an overrider would come too late for its own first render, or not at all after a rollback."""
+    """Otherwise the first render of an overrider would be late, or missing after a rollback."""
     with installation.up():
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
     touch = {"metadata": {"annotations": {"LastOverrideTime": "2026-06-01T00:00:00Z overrider@1"}}}
@@ -166,11 +166,11 @@ def test_without_a_controller_everything_of_a_subject_is_sent(
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
     edit(plain, "nginx:7.0")
     with installation.up(FLEETHOOK_CONTROLLER="false"):
-        wait_for(lambda: not expressions(admin), what="the condition is taken back")
+        wait_for(lambda: not expressions(admin), what="the condition is removed")
     assert refused(plain, "nginx:8.0")
 
 
-def test_a_condition_that_somebody_removes_or_edits_comes_back(installation: Installation, admin: Api) -> None:
+def test_a_removed_or_edited_condition_is_restored(installation: Installation, admin: Api) -> None:
     with installation.up():
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
         wanted = expressions(admin)
@@ -189,12 +189,12 @@ def test_a_condition_that_somebody_removes_or_edits_comes_back(installation: Ins
         owned = {
             condition["expression"] for webhook in admin[CONFIGURATION]["webhooks"] for condition in webhook["matchConditions"]
         } - wanted  # fmt: skip
-        # What is the registration's own is not the leader's to mend.
+        # The leader does not repair members that belong to the registration.
         assert owned == {"false"}
 
 
 def with_subjects(admin: Api, count: int, *, namespaces: int) -> str:
-    """Have the condition name many subjects, and return its expression."""
+    """Make the condition name many subjects, and return its expression."""
     subjects = [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
     condition = bound_condition(subjects)
     webhooks = [

@@ -1,4 +1,4 @@
-"""A kind whose versions come and go on a real apiserver, as when OpenYurt is upgraded and downgraded."""
+"""A kind whose served versions change on a real apiserver, as in an upgrade and a downgrade of OpenYurt."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class CountingConnection:
 
 
 class Definition:
-    """The CustomResourceDefinition of YurtAppSets, which a test gives other versions."""
+    """The CustomResourceDefinition of YurtAppSets, whose versions a test changes."""
 
     def __init__(self, admin: Api, namespace: str) -> None:
         self._admin, self._namespace = admin, namespace
@@ -76,7 +76,7 @@ class Definition:
         wait_for(lambda: self._admin.call("DELETE", path)[0] in (200, 404), what=f"{path} is deleted")
 
     def restore(self) -> None:
-        # What is stored in v1beta1 could not be read any more.
+        # The apiserver could no longer read objects stored in v1beta1.
         self.withdraw_beta()
         alpha = YURT_APP_SETS._replace(version=ALPHA)
         for name in self._made:
@@ -96,7 +96,7 @@ def definition(crds: None, admin: Api, namespace: str) -> Iterator[Definition]:
 
 
 @contextlib.asynccontextmanager
-async def following(
+async def follow_resources(
     plane: ControlPlane, store: Store, *resources: WatchedResource, absent_seconds: float
 ) -> AsyncIterator[CountingConnection]:
     async with Connection(config(plane, "versions", plane.port)) as connection:
@@ -130,7 +130,7 @@ async def test_a_version_that_is_added_and_withdrawn_is_followed(
             emptied.append(key)
 
     await asyncio.to_thread(definition.create, ALPHA, "a", "b")
-    async with following(plane, store, *resources, absent_seconds=absent_seconds) as connection:
+    async with follow_resources(plane, store, *resources, absent_seconds=absent_seconds) as connection:
         store.subscribe(note)
         await until(lambda: read() == {"a": ALPHA, "b": ALPHA}, what="v1alpha1 is read")
 

@@ -22,8 +22,8 @@ from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.conftest import CRDS, established
-from tests.e2e.proxy import Proxy, proxied
+from tests.e2e.conftest import CRDS, is_established
+from tests.e2e.proxy import Proxy, run_proxy
 from tests.waiting import NET, wait_for
 
 GROUP = "faults.example.com"
@@ -48,7 +48,7 @@ def definition(plural: str, kind: str) -> dict[str, Any]:
 @pytest.fixture(scope="module", autouse=True)
 def gadgets(admin: Api) -> None:
     admin.apply(f"{CRDS}/gadgets.{GROUP}", definition("gadgets", "Gadget"))
-    wait_for(lambda: established(admin, f"gadgets.{GROUP}"))
+    wait_for(lambda: is_established(admin, f"gadgets.{GROUP}"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def path(namespace: str, name: str = "") -> str:
 
 
 def truth(admin: Api) -> dict[tuple[str, str], str]:
-    """A fresh list: what the store has to equal."""
+    """Return a new list, which the store must equal."""
     return {
         (item["metadata"]["namespace"], item["metadata"]["name"]): item["metadata"]["resourceVersion"]
         for item in admin[GADGETS.path]["items"]
@@ -94,7 +94,7 @@ async def until(condition: Callable[[], Any], *, seconds: float = NET, what: str
 
 
 async def equal(admin: Api, store: Store) -> None:
-    """Wait until the store equals a fresh list, and still does in the next."""
+    """Wait until the store equals a new list, and still equals the next one."""
     expected = await asyncio.to_thread(truth, admin)
     try:
         await until(lambda: held(store) == expected)
@@ -103,7 +103,7 @@ async def equal(admin: Api, store: Store) -> None:
 
 
 @contextlib.asynccontextmanager
-async def following(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
+async def follow_cluster(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
     async with Connection(kubeconfig) as connection:
         source = KubernetesSource([GADGETS], connection, store, absent_seconds=0.2)
         async with run_in_background(source.run(), name="source", ended=pytest.fail):
@@ -130,7 +130,7 @@ def changes(admin: Api, namespace: str, count: int, *, seed: int) -> Iterator[No
 
 async def test_changes_arrive(direct: Path, admin: Api, namespace: str) -> None:
     store = Store()
-    async with following(direct, store) as informer:
+    async with follow_cluster(direct, store) as informer:
         await asyncio.to_thread(lambda: list(changes(admin, namespace, 40, seed=1)))
         await equal(admin, store)
         state = informer.state()
@@ -146,7 +146,7 @@ async def test_a_long_list_is_read_in_pages(direct: Path, admin: Api, namespace:
 
     await asyncio.to_thread(fill)
     store = Store()
-    async with following(direct, store):
+    async with follow_cluster(direct, store):
         assert len(held(store)) >= 1_100
         await equal(admin, store)
 
@@ -155,25 +155,25 @@ async def test_connections_that_are_cut_lose_nothing_and_need_no_new_list(
     plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
     store = Store()
-    async with proxied(plane.port) as proxy, following(config(plane, "cut", proxy.port), store) as informer:
+    async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "cut", proxy.port), store) as informer:
         writes = changes(admin, namespace, 60, seed=2)
         for _ in range(12):
             await asyncio.to_thread(lambda: [next(writes) for _ in range(5)])
             connections = proxy.accepted
             proxy.cut()
-            await until(lambda connections=connections: proxy.accepted > connections, what="it comes back")
+            await until(lambda connections=connections: proxy.accepted > connections, what="it reconnects")
         await equal(admin, store)
         assert informer.relists == 1
 
 
-async def test_an_apiserver_that_is_killed_and_comes_back(
+async def test_a_killed_and_restarted_apiserver_is_followed_again(
     plane: ControlPlane, direct: Path, admin: Api, namespace: str
 ) -> None:
     store = Store()
-    async with following(direct, store) as informer:
+    async with follow_cluster(direct, store) as informer:
         await asyncio.to_thread(lambda: list(changes(admin, namespace, 10, seed=3)))
         await asyncio.to_thread(plane.kill, "kube-apiserver")
-        await until(lambda: informer.state().failing, what="it is said that the apiserver is gone")
+        await until(lambda: informer.state().failing, what="the state says that the apiserver is gone")
         before = held(store)
         assert before, "the last good state is kept"
         await asyncio.to_thread(plane.start_apiserver)
@@ -187,7 +187,7 @@ async def test_history_compacted_away_is_listed_again_with_its_deletions(
     plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
     store = Store()
-    async with proxied(plane.port) as proxy, following(config(plane, "gone", proxy.port), store) as informer:
+    async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "gone", proxy.port), store) as informer:
         await asyncio.to_thread(lambda: admin.create(path(namespace), gadget(namespace, "doomed")))
         await equal(admin, store)
         await proxy.refuse()
@@ -196,7 +196,7 @@ async def test_history_compacted_away_is_listed_again_with_its_deletions(
             admin.delete(path(namespace, "doomed"))
             list(changes(admin, namespace, 20, seed=5))
             plane.compact()
-            # The apiserver remembers recent changes itself; a new one knows only what etcd does.
+            # The apiserver caches recent changes; a new process knows only the revisions of etcd.
             plane.kill("kube-apiserver")
             plane.start_apiserver()
 
@@ -220,7 +220,7 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
 
             def install() -> None:
                 admin.apply(f"{CRDS}/{late.name}", definition("latecomers", "Latecomer"))
-                wait_for(lambda: established(admin, late.name))
+                wait_for(lambda: is_established(admin, late.name))
                 made = {**gadget(namespace, "first"), "kind": "Latecomer"}
                 wait_for(lambda: admin.call("POST", late.in_namespace(namespace), made)[0] == 201)
 
@@ -228,12 +228,12 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
             await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
 
             await asyncio.to_thread(lambda: admin.delete(f"{CRDS}/{late.name}"))
-            await until(lambda: not list(store.each("", late.group_kind)), what="it went with its definition")
+            await until(lambda: not list(store.each("", late.group_kind)), what="it is gone with its definition")
             await until(lambda: "not served" in {p.name: p for p in source.parts()}[late.name].detail)
 
 
-async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: ControlPlane) -> None:
-    async with proxied(plane.port) as proxy:
+async def test_a_server_that_never_answered_is_reported_as_unreachable(plane: ControlPlane) -> None:
+    async with run_proxy(plane.port) as proxy:
         kubeconfig = config(plane, "nobody", proxy.port)
         await proxy.refuse()
         async with Connection(kubeconfig) as connection:
@@ -245,7 +245,7 @@ async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: Con
                 assert str(proxy.port) in part.detail
 
 
-async def test_forbidden_is_said_with_the_servers_words(plane: ControlPlane) -> None:
+async def test_forbidden_is_reported_with_the_servers_message(plane: ControlPlane) -> None:
     nobody = plane.authority.issue("nobody")
     kubeconfig = plane.kubeconfig(
         "nobody", {"client-certificate": str(nobody.certificate), "client-key": str(nobody.key)}
@@ -258,7 +258,7 @@ async def test_forbidden_is_said_with_the_servers_words(plane: ControlPlane) -> 
 
 
 class Kcp:
-    """The paths of kcp in front of an apiserver that has none of them; the rest is real."""
+    """The paths of kcp in front of an ordinary apiserver; everything else is real."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -325,7 +325,7 @@ async def test_credentials_of_an_exec_plugin_are_asked_for_again_when_refused(
     }  # fmt: skip
     async with Connection(plane.kubeconfig("exec", user)) as connection:
         current.write_text(token(admin))
-        assert admin["/apis/apps.openyurt.io/v1alpha1/nodepools"]  # Served again after the tests before.
+        assert admin["/apis/apps.openyurt.io/v1alpha1/nodepools"]  # Served again after earlier tests.
         listed = json.loads(await connection.request("GET", "/apis/apps.openyurt.io/v1alpha1/nodepools"))
         assert listed["kind"] == "NodePoolList"
         current.write_text("expired again")
@@ -344,10 +344,10 @@ async def test_credentials_that_cannot_be_read_are_named(tmp_path: Path) -> None
 async def test_a_stalled_connection_is_noticed_and_replaced(
     plane: ControlPlane, admin: Api, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half open: nothing arrives and nothing says so; the apiserver's bookmarks are missed."""
+    """A half-open connection: no bytes arrive, no error is reported, and the apiserver's bookmarks are missing."""
     monkeypatch.setattr("app.store.sources.kubernetes.informer._IDLE_SECONDS", 1.0)
     store = Store()
-    async with proxied(plane.port) as proxy, following(config(plane, "stalled", proxy.port), store):
+    async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "stalled", proxy.port), store):
         stalled: Proxy = proxy
         stalled.stall()
         await asyncio.to_thread(lambda: admin.create(path(namespace), gadget(namespace, "unseen")))

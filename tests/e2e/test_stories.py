@@ -9,7 +9,7 @@ import pytest
 from app.store.yaml_reader import read_documents
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
+from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, Server
 from tests.waiting import wait_for
@@ -19,13 +19,13 @@ STORIES = EXAMPLES / "yurtappoverrider"
 
 @pytest.fixture(scope="module")
 def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with registered(plane, tmp_path_factory.mktemp("stories")) as running:
+    with run_registered_server(plane, tmp_path_factory.mktemp("stories")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> Path:
-    """The examples, applied as the README says; returns the kubeconfig."""
+    """Apply the examples as the README describes; return the kubeconfig."""
     kubeconfig = plane.kubeconfig(
         "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
     )
@@ -40,7 +40,7 @@ def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> 
     return kubeconfig
 
 
-def created(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
+def create_workload(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
     """Create a pool's workload as its owner's controller does and return it as it is stored."""
     namespace, _, name = subject.partition("/")
     owner = admin[f"{OPENYURT}/namespaces/{story}/{namespace}/{name}"]
@@ -54,14 +54,14 @@ def created(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
     [("beijing", "nginx:1.14.2", 3), ("hangzhou", "nginx:1.14.2", 3), ("shanghai", "nginx:1.13.2", 5)],
 )
 def test_story_2_image_and_replicas_by_region(stories: Path, admin: Api, pool: str, image: str, replicas: int) -> None:
-    stored = created(admin, "story-2", "yurtappsets/yurtappset-demo", pool)
+    stored = create_workload(admin, "story-2", "yurtappsets/yurtappset-demo", pool)
     assert (images(stored), stored["spec"]["replicas"]) == ({"nginx": image}, replicas)
     assert "fleethook.io/rendered" in stored["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(("pool", "image"), [("beijing", "demo:1.0"), ("hangzhou", "xxx:latest")])
 def test_story_3_gray_release(stories: Path, admin: Api, pool: str, image: str) -> None:
-    stored = created(admin, "story-3", "yurtappsets/yurtappset-demo", pool)
+    stored = create_workload(admin, "story-3", "yurtappsets/yurtappset-demo", pool)
     assert images(stored) == {"demo": image}
     assert ("fleethook.io/rendered" in stored["metadata"].get("annotations", {})) == (pool == "hangzhou")
 
@@ -75,14 +75,14 @@ def test_story_3_gray_release(stories: Path, admin: Api, pool: str, image: str) 
     ],
 )
 def test_story_4_the_registry_of_each_region(stories: Path, admin: Api, pool: str, image: str) -> None:
-    assert images(created(admin, "story-4", "yurtappsets/yurtappset-demo", pool)) == {"demo": image}
+    assert images(create_workload(admin, "story-4", "yurtappsets/yurtappset-demo", pool)) == {"demo": image}
 
 
 @pytest.mark.parametrize(
     ("pool", "path"), [("hangzhou", "/var/lib/docker"), ("beijing", "/data/logs"), ("shanghai", None)]
 )
 def test_story_5_a_host_path_of_each_pool(stories: Path, admin: Api, pool: str, path: str | None) -> None:
-    pods = created(admin, "story-5", "yurtappsets/yurtappset-demo", pool)["spec"]["template"]["spec"]
+    pods = create_workload(admin, "story-5", "yurtappsets/yurtappset-demo", pool)["spec"]["template"]["spec"]
     volumes = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pods["volumes"]}
     mounts = {mount["name"]: mount["mountPath"] for mount in pods["containers"][0]["volumeMounts"]}
     expected = {"test-volume": path} if path else {}
@@ -91,18 +91,18 @@ def test_story_5_a_host_path_of_each_pool(stories: Path, admin: Api, pool: str, 
 
 
 def test_story_1_a_daemon_and_a_stateful_set(stories: Path, admin: Api) -> None:
-    daemon = created(admin, "story-1", "yurtappdaemons/yurtappdaemon-demo", "hangzhou")
+    daemon = create_workload(admin, "story-1", "yurtappdaemons/yurtappdaemon-demo", "hangzhou")
     pods = daemon["spec"]["template"]["spec"]
     assert images(daemon) == {"agent": "agent:1.1"}
     assert pods["containers"][0]["env"] == [{"name": "REGION", "value": "hangzhou"}]
-    stateful = created(admin, "story-1", "yurtappsets/yurtappset-stateful", "shanghai")
+    stateful = create_workload(admin, "story-1", "yurtappsets/yurtappset-stateful", "shanghai")
     assert (stateful["kind"], stateful["spec"]["replicas"]) == ("StatefulSet", 3)
-    untouched = created(admin, "story-1", "yurtappsets/yurtappset-stateful", "beijing")
+    untouched = create_workload(admin, "story-1", "yurtappsets/yurtappset-stateful", "beijing")
     assert untouched["spec"]["replicas"] == 1
 
 
 def test_an_update_renders_again_and_once(stories: Path, admin: Api) -> None:
-    stored = created(admin, "story-5", "yurtappsets/yurtappset-demo", "hangzhou")
+    stored = create_workload(admin, "story-5", "yurtappsets/yurtappset-demo", "hangzhou")
     again = admin.merge(path_of(stored), {"metadata": {"annotations": {"note": "x"}}})
     assert again["spec"] == stored["spec"]
     assert len(again["spec"]["template"]["spec"]["volumes"]) == 2
@@ -146,7 +146,7 @@ def test_short_names_and_columns_of_the_crds(stories: Path, binaries: Path) -> N
         assert "yurtappset-demo" in printed
 
 
-def test_what_is_registered_is_what_the_code_says(stories: Path, admin: Api) -> None:
+def test_the_registration_equals_the_generated_one(stories: Path, admin: Api) -> None:
     mutating = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]
     (deployments,) = [hook for hook in mutating["webhooks"] if hook["name"].startswith("deployments.")]
     settings = {
@@ -179,9 +179,9 @@ def test_a_lost_ca_bundle_is_set_again_and_nothing_else(stories: Path, admin: Ap
     admin.replace(path, {**after, "webhooks": before["webhooks"]})
 
 
-def test_what_is_not_ours_is_not_sent_here(stories: Path, admin: Api, server: Server, namespace: str) -> None:
-    """No pool label, no owner, being deleted: written even if nobody answers."""
-    server.process.send_signal(19)  # SIGSTOP: nobody answers
+def test_foreign_workloads_are_not_sent_to_fleethook(stories: Path, admin: Api, server: Server, namespace: str) -> None:
+    """Without pool label, without owner, or being deleted: writes succeed even if no server answers."""
+    server.process.send_signal(19)  # SIGSTOP: no server answers
     try:
         plain = {
             "apiVersion": "apps/v1",

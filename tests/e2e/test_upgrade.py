@@ -1,6 +1,6 @@
 """The upgrade of OpenYurt from 1.4 to 1.6 on a real apiserver: its definitions, conversion, and owner controllers.
 
-OpenYurt's controllers are the fakes of tests/e2e/owner.py, first that of 1.4, then that of 1.5 and later.
+OpenYurt's controllers are the fakes of tests/e2e/openyurt_controller.py, first that of 1.4, then that of 1.5 and later.
 """
 
 import contextlib
@@ -11,12 +11,12 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.instance import installed
 from tests.e2e.openyurt import GROUP, V1_4, V1_5, V1Alpha1
-from tests.e2e.openyurt_conversion import converting
+from tests.e2e.openyurt_controller import run_yurt_app_set_controller
+from tests.e2e.openyurt_conversion import serve_conversion_webhook
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.owner import owning
+from tests.e2e.restartable_server import run_restartable_server
 from tests.e2e.scenario import BEIJING, POOLS, JSONObject, Scenario, apply_node_pools, clear, scenario, with_image
 from tests.waiting import wait_for
 
@@ -25,7 +25,7 @@ Upgrade = Callable[[Scenario], None]
 
 
 class FormOf14(V1Alpha1):
-    """As in the other tests, with a status that OpenYurt's own definition takes."""
+    """Like `V1Alpha1`, with a status that OpenYurt's own definition accepts."""
 
     def status(self, subject: JSONObject, workloads: list[JSONObject]) -> JSONObject:
         replicas = sum(one.get("status", {}).get("replicas", 0) for one in workloads)
@@ -52,7 +52,7 @@ def api(openyurt_plane: ControlPlane) -> Iterator[Api]:
 def demo(openyurt_plane: ControlPlane, api: Api, tmp_path: Path) -> Iterator[Scenario]:
     """A subject whose workloads 1.4 created, all of them overridden."""
     with (
-        installed(openyurt_plane, tmp_path, FLEETHOOK_LEASE_DURATION="3"),
+        run_restartable_server(openyurt_plane, tmp_path, FLEETHOOK_LEASE_DURATION="3"),
         scenario(api, release=V1_4, form=FormOf14()) as made,
     ):
         made.override(entry("*", items=[image("nginx", "nginx:2.0")]))
@@ -68,15 +68,17 @@ def upgrade(api: Api, tmp_path: Path) -> Iterator[Upgrade]:
     with contextlib.ExitStack() as stack:
 
         def upgrade(demo: Scenario) -> None:
-            demo.owner.stop()
-            conversion = stack.enter_context(converting(tmp_path))
+            demo.controller.stop()
+            conversion = stack.enter_context(serve_conversion_webhook(tmp_path))
             install_openyurt_crds(
                 api, sets_conversion=conversion, yurtappsets=("v1alpha1", "v1beta1"), nodepools=NODE_POOLS
             )
             demo.form = form_of_1_6()
-            # Nothing of the former version is read once nobody converts it.
+            # No client reads the former version once no webhook converts it.
             stack.callback(clear, api, demo.namespace, demo.form)
-            demo.owner = stack.enter_context(owning(api, demo.namespace, release=V1_5, form=demo.form))
+            demo.controller = stack.enter_context(
+                run_yurt_app_set_controller(api, demo.namespace, release=V1_5, form=demo.form)
+            )
 
         yield upgrade
 
@@ -90,7 +92,7 @@ def image_of(demo: Scenario, path: str) -> str:
     return str(demo.api[path]["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
-def named(names: dict[str, str], text: str) -> set[str]:
+def find_pools(names: dict[str, str], text: str) -> set[str]:
     """Return the pools whose workload a text names."""
     return {pool for pool, path in names.items() if f"Deployment {path.rpartition('/')[2]} in {pool}" in text}
 
@@ -104,11 +106,11 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
     old = {pool: demo.workload_path(pool) for pool in POOLS}
     before = {pool: demo.api[path] for pool, path in old.items()}
     upgrade(demo)
-    # The new workloads have their overrides from the beginning.
+    # The new workloads have their overrides from their creation on.
     wait_for(lambda: set(demo.workloads()) == set(POOLS) and condition(demo)[1] == "OrphanedWorkloads")
     assert not {demo.workload_path(pool) for pool in POOLS} & set(old.values())
     demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0")) for pool in POOLS})
-    wait_for(lambda: named(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
+    wait_for(lambda: find_pools(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
     assert condition(demo)[0] == "False"
     wait_for(lambda: demo.status()["summary"] == "3/3", what="the status counts the new workloads")
     for pool, path in old.items():
@@ -119,12 +121,12 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
 
     demo.api.delete(old.pop(BEIJING))
     wait_for(lambda: "2 rendered workloads have no owner" in condition(demo)[2], what="the status follows the deletion")
-    assert named(old, condition(demo)[2]) == set(old)
+    assert find_pools(old, condition(demo)[2]) == set(old)
 
     demo.stop_overriding()
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
     # Deleting the overrider cannot restore an orphan, and an event says so.
-    wait_for(lambda: any(named(old, text) == set(old) for text in events(demo, "OrphanedWorkloads")))
+    wait_for(lambda: any(find_pools(old, text) == set(old) for text in events(demo, "OrphanedWorkloads")))
     assert {image_of(demo, path) for path in old.values()} == {"nginx:2.0"}
     demo.start_sentinel()
     # The template of 1.4, that of 1.6 with its overrides, and without: no other was ever stored.
@@ -138,7 +140,7 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
 def test_the_condition_is_true_when_the_orphans_are_deleted(demo: Scenario, upgrade: Upgrade) -> None:
     old = {pool: demo.workload_path(pool) for pool in POOLS}
     upgrade(demo)
-    wait_for(lambda: named(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
+    wait_for(lambda: find_pools(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
     for path in old.values():
         demo.api.delete(path)
     wait_for(lambda: condition(demo) == ("True", "AllRendered", "3 of 3 workloads"))

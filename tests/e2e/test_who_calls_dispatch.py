@@ -16,7 +16,7 @@ import yaml
 from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.e2e.chart import define
 from tests.e2e.cluster import CRDS, Api, ControlPlane
-from tests.e2e.fleet import RBAC, ready, service_account
+from tests.e2e.fleet import RBAC, is_ready, service_account
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
@@ -40,7 +40,7 @@ def recipes() -> list[dict[str, Any]]:
 
 
 def registered_at(server: Server) -> list[dict[str, Any]]:
-    """Return what the page says to install, with the address of the server; the example of a tenant is left out."""
+    """Return the manifests of the page to install, with the address of the server, without the tenant's example."""
     ca_bundle = base64.b64encode(server.authority.read_bytes()).decode()
     found = [copy.deepcopy(one) for one in recipes() if "annotations" not in one["metadata"]]
     for document in found:
@@ -129,7 +129,7 @@ def server(plane: ControlPlane, admin: Api, tmp_path_factory: pytest.TempPathFac
     )
     environment = {"FLEETHOOK_DISPATCH_CALLERS": json.dumps([CALLER]), "FLEETHOOK_ENGINES": '["dispatch"]'}
     with serving(directory, *arguments, manifests=None, **environment) as running:
-        wait_for(lambda: ready(running), what="the server is ready")
+        wait_for(lambda: is_ready(running), what="the server is ready")
         yield running
     admin.delete(f"{CRDS}/widgets.shop.example.org")
 
@@ -188,7 +188,7 @@ async def until_in_force(tenants: dict[str, Tenant], hooks: Webhooks) -> None:
     raise AssertionError(f"not in force: {seen}")
 
 
-def asked(hooks: Webhooks) -> list[tuple[str, str]]:
+def list_calls(hooks: Webhooks) -> list[tuple[str, str]]:
     """Return path and cluster of each call since the last look."""
     found = []
     for one in hooks.calls:
@@ -205,20 +205,20 @@ async def test_one_registration_asks_the_webhooks_of_each_logical_cluster(
     status, made, _ = await tenants["ws1"].create("a")
     assert (status, made["metadata"]["labels"]) == (201, {"by": "ws1"})
     assert made["metadata"]["annotations"] == {"kcp.io/cluster": "ws1"}
-    assert asked(hooks) == [("/ws1/mutate", "ws1"), ("/ws1/validate", "ws1")]
+    assert list_calls(hooks) == [("/ws1/mutate", "ws1"), ("/ws1/validate", "ws1")]
 
     status, refused, _ = await tenants["ws2"].create("a")
     assert status == 400
     assert refused["message"].endswith('admission webhook "size.widgets.example.org" denied the request: ws2 says no')
-    assert asked(hooks) == [("/ws2/validate", "ws2")]
+    assert list_calls(hooks) == [("/ws2/validate", "ws2")]
 
     # Nothing is known of ws9: the apiserver vouches for it, and it has no webhooks.
     assert (await tenants["ws9"].create("a"))[0] == 201
-    assert asked(hooks) == []
+    assert list_calls(hooks) == []
 
     # The deletion goes to the cluster of the stored object.
     assert (await tenants["ws1"].call("DELETE", "a"))[0] == 200
-    assert asked(hooks) == [("/ws1/mutate", "ws1"), ("/ws1/validate", "ws1")]
+    assert list_calls(hooks) == [("/ws1/mutate", "ws1"), ("/ws1/validate", "ws1")]
 
     # The apiserver has not called any of them itself.
     assert {one["user-agent"] for one in hooks.headers} == {"fleethook"}
@@ -230,7 +230,7 @@ async def test_a_tenant_cannot_choose_the_cluster(
     await until_in_force(tenants, hooks)
     status, made, _ = await tenants["ws1"].create("mine", kcp_io__cluster="ws9")
     assert (status, made["metadata"]["annotations"]) == (201, {"kcp.io/cluster": "ws1"})
-    assert {cluster for _, cluster in asked(hooks)} == {"ws1"}
+    assert {cluster for _, cluster in list_calls(hooks)} == {"ws1"}
     for cluster, shown in (("ws9", "ws9"), ("ws2", "ws2"), (None, "")):
         status, refused, _ = await tenants["ws1"].annotate("mine", cluster)
         assert status == 400
@@ -238,7 +238,7 @@ async def test_a_tenant_cannot_choose_the_cluster(
             f"request.object is in logical cluster {shown!r} and request.oldObject in 'ws1' (annotation kcp.io/cluster): "
             "an update cannot move an object; do not change the annotation"
         )
-    assert asked(hooks) == []
+    assert list_calls(hooks) == []
     # An update that leaves it alone is admitted.
     assert (await tenants["ws1"].annotate("mine", "ws1"))[0] == 200
 

@@ -1,4 +1,4 @@
-"""The generated facts about workloads, and what follows from them, against a running kube-apiserver and its Go code."""
+"""The generated rules about workloads and their consequences, against a running kube-apiserver and its Go code."""
 
 import http.client
 import json
@@ -24,7 +24,7 @@ from schemas.workloads import (
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.controlplane import build
-from tests.programs import demand_go
+from tests.programs import require_go
 from tests.workload_samples import full_deployment, full_stateful_set
 
 Tokens = tuple[str | int, ...]
@@ -36,7 +36,7 @@ GATED = {
     ("core.v1.PodSpec", "schedulingGroup"), ("core.v1.VolumeProjection", "clusterTrustBundle"),
     ("core.v1.VolumeProjection", "podCertificate"),
 }  # fmt: skip
-# Of its own metadata an object has these from kube-apiserver, whatever a request says.
+# kube-apiserver sets these members of metadata, independent of the request.
 OF_THE_SERVER = {
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -65,7 +65,7 @@ def same_version(admin: Api) -> None:
 
 @pytest.fixture(scope="module")
 def go(binaries: Path) -> None:
-    demand_go()
+    require_go()
 
 
 def test_the_openapi_schemas_are_those_of_kube_apiserver(admin: Api, same_version: None) -> None:
@@ -129,7 +129,7 @@ def first_structs() -> Iterator[tuple[str, str, Tokens]]:
                 yield kind, struct, tokens
 
 
-def edited(kind: str, tokens: Tokens, edit: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+def edit_workload(kind: str, tokens: Tokens, edit: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     workload = SAMPLES[kind]()
     node: Any = workload
     for token in tokens:
@@ -152,23 +152,25 @@ def set_members(kind: str, values: Callable[[str, str], Any]) -> dict[str, Any]:
     return workload
 
 
-def missing(wanted: Any, stored: Any, pointer: str = "") -> Iterator[str]:
+def find_missing(wanted: Any, stored: Any, pointer: str = "") -> Iterator[str]:
     """The places where a stored value does not contain a wanted one."""
     if isinstance(wanted, dict) and isinstance(stored, dict):
         for name, value in wanted.items():
-            yield from missing(value, stored[name], f"{pointer}/{name}") if name in stored else [f"{pointer}/{name}"]
+            yield from (
+                find_missing(value, stored[name], f"{pointer}/{name}") if name in stored else [f"{pointer}/{name}"]
+            )
     elif isinstance(wanted, list) and isinstance(stored, list) and len(wanted) == len(stored):
         for index, pair in enumerate(zip(wanted, stored, strict=True)):
-            yield from missing(*pair, f"{pointer}/{index}")
+            yield from find_missing(*pair, f"{pointer}/{index}")
     elif wanted != stored or type(wanted) is not type(stored):
         yield pointer
 
 
 def assert_stored(server: Server, workload: dict[str, Any]) -> Any:
-    """Create a workload and return what is stored, which contains the normalized one."""
+    """Create a workload and return the stored one, which contains the normalized one."""
     status, stored = server.create(workload)
     assert status == 201, stored["message"]
-    assert list(missing(normalize_workload(workload, workload["kind"]).document, stored)) == []
+    assert list(find_missing(normalize_workload(workload, workload["kind"]).document, stored)) == []
     return stored
 
 
@@ -240,12 +242,12 @@ def test_each_field_alone_is_stored_in_normalized_form(server: Server) -> None:
             base = field.type.removeprefix("*")
             values = TRIED.get(base, ([],) if base.startswith("[]") else ({},))
             for value in values:
-                workload = edited(kind, tokens, lambda node, one={name: value}: node.update(one))
+                workload = edit_workload(kind, tokens, lambda node, one={name: value}: node.update(one))
                 status, answer = server.create(workload)
                 if status == 201:
                     stored += 1
                     document = normalize_workload(workload, kind).document
-                    assert list(missing(document, answer)) == [], (struct, name, value)
+                    assert list(find_missing(document, answer)) == [], (struct, name, value)
                     assert check_workload(workload, kind) == [], (struct, name, value)
     assert stored > 300
 
@@ -275,7 +277,7 @@ def test_values_of_a_wrong_type_are_found_where_kube_apiserver_finds_them(server
             ):
                 continue
             for value in OF_EVERY_TYPE:
-                workload = edited(kind, tokens, lambda node, one={name: value}: node.update(one))
+                workload = edit_workload(kind, tokens, lambda node, one={name: value}: node.update(one))
                 status, answer = server.create(workload, "dryRun=All&fieldValidation=Strict")
                 found = check_workload(workload, kind)
                 # 400: it cannot be decoded. 422: it can, but validation refuses it, for reasons that need not be ours.
@@ -289,11 +291,11 @@ def invalid_edits() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Samples without a required member, with an empty one, and with a value that is none of an enumeration."""
     for kind, struct, tokens in first_structs():
         for name in load_openapi().get(f"io.k8s.api.{struct}", {}).get("required", ()):
-            yield struct, name, edited(kind, tokens, lambda node, name=name: node.pop(name))
+            yield struct, name, edit_workload(kind, tokens, lambda node, name=name: node.pop(name))
         for name, schema in json_schema(load_openapi(), kind)["definitions"][struct].get("properties", {}).items():
             values = ("", "Nonsense") if "enum" in schema else ("",) if schema.get("minLength") else ()
             for value in values if (struct, name) not in GATED else ():
-                yield struct, name, edited(kind, tokens, lambda node, one={name: value}: node.update(one))
+                yield struct, name, edit_workload(kind, tokens, lambda node, one={name: value}: node.update(one))
 
 
 def test_missing_and_empty_members_and_values_are_found_where_kube_apiserver_finds_them(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Workloads as OpenYurt's controllers create them: written out here, not by the code under test."""
+"""Workloads as OpenYurt's controllers create them, without the code under test."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ def owner_reference(subject: dict[str, Any]) -> dict[str, Any]:
 
 
 def workload_of(subject: dict[str, Any], pool: str) -> dict[str, Any]:
-    """The workload of one pool, from the subject as the apiserver returns it."""
+    """Return the workload of one pool for a subject that the apiserver returned."""
     templates = subject["spec"]["workloadTemplate"]
     kind = "Deployment" if "deploymentTemplate" in templates else "StatefulSet"
     template = copy.deepcopy(templates.get("deploymentTemplate") or templates["statefulSetTemplate"])
@@ -53,7 +53,7 @@ def workload_of(subject: dict[str, Any], pool: str) -> dict[str, Any]:
 
 
 def path_of(workload: dict[str, Any]) -> str:
-    """Where a workload is, or where it is created if it has no name yet."""
+    """Return the path of a workload, or of its collection if it has no name yet."""
     plural = workload["kind"].lower() + "s"
     path = f"{APPS}/namespaces/{workload['metadata']['namespace']}/{plural}"
     name = workload["metadata"].get("name")

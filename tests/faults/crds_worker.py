@@ -1,7 +1,7 @@
-"""A process that forks others which fetch: cheap, because it has imported everything and has no threads.
+"""A process that forks fetching processes: cheap, because it has imported all modules and has no threads.
 
-A line of JSON on stdin is a job, ``{"root", "url", "policy"}`` with ``"forever"`` or ``"die_at"``, or ``{"root", "key", "read": true}``. The pid of
-its process comes back, and later what it has to say, each line with the pid before it.
+A line of JSON on stdin is a job, ``{"root", "url", "policy"}`` with ``"forever"`` or ``"die_at"``, or
+``{"root", "key", "read": true}``. The forked process prints its messages, each line with its pid first.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def die_at(last: int) -> None:
-    """Die without a word to anybody before the call of that number, from 0, that may change the disk."""
+    """Exit without cleanup before the call with number ``last``, from 0, that may change the disk."""
     calls = 0
 
     def count(event: str, arguments: tuple[object, ...]) -> None:
@@ -62,7 +62,7 @@ def work(job: dict[str, str]) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them but the kernel
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     for line in sys.stdin:
         if os.fork():
             continue

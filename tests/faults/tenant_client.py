@@ -1,8 +1,8 @@
-"""A tenant that sends reviews, in a process of its own: ``python -m tests.faults.tenant_client``.
+"""A tenant that sends reviews, in its own process: ``python -m tests.faults.tenant_client``.
 
-Its plan is one line of JSON on standard input. A victim sends ``count`` reviews and writes what it met as JSON; an
-attacker (no ``count``) writes a line once a request is under way on each connection and ``ended`` ones are answered, and
-goes on until its standard input is closed.
+Its plan is one line of JSON on standard input. A victim sends ``count`` reviews and writes a report as JSON. An
+attacker (no ``count``) writes a line once a request is in progress on each connection and ``ended`` requests are answered.
+It continues until its standard input is closed.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""The provider's webhook, in a process of its own: ``python -m tests.faults.tenant_webhook DIR`` (TLS files go to DIR).
+"""The provider's webhook, in its own process: ``python -m tests.faults.tenant_webhook DIR`` (TLS files go to DIR).
 
-Each path answers by the object alone: ``spec.seconds`` is how long it takes, ``spec.broken`` makes it fail with 500,
+The answer depends only on the object: ``spec.seconds`` delays it, ``spec.broken`` makes it fail with 500,
 ``spec.forbidden`` makes it deny. ``/hang/...`` never answers. ``/insert/N`` answers with a patch of N insertions at the
 front of ``/spec/list``, ``/rotate`` with one that puts the first element of it at the end.
 """

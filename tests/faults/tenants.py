@@ -1,4 +1,4 @@
-"""Tenants of one server: a provider's webhooks, an attacker and a victim, each in a process of its own."""
+"""Tenants of one server: a provider's webhooks, an attacker and a victim, each in its own process."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ PROVIDER, ATTACKER, VICTIM = "ws1", "ws2", "ws3"
 
 
 Objects = Callable[[dict[str, str]], Iterable[dict[str, Any]]]
-"""Returns objects; it is given the clientConfig of the attacker's webhook."""
+"""Returns objects for a clientConfig of the attacker's webhook."""
 
 
-class Met(NamedTuple):
-    """The answers that a tenant got."""
+class TenantReport(NamedTuple):
+    """The answers to a tenant."""
 
     milliseconds: list[float]
     verdicts: dict[str, int]
@@ -38,18 +38,18 @@ class Met(NamedTuple):
         return f"p50 {middle:.1f} ms, p99 {p99:.1f} ms, maximum {ordered[-1]:.1f} ms, {self.verdicts}"
 
 
-class Stage(NamedTuple):
+class TenantServer(NamedTuple):
     """A server and the provider's webhook."""
 
     server: Server
     manifests: Path
 
     def write(self, *documents: dict[str, Any]) -> None:
-        """Write objects in the place of the attacker's, in one step."""
+        """Replace the attacker's objects in one step."""
         write(self.manifests / "attacker.yaml", documents)
 
     def memory(self) -> float:
-        """Return the most memory that the server had so far, in MiB."""
+        """Return the peak memory of the server so far, in MiB."""
         status = Path(f"/proc/{self.server.process.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
@@ -61,30 +61,30 @@ class Stage(NamedTuple):
         }  # fmt: skip
         return json.dumps(plan) + "\n"
 
-    def victim(self, *, count: int = 300, parallel: int = 1) -> Met:
-        """Have the victim ask about widgets of which every other one is forbidden."""
+    def victim(self, *, count: int = 300, parallel: int = 1) -> TenantReport:
+        """Send the victim's reviews of Widgets; every other Widget is forbidden."""
         requests = (request("allowed"), request("denied", forbidden=True))
         command = [sys.executable, "-m", "tests.faults.tenant_client"]
         plan = self.plan(VICTIM, *requests, count=count, parallel=parallel)
         done = subprocess.run(command, input=plan, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True)
-        return _met(done.stdout)
+        return _read_report(done.stdout)
 
     @contextlib.contextmanager
     def attack(
         self, *requests: dict[str, Any], parallel: int, ended: int = 0, route: str = "validate"
-    ) -> Iterator[list[Met]]:
-        """Have the attacker send requests, over and over on so many connections, while the context holds.
+    ) -> Iterator[list[TenantReport]]:
+        """Make the attacker repeat requests on ``parallel`` connections until the context ends.
 
         Args:
             requests: The bodies to send.
-            parallel: Connections; the context begins once a request is under way on each.
-            ended: Requests that have to be answered before it begins.
+            parallel: Number of connections; the context begins once a request is in progress on each.
+            ended: Number of requests that must be answered before it begins.
             route: The route to ask.
 
         Returns:
-            A list that holds what the attacker met, once the context has ended.
+            A list that gets the attacker's report at the end of the context.
         """
-        met: list[Met] = []
+        met: list[TenantReport] = []
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.tenant_client"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
@@ -101,7 +101,7 @@ class Stage(NamedTuple):
             report = process.stdout.read()
             process.wait()
             if report:
-                met.append(_met(report))
+                met.append(_read_report(report))
             process.stdout.close()
 
 
@@ -111,13 +111,20 @@ def request(expected: str = "", *, query: str = "", kind: str = "Widget", **spec
     return {**made, "expected": expected} if expected else made
 
 
-def _met(text: str) -> Met:
+def check_victim(stage: TenantServer, report: TenantReport, attack: str) -> None:
+    """Print the victim's latencies and check that every verdict is the webhook's own."""
+    print(f"\n{attack}: {report}; memory {stage.memory():.0f} MiB")  # noqa: T201 - figures are for the reader
+    assert not report.wrong, report.texts
+    assert report.verdicts["allowed"] == report.verdicts["denied"] > 0
+
+
+def _read_report(text: str) -> TenantReport:
     report = json.loads(text)
-    return Met([1000 * seconds for seconds in report["seconds"]], report["verdicts"], report["texts"])
+    return TenantReport([1000 * seconds for seconds in report["seconds"]], report["verdicts"], report["texts"])
 
 
 @contextlib.contextmanager
-def _webhook(directory: Path) -> Iterator[dict[str, str]]:
+def _run_webhook(directory: Path) -> Iterator[dict[str, str]]:
     """Run a webhook, and return its clientConfig."""
     directory.mkdir()
     command = [sys.executable, "-m", "tests.faults.tenant_webhook", str(directory)]
@@ -126,15 +133,15 @@ def _webhook(directory: Path) -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def staged(
+def run_tenant_server(
     directory: Path, *, policy: str = "Fail", seconds: int = 10, hanging: int = 0, attackers_objects: Objects | None = None,
     **environment: str,
-) -> Iterator[Stage]:  # fmt: skip
+) -> Iterator[TenantServer]:  # fmt: skip
     """Run a server for three workspaces.
 
-    ws1 offers Widgets with a webhook. ws2 has ``hanging`` ones for its Gadgets, and what ``attackers_objects`` returns.
+    ws1 offers Widgets with a webhook. ws2 has ``hanging`` webhooks for its Gadgets, and the objects of ``attackers_objects``.
     """
-    with _webhook(directory / "provider") as config, _webhook(directory / "attacker") as attackers:
+    with _run_webhook(directory / "provider") as config, _run_webhook(directory / "attacker") as attackers:
         manifests = directory / "manifests"
         manifests.mkdir()
         hook = webhook(clientConfig=config, failurePolicy=policy, timeoutSeconds=seconds)
@@ -159,7 +166,7 @@ def staged(
             directory, manifests=manifests, FLEETHOOK_ENGINES='["dispatch"]', FLEETHOOK_LOG_REVIEWS="false",
             **environment,
         ) as server:  # fmt: skip
-            yield Stage(server, manifests)
+            yield TenantServer(server, manifests)
 
 
 def write(path: Path, documents: Iterable[dict[str, Any]]) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from app.certs.authority import KeyPair, issue_serving, new_authority
 from tests.serving import serving
-from tests.traffic import busy
+from tests.traffic import send_traffic
 from tests.waiting import wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
 
 
 class Mounted:
-    """A directory as a kubelet mounts a Secret: the files are links into a directory that is replaced at once."""
+    """A directory as a kubelet mounts a Secret: the files link into a directory that a rename replaces."""
 
     def __init__(self, directory: Path, authority: KeyPair) -> None:
         self._directory = directory
@@ -46,30 +46,32 @@ def mounted(tmp_path: Path) -> Mounted:
     return Mounted(tmp_path / "certs", new_authority(now=datetime.now(UTC)))
 
 
-def trusting(mounted: Mounted) -> ssl.SSLContext:
+def create_context(mounted: Mounted) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=mounted.authority.certificate_pem.decode())
 
 
 def test_replacing_the_certificate_three_times_fails_nothing(tmp_path: Path, mounted: Mounted) -> None:
     with serving(tmp_path) as server:
-        with busy(server.port, lambda: trusting(mounted)) as traffic:
+        with send_traffic(server.port, lambda: create_context(mounted)) as traffic:
             for replaced in range(3):
                 mounted.update(mounted.issued())
-                wait_for(lambda replaced=replaced: len(traffic.serials) == replaced + 2, what="the new one is served")
+                wait_for(
+                    lambda replaced=replaced: len(traffic.serials) == replaced + 2, what="the new certificate is served"
+                )
         assert traffic.failures == []
         assert traffic.answered["kept"] > 100
         assert traffic.answered["new"] > 10
         assert server.stop() == 0
 
 
-def test_a_pair_that_does_not_fit_is_refused_and_the_former_stays(tmp_path: Path, mounted: Mounted) -> None:
+def test_a_mismatched_pair_is_refused_and_the_former_stays(tmp_path: Path, mounted: Mounted) -> None:
     with serving(tmp_path) as server:
-        with busy(server.port, lambda: trusting(mounted), kept=2, new=1) as traffic:
+        with send_traffic(server.port, lambda: create_context(mounted), kept=2, new=1) as traffic:
             half = KeyPair(mounted.issued().certificate_pem, mounted.issued().key_pem)
             mounted.update(half)
             wait_for(lambda: "the certificate in use is kept" in server.log.read_text())
             assert len(traffic.serials) == 1
             mounted.update(mounted.issued())
-            wait_for(lambda: len(traffic.serials) == 2, what="a good one is taken")
+            wait_for(lambda: len(traffic.serials) == 2, what="a valid certificate is served")
         assert traffic.failures == []
         assert "PRIVATE" not in server.log.read_text()

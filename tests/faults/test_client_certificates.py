@@ -9,8 +9,7 @@ import pytest
 from cryptography import x509
 
 from tests.e2e.pki import Authority
-from tests.faults.test_crowds import REQUEST, status_of
-from tests.faults.test_hostile_clients import read_to_end
+from tests.faults.raw_requests import REQUEST, read_status, read_to_end
 from tests.serving import Server, serving
 from tests.waiting import NET
 
@@ -20,7 +19,7 @@ DISPATCH = REQUEST.replace(b"/mutate-apps-v1-deployment", b"/dispatch/mutate").r
 
 
 class Trusting(NamedTuple):
-    """A server, and the authority of the clients that it trusts."""
+    """A server, and the authority of its trusted clients."""
 
     server: Server
     authority: Authority
@@ -46,14 +45,14 @@ def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusting]:
         yield Trusting(server, authority)
 
 
-def test_a_certificate_with_an_empty_subject_and_a_san_may_ask(trusting: Trusting) -> None:
+def test_a_certificate_with_an_empty_subject_and_a_san_is_accepted(trusting: Trusting) -> None:
     with trusting.connect("workload.example.org") as connection:
-        assert status_of(connection) == b"200"
+        assert read_status(connection) == b"200"
 
 
-def test_no_certificate_may_not_ask(trusting: Trusting) -> None:
+def test_a_client_without_certificate_is_refused(trusting: Trusting) -> None:
     with trusting.connect() as connection:
-        assert status_of(connection) == b"403"
+        assert read_status(connection) == b"403"
 
 
 def test_a_caller_is_found_by_its_san(trusting: Trusting) -> None:

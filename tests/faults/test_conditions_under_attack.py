@@ -1,5 +1,7 @@
-"""Match conditions of one tenant that take long do not hold up another tenant: server, attacker and victim are
-processes of their own. Latencies are printed; verdicts are counted, and only they decide."""
+"""Slow match conditions of one tenant do not delay another tenant.
+
+Server, attacker and victim are separate processes. The tests print latencies, and judge only verdicts.
+"""
 
 import json
 import statistics
@@ -18,9 +20,9 @@ _WEBHOOKS: Final = 40
 _CONDITIONS: Final = 64
 _REQUESTS: Final = 200
 _OVER_BUDGET: Final = "the matchConditions of all webhooks cost more than"
-# Each condition walks over all pairs of numbers, which costs more than one condition may.
-_DEAR: Final = "object.numbers.all(x, object.numbers.all(y, x + y >= 0 || x == {number}))"
-# The victim runs in a process of its own: requests one after the other, and the latency of each.
+# Each condition iterates over all pairs of numbers, which exceeds the cost limit of one condition.
+_EXPENSIVE: Final = "object.numbers.all(x, object.numbers.all(y, x + y >= 0 || x == {number}))"
+# The victim's process sends requests one after the other and prints the latency of each.
 _VICTIM: Final = """
 import http.client, json, ssl, sys, time
 port, authority, path, body, count = sys.argv[1:]
@@ -91,14 +93,14 @@ def _memory(server: Server) -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) // 1024
 
 
-def _tell(name: str, latencies: list[float], memory: int) -> None:
+def _print_latencies(name: str, latencies: list[float], memory: int) -> None:
     p50, p99 = (statistics.quantiles(latencies, n=100)[place] * 1e3 for place in (49, 98))
     print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, maximum {max(latencies) * 1e3:.1f} ms, memory {memory} MiB")  # noqa: T201
 
 
-def _dear() -> tuple[list[dict[str, Any]], str]:
+def _expensive() -> tuple[list[dict[str, Any]], str]:
     conditions = [
-        [_DEAR.format(number=number * _CONDITIONS + place) for place in range(_CONDITIONS)]
+        [_EXPENSIVE.format(number=number * _CONDITIONS + place) for place in range(_CONDITIONS)]
         for number in range(_WEBHOOKS)
     ]
     webhooks = [_webhook(number, expressions) for number, expressions in enumerate(conditions)]
@@ -113,7 +115,7 @@ def _many() -> tuple[list[dict[str, Any]], str]:
     return configurations, _review({"spec": {}})
 
 
-@pytest.mark.parametrize("attack", [_dear, _many], ids=["dear conditions", "10,000 configurations"])
+@pytest.mark.parametrize("attack", [_expensive, _many], ids=["expensive conditions", "10,000 configurations"])
 def test_conditions_of_one_tenant_do_not_change_the_answers_of_another(attack: Any, tmp_path: Path) -> None:
     configurations, body = attack()
     victim = _configuration("ws3", _webhook(0, ["object.spec.replicas > 3"]))
@@ -122,7 +124,7 @@ def test_conditions_of_one_tenant_do_not_change_the_answers_of_another(attack: A
     (manifests / "all.yaml").write_text("\n---\n".join(map(json.dumps, [victim, *configurations])))
     with serving(tmp_path, manifests=manifests, FLEETHOOK_ENGINES='["dispatch"]') as server:
         calm, allowed = _victim(server, _REQUESTS)
-        _tell("before the attack", calm, before := _memory(server))
+        _print_latencies("before the attack", calm, before := _memory(server))
         stop, answers = threading.Event(), list[dict[str, Any]]()
         attacker = threading.Thread(target=_attack, args=(server, stop, answers, body))
         attacker.start()
@@ -135,9 +137,9 @@ def test_conditions_of_one_tenant_do_not_change_the_answers_of_another(attack: A
         finally:
             stop.set()
             attacker.join()
-        _tell("during the attack", suffered, _memory(server))
+        _print_latencies("during the attack", suffered, _memory(server))
         print(f"{len(answers)} requests of the attacker, {_memory(server) - before} MiB more")  # noqa: T201
     assert all(allowed), f"{allowed.count(False)} requests of the victim were denied"
     assert {answer["allowed"] for answer in answers} == {attack is _many}
-    if attack is _dear:
+    if attack is _expensive:
         assert all("cost" in answer["status"]["message"] for answer in answers)

@@ -1,4 +1,7 @@
-"""The cache under what befalls processes and disks: claims 1 and 2 of the research, 6.7, and what 6.3 promises."""
+"""The cache under faults of processes and disks: killed processes, many processes, full and read-only disks, locks.
+
+No kill leaves an unusable entry, and processes that need the same entry share one download.
+"""
 
 import json
 import os
@@ -22,7 +25,7 @@ from tests.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.crds.tarballs import build, release, small
 from tests.waiting import NET, wait_for
 
-# These take the machine with dozens of processes; not beside the tests of the control plane, which have deadlines.
+# These tests start dozens of processes, so they do not run beside those of the control plane, which have deadlines.
 pytestmark = pytest.mark.xdist_group("controlplane")
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +34,7 @@ PROCESSES = 50
 
 
 class Workers:
-    """Processes that fetch, of one that forks them."""
+    """Fetching processes, and the process that forks them."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.faults.crds_worker"]
@@ -44,9 +47,9 @@ class Workers:
         self.stdin.write(json.dumps(job) + "\n")
         self.stdin.flush()
 
-    def hear(self) -> tuple[int, object]:
-        pid, _, said = self.stdout.readline().partition(" ")
-        return int(pid), json.loads(said)
+    def read_message(self) -> tuple[int, object]:
+        pid, _, message = self.stdout.readline().partition(" ")
+        return int(pid), json.loads(message)
 
 
 @pytest.fixture
@@ -58,8 +61,8 @@ def workers() -> Iterator[Workers]:
     made.stdout.close()
 
 
-def changing(*tarballs: bytes) -> Answer:
-    """An origin that has another tarball each time."""
+def serve_in_turn(*tarballs: bytes) -> Answer:
+    """Return an origin whose tarball changes with each request."""
     lock, asked = threading.Lock(), [0]
 
     def answer(request: Asked, connection: Connection) -> None:
@@ -71,7 +74,7 @@ def changing(*tarballs: bytes) -> Answer:
     return answer
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -81,7 +84,7 @@ def gone(pid: int) -> bool:
 
 def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Workers, tmp_path: Path) -> None:
     cache, chance = Cache(tmp_path), random.Random(8)
-    with serving(changing(build(small()), release(properties=1))) as origin:
+    with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         key = bring(cache, origin.url, ALWAYS).key
         started = time.monotonic()
         bring(cache, origin.url, ALWAYS)
@@ -90,19 +93,19 @@ def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Worke
         for kill in range(KILLS):
             requests = len(origin.asked) + chance.randrange(4)
             workers.start(root=str(tmp_path), url=origin.url, policy="Always", forever=True)
-            pid, _ = workers.hear()
-            # After some fetches, in the middle of one, however fast the machine is.
+            pid, _ = workers.read_message()
+            # After some fetches, in the middle of one, on machines of any speed.
             while len(origin.asked) < requests:
                 time.sleep(0.001)
             time.sleep(chance.uniform(0, a_fetch))
             os.kill(pid, 9)
-            wait_for(lambda pid=pid: gone(pid), what="the killed process is gone")
+            wait_for(lambda pid=pid: is_gone(pid), what="the killed process is gone")
             if (problems := cache.verify(key)) or bring(cache, origin.url, NEVER).result != "cached":
                 unusable.append((kill, problems))
             if (entry := cache.entry(key)) is not None and entry.record.sha256 + entry.record.etag != seen:
                 seen, replaced = entry.record.sha256 + entry.record.etag, replaced + 1
         assert unusable == []
-        # A worker that asks a second time has replaced the entry: this happens to half of them.
+        # A worker that sends a second request has replaced the entry, as about half of them do.
         assert replaced > KILLS // 4
         assert bring(cache, origin.url, ALWAYS).result == "downloaded"
     assert list((cache.directory / ".staging").iterdir()) == []
@@ -110,22 +113,22 @@ def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Worke
 
 
 @pytest.mark.parametrize("cold", [True, False], ids=["cold", "refresh"])
-def test_no_death_before_any_call_that_changes_the_disk_leaves_a_lie(
+def test_no_death_before_any_call_that_changes_the_disk_leaves_a_broken_entry(
     workers: Workers, tmp_path: Path, *, cold: bool
 ) -> None:
     deaths = 0
-    with serving(changing(build(small()), release(properties=1))) as origin:
+    with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         while True:
             root = tmp_path / str(deaths)
             cache, key = Cache(root), Source(origin.url).key
             if not cold:
                 bring(cache, origin.url)
             workers.start(root=str(root), url=origin.url, policy="Always", die_at=deaths)
-            pid, _ = workers.hear()
-            pid, said = workers.hear()
-            if said != "dies":
+            pid, _ = workers.read_message()
+            pid, message = workers.read_message()
+            if message != "dies":
                 break
-            wait_for(lambda pid=pid: gone(pid), what="the process is gone")
+            wait_for(lambda pid=pid: is_gone(pid), what="the process is gone")
             deaths += 1
             if (there := cache.path(key).exists()) or not cold:
                 assert there
@@ -137,30 +140,30 @@ def test_no_death_before_any_call_that_changes_the_disk_leaves_a_lie(
 
 
 def test_fifty_processes_on_a_cold_cache_are_one_get_and_equal_trees(workers: Workers, tmp_path: Path) -> None:
-    everybody_came = threading.Event()
+    all_started = threading.Event()
     good = tarball(release())
 
     def answer(asked: Asked, connection: Connection) -> None:
-        assert everybody_came.wait(NET)
+        assert all_started.wait(NET)
         good(asked, connection)
 
     with serving(answer) as origin:
         for _ in range(PROCESSES):
             workers.start(root=str(tmp_path), url=origin.url, policy="IfNotPresent")
-        assert [workers.hear()[1] for _ in range(PROCESSES)] == ["started"] * PROCESSES
-        everybody_came.set()
-        said = [workers.hear()[1] for _ in range(PROCESSES)]
+        assert [workers.read_message()[1] for _ in range(PROCESSES)] == ["started"] * PROCESSES
+        all_started.set()
+        messages = [workers.read_message()[1] for _ in range(PROCESSES)]
         assert len(origin.asked) == 1
-    assert sorted(result for result, _ in said) == ["cached"] * (PROCESSES - 1) + ["downloaded"]
-    assert len({tree for _, tree in said}) == 1
+    assert sorted(result for result, _ in messages) == ["cached"] * (PROCESSES - 1) + ["downloaded"]
+    assert len({tree for _, tree in messages}) == 1
 
 
 def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(workers: Workers, tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    with serving(changing(build(small()), release(properties=1))) as origin:
+    with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         before = bring(cache, origin.url)
         workers.start(root=str(tmp_path), key=before.key, read=True)
-        pid, _ = workers.hear()
+        pid, _ = workers.read_message()
         with pytest.raises(CRDsError) as caught:
             bring(cache, origin.url, ALWAYS, lock_seconds=0.1)
         assert caught.value.exit is Exit.LOCKED
@@ -173,8 +176,8 @@ def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(worker
 
 def test_a_full_disk_and_a_read_only_one_keep_the_entry(tmp_path: Path) -> None:
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
-    with serving(changing(release(), release(properties=43))) as origin:
-        command = [*namespace, sys.executable, "-m", "tests.faults.crds_disk", str(tmp_path), origin.url]
+    with serving(serve_in_turn(release(), release(properties=43))) as origin:
+        command = [*namespace, sys.executable, "-m", "tests.faults.crds_full_disk", str(tmp_path), origin.url]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=NET, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
@@ -192,9 +195,9 @@ LARGER = release(properties=1)
 
 
 @pytest.mark.parametrize("most", [0, 1, 1_000], ids=["nothing", "a-byte", "but-the-tree"])
-def test_where_no_file_can_grow_the_entry_stays(tmp_path: Path, most: int) -> None:
+def test_the_entry_stays_if_no_file_can_grow(tmp_path: Path, most: int) -> None:
     cache = Cache(tmp_path)
-    with serving(changing(LARGER, build(small()))) as origin:
+    with serving(serve_in_turn(LARGER, build(small()))) as origin:
         before = bring(cache, origin.url)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
@@ -221,7 +224,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, year: int) -> None:
 
 
 @pytest.mark.parametrize("part", [".", "crds.tar.gz"])
-def test_what_belongs_to_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+def test_files_of_another_user_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     cache = Cache(tmp_path)
     with serving(tarball(build(small()))) as origin:
         path = bring(cache, origin.url).path
@@ -236,7 +239,7 @@ def test_what_belongs_to_somebody_else_is_refused(tmp_path: Path, monkeypatch: p
     assert "belongs to user" in str(caught.value)
 
 
-def test_a_lock_of_the_dead_is_free(workers: Workers, tmp_path: Path) -> None:
+def test_a_lock_of_a_dead_process_is_free(workers: Workers, tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     asked = threading.Event()
 
@@ -246,7 +249,7 @@ def test_a_lock_of_the_dead_is_free(workers: Workers, tmp_path: Path) -> None:
 
     with serving(answer) as origin:
         workers.start(root=str(tmp_path), url=origin.url, policy="Always")
-        pid, _ = workers.hear()
+        pid, _ = workers.read_message()
         assert asked.wait(NET)
         with pytest.raises(CRDsError) as caught, cache.lock(Source(origin.url).key, 0):
             pass

@@ -1,4 +1,4 @@
-"""Origins and proxies of CRD tarballs that do their worst."""
+"""Faulty and hostile origins and proxies of CRD tarballs."""
 
 import gzip
 import os
@@ -46,23 +46,23 @@ def _sends(data: bytes) -> Answer:
     return lambda _, answering: answering.send(data)
 
 
-# ---- Cut off, and gone on with.
+# ---- Cut connections and resumed downloads.
 
 
 @pytest.mark.parametrize("fault", [resets_after, cuts_after])
 @pytest.mark.parametrize("count", [1, 700, len(BODY) - 1])
-def test_a_body_that_breaks_off_is_gone_on_with(into: Path, fault: Callable[..., Answer], count: int) -> None:
+def test_a_cut_body_is_resumed(into: Path, fault: Callable[..., Answer], count: int) -> None:
     with serving(in_turn(fault(BODY, count, etag=TAG), tarball(BODY))) as origin:
         found = fetched(origin, into)
     assert into.read_bytes() == BODY
     assert (found.attempts, found.size) == (2, len(BODY))
     assert origin.asked[1].headers["range"] == f"bytes={count}-"
     assert origin.asked[1].headers["if-range"] == TAG
-    # What had come is not sent again.
+    # The received bytes are not sent again.
     assert origin.bytes_sent < len(BODY) + 1000
 
 
-def test_it_begins_anew_where_the_tag_has_changed(into: Path) -> None:
+def test_a_changed_tag_restarts_the_download(into: Path) -> None:
     with serving(
         in_turn(cuts_after(gzip.compress(os.urandom(9000)), 5000, etag=TAG), tarball(BODY, etag='"v2"'))
     ) as origin:
@@ -71,7 +71,7 @@ def test_it_begins_anew_where_the_tag_has_changed(into: Path) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"etag": 'W/"v1"'}, {}, {"etag": TAG, "accept_ranges": "none"}, {"etag": "v1"}])
-def test_without_a_strong_tag_it_begins_anew(into: Path, headers: dict[str, str]) -> None:
+def test_without_a_strong_tag_the_download_restarts(into: Path, headers: dict[str, str]) -> None:
     with serving(in_turn(cuts_after(BODY, 5000, **headers), tarball(BODY))) as origin:
         fetched(origin, into)
     assert into.read_bytes() == BODY
@@ -95,14 +95,14 @@ def test_without_a_strong_tag_it_begins_anew(into: Path, headers: dict[str, str]
         says(status="416 Range Not Satisfiable"),
     ],
 )
-def test_a_part_that_does_not_fit_is_thrown_away(into: Path, part: Answer) -> None:
+def test_a_part_that_does_not_fit_is_discarded(into: Path, part: Answer) -> None:
     with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), part, tarball(BODY))) as origin:
         assert fetched(origin, into).attempts == 3
     assert into.read_bytes() == BODY
     assert "range" not in origin.asked[2].headers
 
 
-def test_a_part_that_breaks_off_is_gone_on_with_too(into: Path) -> None:
+def test_a_cut_part_is_resumed(into: Path) -> None:
     def part(_: Asked, answering: Connection) -> None:
         said = {"content_range": f"bytes 5000-{len(BODY) - 1}/{len(BODY)}", "content_length": len(BODY) - 5000}
         answering.send(head("206 Partial Content", etag=TAG, **said) + BODY[5000:9000])
@@ -113,7 +113,7 @@ def test_a_part_that_breaks_off_is_gone_on_with_too(into: Path) -> None:
     assert [asked.headers.get("range") for asked in origin.asked] == [None, "bytes=5000-", "bytes=9000-"]
 
 
-def test_the_tag_is_kept_where_the_rest_comes_without_it(into: Path) -> None:
+def test_the_tag_is_kept_if_the_rest_comes_without_it(into: Path) -> None:
     said = {"content_range": f"bytes 5000-{len(BODY) - 1}/{len(BODY)}"}
     rest = says(BODY[5000:], status="206 Partial Content", **said)
     with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), rest)) as origin:
@@ -121,26 +121,26 @@ def test_the_tag_is_kept_where_the_rest_comes_without_it(into: Path) -> None:
     assert into.read_bytes() == BODY
 
 
-def test_a_part_nobody_asked_for_is_refused(into: Path) -> None:
+def test_an_unrequested_part_is_refused(into: Path) -> None:
     with serving(says(BODY, status="206 Partial Content")) as origin:
         assert "a part that was not requested" in str(refused(origin, into, Exit.HTTP))
 
 
 @pytest.mark.parametrize("end", [b"", b"0\r\n", b"3e8\r\n\x00", b"zz\r\n"])
-def test_chunks_that_break_off_are_tried_again(into: Path, end: bytes) -> None:
+def test_cut_chunks_are_retried(into: Path, end: bytes) -> None:
     with serving(in_turn(chunked(BODY, end=end), chunked(BODY))) as origin:
         # The blank line after the last chunk is all that "0\r\n" lacks: the body itself is known to be whole.
         assert fetched(origin, into).attempts == (1 if end == b"0\r\n" else 2)
     assert into.read_bytes() == BODY
 
 
-def test_a_body_that_ends_with_its_connection_is_taken_as_it_comes(into: Path) -> None:
+def test_a_body_without_length_ends_with_its_connection(into: Path) -> None:
     with serving(says(BODY[:9000], content_length=None)) as origin:
-        # Nothing here can tell that it was cut: unpacking does.
+        # The download cannot detect the cut; unpacking does.
         assert fetched(origin, into).size == 9000
 
 
-def test_what_never_gets_better_is_tried_four_times(into: Path) -> None:
+def test_a_permanent_cut_is_tried_four_times(into: Path) -> None:
     waits = Waits()
     with serving(cuts_after(BODY, 5000)) as origin:
         failure = refused(origin, into, Exit.NETWORK, waits=waits)
@@ -150,7 +150,7 @@ def test_what_never_gets_better_is_tried_four_times(into: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [hangs_up, says(b"", status="garbage"), lambda _, made: made.send(b"SSH-2.0-x\r\n")])
-def test_an_answer_that_is_none_is_tried_again(into: Path, answer: Answer) -> None:
+def test_a_malformed_answer_is_retried(into: Path, answer: Answer) -> None:
     with serving(in_turn(answer, tarball(BODY))) as origin:
         assert fetched(origin, into).attempts == 2
 
@@ -159,7 +159,7 @@ def test_an_answer_that_is_none_is_tried_again(into: Path, answer: Answer) -> No
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_a_status_that_passes_is_tried_again(into: Path, status: int) -> None:
+def test_a_transient_status_is_retried(into: Path, status: int) -> None:
     with serving(in_turn(says(status=f"{status} X"), tarball(BODY))) as origin:
         assert fetched(origin, into).attempts == 2
 
@@ -181,7 +181,7 @@ def test_retry_after_is_honoured(into: Path, status: str) -> None:
     assert waits.seconds == [17]
 
 
-def test_who_asks_for_more_than_two_minutes_is_left_alone(into: Path) -> None:
+def test_a_retry_after_of_more_than_two_minutes_ends_the_attempts(into: Path) -> None:
     waits = Waits()
     with serving(says(status="503 Service Unavailable", retry_after=121)) as origin, serving(tarball(BODY)) as mirror:
         assert refused(origin, into, Exit.HTTP, waits=waits).transient
@@ -189,7 +189,7 @@ def test_who_asks_for_more_than_two_minutes_is_left_alone(into: Path) -> None:
     assert waits.seconds == []
 
 
-def test_no_wait_goes_beyond_the_time_there_is(into: Path) -> None:
+def test_no_wait_exceeds_the_total_time(into: Path) -> None:
     waits = Waits()
     with serving(says(status="503 Service Unavailable", retry_after=100)) as origin:
         refused(origin, into, Exit.HTTP, waits=waits, seconds=250.0)
@@ -223,14 +223,14 @@ def test_a_slow_origin_has_no_more_than_the_total_time(into: Path, tmp_path: Pat
     assert len(origin.asked) == 1
 
 
-def test_so_has_a_slow_handshake(into: Path) -> None:
+def test_a_slow_handshake_has_no_more_than_the_total_time(into: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(CRDsError) as raised:
-        # Accepted by the system, and never served.
+        # The kernel accepts the connection, but no server answers.
         download(Source(f"https://127.0.0.1:{listening.getsockname()[1]}/x", seconds=0.5), into)
     assert "not done within 0.5 s" in str(raised.value)
 
 
-def test_so_has_a_proxy_that_never_answers(into: Path) -> None:
+def test_a_silent_proxy_has_no_more_than_the_total_time(into: Path) -> None:
     with serving(tarball(BODY)) as origin, socket.create_server(("127.0.0.1", 0)) as listening:
         proxy = f"http://127.0.0.1:{listening.getsockname()[1]}"
         failure = refused(origin, into, Exit.NETWORK, url="https://e.com/x", proxy_url=proxy, seconds=0.5)
@@ -245,7 +245,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
     with serving(silent) as origin:
 
         def attempts(seconds: float) -> int:
-            """Fetch with so long a wait for the next byte, from an origin that stalls once and then sends all."""
+            """Fetch with an idle limit from an origin that stalls once and then sends everything."""
             monkeypatch.setattr(connection, "IDLE_SECONDS", seconds)
             origin.asked.clear()
             origin.answer = in_turn(stalls, tarball(BODY))
@@ -264,12 +264,12 @@ def test_a_second_address_does_not_get_more_time(into: Path) -> None:
     with serving(silent) as origin, serving(tarball(BODY)) as mirror:
         source = Source(origin.url, mirrors=(mirror.url,), seconds=1.0)
         with pytest.raises(CRDsError, match="not done within 1 s"):
-            download(source, into, timing=Timing(clock=_jumping()))
+            download(source, into, timing=Timing(clock=_build_clock()))
     assert not mirror.asked
 
 
-def _jumping() -> Callable[[], float]:
-    """A clock that is at its deadline when it is asked for the third time."""
+def _build_clock() -> Callable[[], float]:
+    """Return a clock that reaches the deadline at its third reading."""
     times = iter([0.0, 0.0])
     return lambda: next(times, 1.0)
 
@@ -288,7 +288,7 @@ def test_a_body_without_an_end_is_stopped_at_the_limit(into: Path) -> None:
     with serving(endless) as origin:
         refused(origin, into, Exit.LIMIT, max_bytes=1_000_000)
     assert len(origin.asked) == 1
-    # What the system keeps between the two, and no more.
+    # At most the socket buffers between the two.
     assert origin.bytes_sent < 30_000_000
 
 
@@ -344,7 +344,7 @@ def test_switching_protocols_is_final(into: Path) -> None:
     assert len(origin.asked) == 1
 
 
-# ---- Something else than a tarball.
+# ---- Bodies that are no tarball.
 
 
 PLAIN_TAR = b"crds/".ljust(257, b"\0") + b"ustar\x0000" + bytes(1000)
@@ -361,7 +361,7 @@ PLAIN_TAR = b"crds/".ljust(257, b"\0") + b"ustar\x0000" + bytes(1000)
         (b"", "it is empty"),
     ],
 )
-def test_what_is_no_gzip_is_told_what_it_looks_like(into: Path, body: bytes, hint: str) -> None:
+def test_the_error_about_a_body_that_is_no_gzip_names_its_format(into: Path, body: bytes, hint: str) -> None:
     with serving(says(body)) as origin:
         failure = refused(origin, into, Exit.ARCHIVE)
     assert f"{origin.url}: the body is not gzip: {hint}" in str(failure)
@@ -369,7 +369,7 @@ def test_what_is_no_gzip_is_told_what_it_looks_like(into: Path, body: bytes, hin
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "identity", "br", "gzip, gzip"])
-def test_a_content_encoding_on_what_is_gzip_anyhow_changes_nothing(into: Path, encoding: str) -> None:
+def test_a_content_encoding_on_a_gzip_body_changes_nothing(into: Path, encoding: str) -> None:
     with serving(says(BODY, content_encoding=encoding)) as origin:
         fetched(origin, into)
     assert into.read_bytes() == BODY
@@ -399,10 +399,10 @@ def test_another_digest_is_an_integrity_error(into: Path) -> None:
     assert len(origin.asked) == 1
 
 
-# ---- Disks, secrets, and company.
+# ---- Disks, secrets, and concurrency.
 
 
-def test_a_disk_that_takes_no_more_is_told_and_nothing_left(into: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_file(into: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with serving(tarball(BODY)) as origin:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
@@ -412,7 +412,7 @@ def test_a_disk_that_takes_no_more_is_told_and_nothing_left(into: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert raised.value.exit == Exit.DISK
-    # Somebody makes room.
+    # The disk may have room later.
     assert raised.value.transient
     assert "file too large" in str(raised.value)
     assert not into.exists()
@@ -447,7 +447,7 @@ def test_no_fault_shows_a_secret(into: Path, fault: str, caplog: pytest.LogCaptu
     assert "S3CR3T" not in caplog.text
 
 
-def test_many_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_downloads_are_independent(tmp_path: Path) -> None:
     failures: list[BaseException] = []
 
     def one(number: int) -> None:

@@ -8,20 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_hostile_clients import HEAD, limits, read_to_end
-from tests.serving import REVIEW, Server, serving
+from tests.faults.raw_requests import HEAD, limits, read_status, read_to_end
+from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
-MOST = 4
-PLENTY = 600_000
-BODY = REVIEW.read_bytes()
-REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+MAX_CONNECTIONS = 4
+STALLED_BYTES = 600_000
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One with few connections and little memory, which cuts nobody for taking time."""
-    given = {**limits(NET), "FLEETHOOK_MAX_CONNECTIONS": str(MOST), "FLEETHOOK_BODY_MEMORY": "1Mi"}
+    """A server with few connections and little memory, and with long timeouts."""
+    given = {**limits(NET), "FLEETHOOK_MAX_CONNECTIONS": str(MAX_CONNECTIONS), "FLEETHOOK_BODY_MEMORY": "1Mi"}
     given |= {"FLEETHOOK_BODY_LIMIT": "8000000", "FLEETHOOK_WRITE_TIMEOUT": "1"}
     with serving(tmp_path_factory.mktemp("crowds"), **given) as started:
         yield started
@@ -37,47 +35,42 @@ def connect(server: Server, address: str = "127.0.0.1", *, window: int | None = 
     return server.context().wrap_socket(plain, server_hostname="localhost")
 
 
-def status_of(connection: ssl.SSLSocket) -> bytes:
-    connection.sendall(REQUEST)
-    received = connection.recv(65536)
-    return received[9:12]
-
-
 def test_a_new_client_takes_the_place_of_a_silent_one(server: Server) -> None:
     with contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(connect(server)) for _ in range(MOST)]
-        assert status_of(stack.enter_context(connect(server))) == b"200"
+        silent = [stack.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS)]
+        assert read_status(stack.enter_context(connect(server))) == b"200"
         assert read_to_end(silent[0]) == b""
 
 
 def test_a_client_without_tls_is_closed_for_a_new_one(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         silent = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=NET)) for _ in range(MOST)
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=NET))
+            for _ in range(MAX_CONNECTIONS)
         ]
-        assert status_of(stack.enter_context(connect(server))) == b"200"
+        assert read_status(stack.enter_context(connect(server))) == b"200"
         assert silent[0].recv(1) == b""
 
 
 def test_another_client_gets_in_while_one_client_stalls_all_its_bodies(server: Server) -> None:
     with contextlib.ExitStack() as stack:
-        for _ in range(MOST):
+        for _ in range(MAX_CONNECTIONS):
             connection = stack.enter_context(connect(server, "127.0.0.2"))
             connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 500\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
-        assert status_of(stack.enter_context(connect(server))) == b"200"
+        assert read_status(stack.enter_context(connect(server))) == b"200"
 
 
 def test_a_client_that_stalls_a_large_body_does_not_take_the_memory_of_another_one(server: Server) -> None:
     with connect(server, "127.0.0.2") as stalled, connect(server, "127.0.0.3") as other:
-        stalled.sendall(HEAD + b"Content-Length: 7000000\r\n\r\n" + b" " * PLENTY)
+        stalled.sendall(HEAD + b"Content-Length: 7000000\r\n\r\n" + b" " * STALLED_BYTES)
 
         def refused() -> bool:
             with connect(server, "127.0.0.2") as same:
-                return status_of(same) == b"503"
+                return read_status(same) == b"503"
 
         wait_for(refused)
-        assert status_of(other) == b"200"
+        assert read_status(other) == b"200"
         stalled.close()
         wait_for(lambda: not refused())
 
@@ -94,7 +87,7 @@ def test_a_client_that_never_reads_is_disconnected(server: Server) -> None:
     before = wait_for(lambda: sockets_of(server))
     with connect(server, window=4096) as connection:
         wait_for(lambda: sockets_of(server) == before + 1)
-        # Answers of 180 KB: more than the client takes unread, less than the system keeps for it here.
+        # Answers of 180 KB: more than the client's window, less than the send buffer of the system.
         connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5)
         wait_for(lambda: sockets_of(server) == before)
 
@@ -122,5 +115,5 @@ def test_trailers_without_end_are_cut(server: Server) -> None:
 
 def test_after_all_of_that_the_server_answers_as_before(server: Server) -> None:
     with connect(server) as connection:
-        assert status_of(connection) == b"200"
+        assert read_status(connection) == b"200"
     assert "Traceback" not in server.log.read_text()

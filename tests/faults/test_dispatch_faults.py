@@ -1,4 +1,4 @@
-"""A webhook that does its worst to a dispatch: the status and text of an apiserver, and nothing of it for the next."""
+"""Faulty webhooks in dispatch: status and text equal an apiserver's, and the next request is not affected."""
 
 import base64
 import gzip
@@ -15,7 +15,7 @@ from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.dispatch.conftest import Front
-from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, says, says_and_closes
+from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close, run_raw_hook
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 SHORT = 0.5
@@ -29,10 +29,10 @@ async def front() -> AsyncIterator[Front]:
         yield Front(client)
 
 
-def responding(change: Callable[[dict[str, Any]], None] = lambda _: None, **response: Any) -> Answer:
-    """Answer to the uid that asked; ``change`` spoils the answer."""
+def respond_with(change: Callable[[dict[str, Any]], None] = lambda _: None, **response: Any) -> Responder:
+    """Answer with the uid of the request; ``change`` breaks the answer."""
 
-    async def answer(asked: Asked, writer: Any) -> None:
+    async def answer(asked: HookRequest, writer: Any) -> None:
         asked_for = json.loads(asked.body)
         made = {
             "apiVersion": asked_for["apiVersion"], "kind": "AdmissionReview",
@@ -45,20 +45,20 @@ def responding(change: Callable[[dict[str, Any]], None] = lambda _: None, **resp
     return answer
 
 
-def patching(*operations: Any, **response: Any) -> Answer:
+def respond_with_patch(*operations: Any, **response: Any) -> Responder:
     text = base64.b64encode(json.dumps(operations).encode()).decode()
-    return responding(**{"patch": text, "patchType": "JSONPatch", **response})
+    return respond_with(**{"patch": text, "patchType": "JSONPatch", **response})
 
 
-def raw_patch(text: bytes) -> Answer:
-    return responding(patch=base64.b64encode(text).decode(), patchType="JSONPatch")
+def respond_with_raw_patch(text: bytes) -> Responder:
+    return respond_with(patch=base64.b64encode(text).decode(), patchType="JSONPatch")
 
 
-async def hangs(_: Asked, __: Any) -> None:
+async def hangs(_: HookRequest, __: Any) -> None:
     return
 
 
-async def resets(_: Asked, writer: Any) -> None:
+async def resets(_: HookRequest, writer: Any) -> None:
     writer.transport.abort()
 
 
@@ -74,28 +74,28 @@ def another_kind(made: dict[str, Any]) -> None:
     made["kind"] = "AdmissionAnswer"
 
 
-# What goes wrong, the reason as an expression, seconds for the request, phases in which it is a fault.
+# The fault, a regular expression for the reason, seconds for the request, phases in which it is a fault.
 CALLING: list[Any] = [
     pytest.param(hangs, r'failed to call webhook: Post "https://.*\?timeout=1s": context deadline exceeded', SHORT, PHASES, id="hangs"),
     pytest.param(resets, r'failed to call webhook: Post "https://.*": ', LONG, PHASES, id="resets"),
-    pytest.param(says_and_closes(b"SSH-2.0-x\r\n"), r'failed to call webhook: Post "https://.*": ', LONG, PHASES, id="another protocol"),
-    pytest.param(says(http(b"<html>")), r"received invalid webhook response: not an AdmissionReview: ", LONG, PHASES, id="200 with garbage"),
-    pytest.param(says(http(b"[" * 5000)), r"received invalid webhook response: not an AdmissionReview: ", LONG, PHASES, id="nested garbage"),
-    pytest.param(says(http(b"")), r"failed to call webhook: 0-length response with status code: 200", LONG, PHASES, id="nothing"),
-    pytest.param(says(http(b"sorry", status="500 x")), r'failed to call webhook: an error on the server \("sorry"\) has prevented the request from succeeding', LONG, PHASES, id="500"),
-    pytest.param(says(http(b"", status="404 x")), r"failed to call webhook: the server could not find the requested resource", LONG, PHASES, id="404"),
-    pytest.param(responding(another_uid), r'received invalid webhook response: expected response\.uid="[-0-9a-f]{36}", got "another"', LONG, PHASES, id="another uid"),
-    pytest.param(responding(no_response), r"received invalid webhook response: webhook response was absent", LONG, PHASES, id="no response"),
-    pytest.param(responding(another_kind), r"received invalid webhook response: expected webhook response of admission\.k8s\.io/v1, Kind=AdmissionReview, got admission\.k8s\.io/v1, Kind=AdmissionAnswer", LONG, PHASES, id="another kind"),
-    pytest.param(responding(allowed="yes"), r"received invalid webhook response: not an AdmissionReview: Expected `bool", LONG, PHASES, id="allowed is text"),
-    pytest.param(says(http(b"{", content_length=str(2 << 30))), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="2 GB"),
-    pytest.param(says(http(ZEROS, content_encoding="gzip")), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="a gzip bomb"),
-    pytest.param(says(http(b"", status="307 x", location="https://169.254.169.254/latest/meta-data")), r"failed to call webhook: .*redirect to https://169\.254\.169\.254 refused", LONG, PHASES, id="a redirect to metadata"),
-    pytest.param(raw_patch(b'[{"op": "add", "CORRUPTED_KEY":}]'), r"received undecodable patch in webhook response: invalid character", LONG, ("mutating",), id="a patch that is no JSON"),
-    pytest.param(raw_patch(b'{"op": "add"}'), r"received undecodable patch in webhook response: not an array of operations", LONG, ("mutating",), id="a patch that is no list"),
-    pytest.param(responding(patch="%%%", patchType="JSONPatch"), r"received invalid webhook response: response\.patch is not base64", LONG, ("mutating",), id="a patch that is not base64"),
-    pytest.param(patching({"op": "test", "path": "/kind"}, patchType="MergePatch"), r'unsupported patch type "MergePatch"', LONG, ("mutating",), id="another type of patch"),
-    pytest.param(patching({"op": "test", "path": "/kind"}), r"received invalid webhook response: validating webhook may not return response\.patch", LONG, ("validating",), id="a patch while validating"),
+    pytest.param(respond_and_close(b"SSH-2.0-x\r\n"), r'failed to call webhook: Post "https://.*": ', LONG, PHASES, id="another protocol"),
+    pytest.param(respond(http(b"<html>")), r"received invalid webhook response: not an AdmissionReview: ", LONG, PHASES, id="200 with garbage"),
+    pytest.param(respond(http(b"[" * 5000)), r"received invalid webhook response: not an AdmissionReview: ", LONG, PHASES, id="nested garbage"),
+    pytest.param(respond(http(b"")), r"failed to call webhook: 0-length response with status code: 200", LONG, PHASES, id="nothing"),
+    pytest.param(respond(http(b"sorry", status="500 x")), r'failed to call webhook: an error on the server \("sorry"\) has prevented the request from succeeding', LONG, PHASES, id="500"),
+    pytest.param(respond(http(b"", status="404 x")), r"failed to call webhook: the server could not find the requested resource", LONG, PHASES, id="404"),
+    pytest.param(respond_with(another_uid), r'received invalid webhook response: expected response\.uid="[-0-9a-f]{36}", got "another"', LONG, PHASES, id="another uid"),
+    pytest.param(respond_with(no_response), r"received invalid webhook response: webhook response was absent", LONG, PHASES, id="no response"),
+    pytest.param(respond_with(another_kind), r"received invalid webhook response: expected webhook response of admission\.k8s\.io/v1, Kind=AdmissionReview, got admission\.k8s\.io/v1, Kind=AdmissionAnswer", LONG, PHASES, id="another kind"),
+    pytest.param(respond_with(allowed="yes"), r"received invalid webhook response: not an AdmissionReview: Expected `bool", LONG, PHASES, id="allowed is text"),
+    pytest.param(respond(http(b"{", content_length=str(2 << 30))), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="2 GB"),
+    pytest.param(respond(http(ZEROS, content_encoding="gzip")), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="a gzip bomb"),
+    pytest.param(respond(http(b"", status="307 x", location="https://169.254.169.254/latest/meta-data")), r"failed to call webhook: .*redirect to https://169\.254\.169\.254 refused", LONG, PHASES, id="a redirect to metadata"),
+    pytest.param(respond_with_raw_patch(b'[{"op": "add", "CORRUPTED_KEY":}]'), r"received undecodable patch in webhook response: invalid character", LONG, ("mutating",), id="a patch that is no JSON"),
+    pytest.param(respond_with_raw_patch(b'{"op": "add"}'), r"received undecodable patch in webhook response: not an array of operations", LONG, ("mutating",), id="a patch that is no list"),
+    pytest.param(respond_with(patch="%%%", patchType="JSONPatch"), r"received invalid webhook response: response\.patch is not base64", LONG, ("mutating",), id="a patch that is not base64"),
+    pytest.param(respond_with_patch({"op": "test", "path": "/kind"}, patchType="MergePatch"), r'unsupported patch type "MergePatch"', LONG, ("mutating",), id="another type of patch"),
+    pytest.param(respond_with_patch({"op": "test", "path": "/kind"}), r"received invalid webhook response: validating webhook may not return response\.patch", LONG, ("validating",), id="a patch while validating"),
 ]  # fmt: skip
 
 
@@ -109,9 +109,13 @@ def store(hook: RawHook, phase: Phase, **members: Any) -> Store:
     return store_of(configuration("ws1", phase, webhook(clientConfig=config, **members)))
 
 
-async def answered(front: Front, hook: RawHook, phase: Phase) -> None:
-    """The next request is answered as if nothing had been."""
-    hook.answer = patching({"op": "add", "path": "/spec/fine", "value": True}) if phase == "mutating" else responding()
+async def check_next_call(front: Front, hook: RawHook, phase: Phase) -> None:
+    """Check that the next request gets its normal answer."""
+    hook.answer = (
+        respond_with_patch({"op": "add", "path": "/spec/fine", "value": True})
+        if phase == "mutating"
+        else respond_with()
+    )
     found = await front.dispatch(store(hook, phase), review(), cluster="ws1", phase=phase)
     assert found.response.allowed
     patch = [{"op": "add", "path": "/spec/fine", "value": True}] if phase == "mutating" else []
@@ -119,7 +123,7 @@ async def answered(front: Front, hook: RawHook, phase: Phase) -> None:
 
 
 @pytest.mark.parametrize(("phase", "answer", "reason", "seconds"), IN_PHASES)
-async def test_a_call_that_fails_refuses_the_request(
+async def test_a_failed_call_refuses_the_request(
     front: Front, hook: RawHook, phase: Phase, answer: Any, reason: str, seconds: float
 ) -> None:
     hook.answer = answer
@@ -129,11 +133,11 @@ async def test_a_call_that_fails_refuses_the_request(
     expected = rf'Internal error occurred: failed calling webhook "w\.example\.org": {reason}'
     assert re.match(expected, response.message), response.message
     assert not response.patch
-    await answered(front, hook, phase)
+    await check_next_call(front, hook, phase)
 
 
 @pytest.mark.parametrize(("phase", "answer", "reason", "seconds"), IN_PHASES)
-async def test_a_call_that_fails_is_passed_over_where_that_is_wanted(
+async def test_a_failed_call_is_ignored_with_failure_policy_ignore(
     front: Front, hook: RawHook, phase: Phase, answer: Any, reason: str, seconds: float
 ) -> None:
     hook.answer = answer
@@ -145,10 +149,10 @@ async def test_a_call_that_fails_is_passed_over_where_that_is_wanted(
     assert (
         response.audit_annotations[f"failed-open.{prefix}.webhook.admission.k8s.io/round_0_index_0"] == "w.example.org"
     )
-    await answered(front, hook, phase)
+    await check_next_call(front, hook, phase)
 
 
-# These are the object's trouble and not the call's: a policy does not cover them.
+# These are errors of the patch, not of the call, so failurePolicy does not apply.
 PATCHES: list[Any] = [
     pytest.param(({"op": "remove", "path": "/spec/missing"},), "Unable to remove nonexistent key: missing", id="does not apply"),
     pytest.param(({"op": "bogus", "path": "/spec"},), "Unexpected kind: bogus", id="unknown operation"),
@@ -159,10 +163,10 @@ PATCHES: list[Any] = [
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize(("operations", "text"), PATCHES)
-async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_policy(
+async def test_a_patch_that_does_not_apply_refuses_the_request_under_any_policy(
     front: Front, hook: RawHook, operations: Any, text: str, policy: str
 ) -> None:
-    hook.answer = patching(*operations)
+    hook.answer = respond_with_patch(*operations)
     found = await front.dispatch(
         store(hook, "mutating", failurePolicy=policy), review(widget(size=1)), cluster="ws1", phase="mutating"
     )
@@ -170,7 +174,7 @@ async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_poli
     assert (response.allowed, response.code, response.reason) == (False, 500, "InternalError")
     assert response.message.startswith('Internal error occurred: the patch of admission webhook "w.example.org"')
     assert text in response.message
-    await answered(front, hook, "mutating")
+    await check_next_call(front, hook, "mutating")
 
 
 @pytest.mark.parametrize(
@@ -181,10 +185,10 @@ async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_poli
         ("self-signed", "self-signed|unknown authority"),
     ],
 )
-async def test_a_certificate_that_is_wrong_is_told_by_how(
+async def test_the_error_names_the_fault_of_a_certificate(
     front: Front, tmp_path: Path, certificate: Any, text: str
 ) -> None:
-    async with raw_hooking(tmp_path, certificate) as hook:
+    async with run_raw_hook(tmp_path, certificate) as hook:
         found = await front.dispatch(store(hook, "validating"), review(), cluster="ws1")
     message = found.response.message
     assert found.response.code == 500
@@ -194,8 +198,8 @@ async def test_a_certificate_that_is_wrong_is_told_by_how(
     assert re.search(text, message), message
 
 
-async def test_what_a_refused_request_has_in_it_is_in_no_text(front: Front, hook: RawHook) -> None:
-    hook.answer = patching({"op": "remove", "path": "/data/missing"})
+async def test_no_text_contains_data_of_a_refused_request(front: Front, hook: RawHook) -> None:
+    hook.answer = respond_with_patch({"op": "remove", "path": "/data/missing"})
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["*"]}]
     secret = {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
@@ -206,7 +210,7 @@ async def test_what_a_refused_request_has_in_it_is_in_no_text(front: Front, hook
     assert "aHVudGVyMg" not in str(found.response)
 
 
-async def test_private_addresses_are_refused_for_logical_clusters_where_that_is_set(hook: RawHook) -> None:
+async def test_private_addresses_are_refused_for_logical_clusters_if_configured(hook: RawHook) -> None:
     async with HookClient(allow_private=False) as client:
         found = await Front(client).dispatch(store(hook, "validating"), review(), cluster="ws1")
     assert found.response.code == 500

@@ -1,52 +1,32 @@
 """Clients that are slow, half-open or flooding, against the real server process."""
 
 import socket
-import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.faults.raw_requests import HEAD, limits, read_to_end
 from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import NET, wait_for
-
-HEAD = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
-
-
-def limits(seconds: float) -> dict[str, str]:
-    timeouts = {"FLEETHOOK_HEADER_TIMEOUT": str(seconds), "FLEETHOOK_REQUEST_TIMEOUT": str(2 * seconds)}
-    # Nothing but these ends a connection.
-    return {**timeouts, "FLEETHOOK_KEEP_ALIVE": "3600", "FLEETHOOK_BODY_LIMIT": "100000"}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that cuts clients soon. What it is sent in these tests need not arrive in time."""
+    """A server with short timeouts, with which clients of these tests may also fail to be in time."""
     with serving(tmp_path_factory.mktemp("hostile"), **limits(0.4)) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that gives clients more time than any machine needs."""
+    """A server with timeouts that are long enough for any machine."""
     with serving(tmp_path_factory.mktemp("patient"), **limits(NET)) as started:
         yield started
 
 
-def read_to_end(connection: ssl.SSLSocket) -> bytes:
-    """Everything until the server closes; a server that does not close fails the test by the socket's timeout."""
-    received = b""
-    try:
-        while chunk := connection.recv(65536):
-            received += chunk
-    except ConnectionResetError:
-        pass
-    connection.close()
-    return received
-
-
-def test_a_client_that_says_nothing_is_cut(server: Server) -> None:
+def test_a_silent_client_is_cut(server: Server) -> None:
     assert read_to_end(server.raw()).startswith(b"HTTP/1.1 408 ")
 
 
@@ -64,13 +44,13 @@ def test_a_client_that_stops_in_its_headers_is_cut(server: Server) -> None:
     assert read_to_end(connection).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_client_that_drips_its_headers_is_cut_all_the_same(server: Server) -> None:
+def test_a_client_that_drips_its_headers_is_cut(server: Server) -> None:
     connection = server.raw()
     connection.settimeout(0.1)
     connection.sendall(HEAD)
 
     def drip() -> bytes | None:
-        """Send a header; return what comes back, None if nothing does."""
+        """Send a header; return the answer, None if there is none."""
         try:
             connection.sendall(b"X: y\r\n")
             return connection.recv(100)
@@ -90,12 +70,12 @@ def test_a_client_that_stops_in_its_body_is_cut(server: Server) -> None:
 
 
 def after_a_request(server: Server, *, at_once: bytes = b"", later: bytes = b"") -> bytes:
-    """What the server sends to a client that sends more after a request, from a client that was fast enough.
+    """Send a request and more bytes; return the answer of the server, once the client was fast enough.
 
     Args:
-        server: where.
-        at_once: what is sent together with the request.
-        later: what is sent when the request has been answered.
+        server: the server.
+        at_once: bytes that follow the request immediately.
+        later: bytes to send after the answer.
     """
     body = REVIEW.read_bytes()
 
@@ -150,7 +130,7 @@ def test_a_body_over_the_limit_is_413_even_when_chunked(patient: Server) -> None
     connection.close()
 
 
-def test_what_is_no_http_is_400(patient: Server) -> None:
+def test_bytes_that_are_no_http_are_400(patient: Server) -> None:
     connection = patient.raw()
     connection.sendall(b"\x00\x01\x02 nonsense\r\n\r\n")
     assert read_to_end(connection).startswith(b"HTTP/1.1 400 ")

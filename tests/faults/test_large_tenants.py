@@ -1,7 +1,7 @@
-"""One workspace is large on purpose, another one suffers: large patches, 10,000 configurations, long conditions.
+"""One workspace uses large patches, 10,000 configurations or long conditions while another one sends ordinary reviews.
 
-The server, the webhooks and both tenants are processes of their own. Verdicts are counted. Latencies depend on the
-machine, so they are printed (``pytest -s``) and not judged.
+The server, the webhooks and both tenants are separate processes. The tests count verdicts. They print latencies
+(``pytest -s``) and do not judge them, because they depend on the machine.
 """
 
 import json
@@ -12,15 +12,14 @@ from typing import Any, Final
 import pytest
 
 from tests.dispatch.builders import WIDGETS, configuration, webhook
-from tests.faults.tenants import ATTACKER, Met, Stage, request, staged
-from tests.faults.test_tenant_attacks import suffers
+from tests.faults.tenants import ATTACKER, TenantReport, TenantServer, check_victim, request, run_tenant_server
 
 _GADGETS: Final = {**WIDGETS, "resources": ["gadgets"]}
 _CONFIGURATIONS: Final = 10_000
 _EVERYTHING: Final = {**WIDGETS, "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 
 
-def patching(path: str) -> Any:
+def patch_gadgets(path: str) -> Any:
     """The attacker has a mutating webhook for its Gadgets, at a path of its server."""
 
     def objects(config: dict[str, str]) -> Iterable[dict[str, Any]]:
@@ -47,7 +46,7 @@ def broad(number: int, *expressions: str) -> dict[str, Any]:
     return webhook(name, rules=[_EVERYTHING], namespaceSelector={}, objectSelector={}, matchConditions=conditions)
 
 
-def is_asked(stage: Stage, number: int, name: str) -> bool:
+def is_asked(stage: TenantServer, number: int, name: str) -> bool:
     """Return whether the attacker's own webhook of a number is called for a Gadget of a name: its call fails."""
     review = request(kind="Gadget")["review"]
     review["request"]["object"]["metadata"]["name"] = name
@@ -56,19 +55,19 @@ def is_asked(stage: Stage, number: int, name: str) -> bool:
     return f"w{number}.example.org" in str(answer["response"].get("status"))
 
 
-def only(met: list[Met]) -> Met:
+def only(met: list[TenantReport]) -> TenantReport:
     (one,) = met
     return one
 
 
 def test_a_patch_of_120000_operations_is_refused_and_costs_the_other_consumer_nothing(tmp_path: Path) -> None:
     gadget = request("denied", kind="Gadget", list=[])
-    with staged(tmp_path, attackers_objects=patching("/insert/120000")) as stage:
-        suffers(stage, stage.victim(), "before")
+    with run_tenant_server(tmp_path, attackers_objects=patch_gadgets("/insert/120000")) as stage:
+        check_victim(stage, stage.victim(), "before")
         before = stage.memory()
         with stage.attack(gadget, parallel=4, ended=8, route="mutate") as met:
-            suffers(stage, stage.victim(), "patches of 120,000 operations")
-        # Each answer has 6 MB. Only those of the four requests that are under way may be in memory, which takes 64 MiB.
+            check_victim(stage, stage.victim(), "patches of 120,000 operations")
+        # Each answer has 6 MB. Only the answers to the four requests in progress may be in memory, which takes 64 MiB.
         assert stage.memory() <= before + 128
     assert not only(met).wrong
 
@@ -80,19 +79,19 @@ def test_a_patch_that_moves_many_elements_costs_the_other_consumer_nothing(
     tmp_path: Path, path: str, size: int, expected: str
 ) -> None:
     gadget = request(expected, kind="Gadget", list=list(range(size)))
-    with staged(tmp_path, attackers_objects=patching(path)) as stage:
-        suffers(stage, stage.victim(), "before")
+    with run_tenant_server(tmp_path, attackers_objects=patch_gadgets(path)) as stage:
+        check_victim(stage, stage.victim(), "before")
         with stage.attack(gadget, parallel=2, ended=1, route="mutate") as met:
-            suffers(stage, stage.victim(), f"{path} in a list of {size}")
+            check_victim(stage, stage.victim(), f"{path} in a list of {size}")
     assert not only(met).wrong
 
 
 @pytest.mark.parametrize(("route", "parallel"), [("validate", 4), ("explain", 1)])
 def test_10000_configurations_cost_the_other_consumer_nothing(tmp_path: Path, route: str, parallel: int) -> None:
-    with staged(tmp_path, attackers_objects=lambda _: configurations("x")) as stage:
-        suffers(stage, stage.victim(), "before")
+    with run_tenant_server(tmp_path, attackers_objects=lambda _: configurations("x")) as stage:
+        check_victim(stage, stage.victim(), "before")
         with stage.attack(request(kind="Gadget"), parallel=parallel, ended=1, route=route):
-            suffers(stage, stage.victim(), f"{route} with 10,000 configurations")
+            check_victim(stage, stage.victim(), f"{route} with 10,000 configurations")
         assert is_asked(stage, 7, "x7"), "the attacker's requests are matched against its configurations"
         metrics = stage.server.request("GET", "/metrics")[1].decode().splitlines()
     assert len([line for line in metrics if not line.startswith("#")]) < 500
@@ -100,14 +99,14 @@ def test_10000_configurations_cost_the_other_consumer_nothing(tmp_path: Path, ro
 
 def test_writing_10000_configurations_costs_the_other_consumer_nothing(tmp_path: Path) -> None:
     with (
-        staged(tmp_path, attackers_objects=lambda _: configurations("x")) as stage,
+        run_tenant_server(tmp_path, attackers_objects=lambda _: configurations("x")) as stage,
         stage.attack(request(kind="Gadget"), parallel=1, ended=1),
     ):
         for text in ("y", "z"):
             stage.write(*configurations(text))
-            # Until the attacker's own webhooks are those that were written last.
+            # Until the server uses the attacker's last configurations.
             while True:
-                suffers(stage, stage.victim(), "while 10,000 configurations are written")
+                check_victim(stage, stage.victim(), "while 10,000 configurations are written")
                 if is_asked(stage, 7, f"{text}7"):
                     break
 
@@ -119,7 +118,7 @@ def test_long_conditions_cost_the_other_consumer_nothing(tmp_path: Path) -> None
     def objects(_: dict[str, str]) -> Iterable[dict[str, Any]]:
         yield configuration(ATTACKER, "validating", broad(0, *map(long, range(20))))
 
-    with staged(tmp_path, attackers_objects=objects) as stage:
-        suffers(stage, stage.victim(), "before")
+    with run_tenant_server(tmp_path, attackers_objects=objects) as stage:
+        check_victim(stage, stage.victim(), "before")
         with stage.attack(request(kind="Gadget"), parallel=4, ended=1):
-            suffers(stage, stage.victim(count=1_000), "long conditions")
+            check_victim(stage, stage.victim(count=1_000), "long conditions")

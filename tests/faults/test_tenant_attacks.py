@@ -1,58 +1,52 @@
-"""One workspace attacks, another one suffers: the server, the webhook and both tenants are processes of their own.
+"""One workspace attacks while another one sends ordinary reviews.
 
-Verdicts are counted. Latencies depend on the machine, so they are printed (``pytest -s``) and not judged.
+The server, the webhook and both tenants are separate processes. The tests count verdicts. They print latencies
+(``pytest -s``) and do not judge them, because they depend on the machine.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.faults.tenants import Met, Stage, request, staged
+from tests.faults.tenants import check_victim, request, run_tenant_server
 
 POLICIES = ("Fail", "Ignore")
 
 
-def suffers(stage: Stage, met: Met, attack: str) -> None:
-    """Note how it went for the victim; every verdict has to be the webhook's own."""
-    print(f"\n{attack}: {met}; memory {stage.memory():.0f} MiB")  # noqa: T201 - figures are for the reader
-    assert not met.wrong, met.texts
-    assert met.verdicts["allowed"] == met.verdicts["denied"] > 0
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_objects_that_break_the_providers_webhook_cost_the_other_consumer_nothing(tmp_path: Path, policy: str) -> None:
-    with staged(tmp_path, policy=policy) as stage:
-        suffers(stage, stage.victim(count=100), "before")
+    with run_tenant_server(tmp_path, policy=policy) as stage:
+        check_victim(stage, stage.victim(count=100), "before")
         with stage.attack(request(broken=True), parallel=4):
-            suffers(stage, stage.victim(count=200), f"broken objects, {policy}")
+            check_victim(stage, stage.victim(count=200), f"broken objects, {policy}")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_short_timeouts_against_a_slow_webhook_cost_the_other_consumer_nothing(tmp_path: Path, policy: str) -> None:
     with (
-        staged(tmp_path, policy=policy) as stage,
+        run_tenant_server(tmp_path, policy=policy) as stage,
         stage.attack(request(seconds=2, query="?timeout=1s"), parallel=5, ended=10),
     ):
-        suffers(stage, stage.victim(count=200), f"short timeouts, {policy}")
+        check_victim(stage, stage.victim(count=200), f"short timeouts, {policy}")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_many_slow_objects_cost_the_other_consumer_nothing(tmp_path: Path, policy: str) -> None:
-    with staged(tmp_path, policy=policy) as stage, stage.attack(request(seconds=5), parallel=200):
-        suffers(stage, stage.victim(count=200), f"200 slow objects, {policy}")
+    with run_tenant_server(tmp_path, policy=policy) as stage, stage.attack(request(seconds=5), parallel=200):
+        check_victim(stage, stage.victim(count=200), f"200 slow objects, {policy}")
 
 
 def test_many_hanging_webhooks_of_one_request_cost_the_other_consumer_nothing(tmp_path: Path) -> None:
     with (
-        staged(tmp_path, policy="Fail", hanging=3_000) as stage,
+        run_tenant_server(tmp_path, policy="Fail", hanging=3_000) as stage,
         stage.attack(request("denied", kind="Gadget", query="?timeout=5s"), parallel=1),
     ):
-        suffers(stage, stage.victim(count=200), "3,000 hanging webhooks")
+        check_victim(stage, stage.victim(count=200), "3,000 hanging webhooks")
 
 
 def test_as_many_hanging_webhooks_as_a_request_may_have_cost_the_other_consumer_nothing(tmp_path: Path) -> None:
     with (
-        staged(tmp_path, policy="Fail", hanging=128) as stage,
+        run_tenant_server(tmp_path, policy="Fail", hanging=128) as stage,
         stage.attack(request("denied", kind="Gadget", query="?timeout=5s"), parallel=4),
     ):
-        suffers(stage, stage.victim(count=200), "128 hanging webhooks, 4 requests at a time")
+        check_victim(stage, stage.victim(count=200), "128 hanging webhooks, 4 requests at a time")

@@ -13,7 +13,7 @@ from aiohttp import web
 from app.asgi import Fleethook, create_app
 from app.settings import Settings
 from tests.asgi_client import call
-from tests.hook_server import Hook, hooking
+from tests.hook_server import Hook, run_hook
 
 FOO = {
     "apiVersion": "foo.example.com/v1alpha1", "kind": "Foo",
@@ -38,7 +38,7 @@ def make_configuration(hook: Hook, name: str = "foo.example.com", **webhook: Any
 
 @pytest.fixture
 async def hook(tmp_path: Path) -> AsyncIterator[Hook]:
-    async with hooking(tmp_path) as running:
+    async with run_hook(tmp_path) as running:
         yield running
 
 
@@ -217,7 +217,7 @@ async def test_hanging_hook_is_abandoned_at_its_timeout(app: Fleethook, hook: Ho
 
 async def test_certificate_of_another_authority_is_not_trusted(app: Fleethook, hook: Hook, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    async with hooking(tmp_path / "other") as other:
+    async with run_hook(tmp_path / "other") as other:
         app.store.put(
             make_configuration(
                 hook, clientConfig={"url": f"https://127.0.0.1:{other.port}/hook", "caBundle": hook.ca_bundle}

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     faults = [
         f"{text.path}:{text.line}: {text.kind}: {fault}"
         for path in list_files(arguments)
-        if path.suffix in {".py", ".md", ".yaml", ".yml"} and path.is_file()
+        if path.is_file()
         for text in read_texts(path)
         for fault in find_faults(text)
     ]

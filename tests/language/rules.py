@@ -7,7 +7,7 @@ from tests.language.texts import Text
 
 MAX_WORDS = 30  # of a sentence in help and in messages
 
-# A clause without a noun as the subject of a sentence: "What is odd is refused." A question may start so.
+# A clause without a noun as the subject of a sentence. A question may start so.
 HEADLESS_START = re.compile(r"(?:^|[:;] )(?:what|which|who|whom|whose|whoever|whatever|whichever)\b", re.IGNORECASE)
 # The same as an object. `who` has another use: "people who run Karmada".
 HEADLESS_OBJECT = re.compile(

@@ -1,4 +1,4 @@
-"""Reads the English of the repository: docstrings, comments, help, messages, Markdown, and comments of YAML."""
+"""Reads the English of the repository: docstrings, comments, help, messages and Markdown."""
 
 import ast
 import io
@@ -14,7 +14,11 @@ Kind = Literal["comment", "docstring", "help", "message", "prose"]
 HELP_KEYWORDS = frozenset({"help", "short_help", "epilog", "description", "documentation"})
 METRIC_TYPES = frozenset({"Counter", "Gauge", "Histogram", "Summary", "Info"})
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
-DIRECTIVE = re.compile(r"(noqa|type:|pragma|fmt:|ruff:|mypy:|!)")
+DIRECTIVE = re.compile(r"(noqa|type:|pragma|fmt:|ruff:|mypy:|go:build|!)")
+HASH_SUFFIXES = frozenset({".yaml", ".yml", ".toml"})
+SUFFIXES = HASH_SUFFIXES | {".py", ".md", ".go", ".tpl"}
+HASH_NAMES = frozenset({"Makefile", "Dockerfile", "run"})
+TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,13 +40,30 @@ class Text:
 
 def read_texts(path: Path) -> Iterator[Text]:
     """Yield the texts of a file in an unspecified order; a file of another type has none."""
+    if path.suffix not in SUFFIXES and path.name not in HASH_NAMES:
+        return
     content = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         yield from read_python(path, content)
     elif path.suffix == ".md":
         yield from read_markdown(path, content)
-    elif path.suffix in {".yaml", ".yml"}:
-        yield from join_comments(path, list(enumerate(map(str.strip, content.splitlines()), start=1)))
+    elif path.suffix in HASH_SUFFIXES or path.name in HASH_NAMES:
+        yield from join_comments(path, number_lines(content))
+    elif path.suffix == ".go":
+        yield from join_comments(path, number_lines(re.sub(r"^(\s*)//", r"\1#", content, flags=re.MULTILINE)))
+    if path.suffix in {".tpl", ".yaml"}:
+        for comment in TEMPLATE_COMMENT.finditer(content):
+            line = content.count("\n", 0, comment.start()) + 1
+            yield Text(path=path, line=line, kind="comment", words=clean(comment[1]))
+    if path.name == "Makefile":
+        for number, line in number_lines(content):
+            if "## " in line:
+                yield Text(path=path, line=number, kind="help", words=clean(line.partition("## ")[2]))
+
+
+def number_lines(content: str) -> list[tuple[int, str]]:
+    """Return the lines of a file without their indentation, with their numbers."""
+    return list(enumerate(map(str.strip, content.splitlines()), start=1))
 
 
 def read_python(path: Path, content: str) -> Iterator[Text]:

@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 from app.outbound.client import HookClient
-from tests.faults.calling import endpoint, failure
-from tests.hook_server import RawHook, http, says
+from tests.faults.webhook_calls import catch_call_error, endpoint
+from tests.hook_server import RawHook, http, respond
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tests.hook_server import RawHook, http, says
 async def test_compressed_responses_are_decompressed(
     client: HookClient, hook: RawHook, encoding: str, body: bytes
 ) -> None:
-    hook.answer = says(http(body, content_encoding=encoding))
+    hook.answer = respond(http(body, content_encoding=encoding))
     assert await client.post(endpoint(hook), b"{}", seconds=10) == b'{"a": 1}'
 
 
@@ -49,5 +49,5 @@ async def test_compressed_responses_are_decompressed(
 async def test_undecompressable_responses_are_errors(
     client: HookClient, hook: RawHook, encoding: str, body: bytes, text: str
 ) -> None:
-    hook.answer = says(http(body, content_encoding=encoding))
-    assert text in str(await failure(client, endpoint(hook)))
+    hook.answer = respond(http(body, content_encoding=encoding))
+    assert text in str(await catch_call_error(client, endpoint(hook)))

@@ -11,13 +11,13 @@ from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient, Parties, called_url
 from app.outbound.endpoint import Endpoint
 from app.outbound.errors import NotCalledError, OverloadedError
-from tests.faults.calling import endpoint, failure
-from tests.hook_server import RawHook, http, says
+from tests.faults.webhook_calls import catch_call_error, endpoint
+from tests.hook_server import RawHook, http, respond
 from tests.waiting import NET, until
 
 
 async def test_requests_equal_those_of_kube_apiserver_and_forbid_compression(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(b'{"a": 1}'))
+    hook.answer = respond(http(b'{"a": 1}'))
     assert await client.post(endpoint(hook), b'{"b": 2}', seconds=2.1) == b'{"a": 1}'
     ((head, body),) = hook.asked
     first, *fields = head.decode().strip().split("\r\n")
@@ -59,7 +59,7 @@ def test_the_timeout_query_has_whole_seconds(url: str, seconds: float, called: s
     ],
 )
 async def test_other_urls_than_https_are_not_called(client: HookClient, url: str, text: str) -> None:
-    error = await failure(client, Endpoint(url))
+    error = await catch_call_error(client, Endpoint(url))
     assert str(error).startswith(f"failed to call webhook: {text}")
     assert isinstance(error, NotCalledError)
 
@@ -81,12 +81,12 @@ async def test_calls_without_response_open_only_the_breaker_of_their_consumer(
 ) -> None:
     answering, a, b = silent_hook(hook), Parties("root:p", "root:a"), Parties("root:p", "root:b")
     for _ in range(MAX_FAILURES):
-        assert (await failure(client, endpoint(hook), seconds=0.2, parties=a)).timed_out
+        assert (await catch_call_error(client, endpoint(hook), seconds=0.2, parties=a)).timed_out
     assert (client.is_silent(endpoint(hook), a), client.is_silent(endpoint(hook), b)) == (True, False)
     # Cancelled requests may arrive late or never, so only the marked ones are counted.
     probe = asyncio.create_task(client.post(endpoint(hook), b'"probe"', seconds=NET, parties=a))
     await until(lambda: [body for _, body in hook.asked].count(b'"probe"') == 1)
-    error = await failure(client, endpoint(hook), parties=a)
+    error = await catch_call_error(client, endpoint(hook), parties=a)
     assert str(error) == (
         f'failed to call webhook: Post "{hook.url}?timeout=30s": '
         "its last calls had no response, and another call is probing it"
@@ -106,16 +106,16 @@ async def test_calls_without_response_open_only_the_breaker_of_their_consumer(
 async def test_an_open_breaker_allows_a_probe_when_none_is_in_flight(client: HookClient, hook: RawHook) -> None:
     answering = silent_hook(hook)
     for _ in range(MAX_FAILURES + 1):
-        assert (await failure(client, endpoint(hook), seconds=0.2)).timed_out
+        assert (await catch_call_error(client, endpoint(hook), seconds=0.2)).timed_out
     answering.set()
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
 
 
 @pytest.mark.parametrize("status", ["400 No", "422 No", "429 No", "500 Oops", "503 Oops"])
 async def test_no_response_is_evidence_against_a_webhook(client: HookClient, hook: RawHook, status: str) -> None:
-    hook.answer = says(http(b"", status=status))
+    hook.answer = respond(http(b"", status=status))
     for _ in range(MAX_FAILURES + 1):
-        await failure(client, endpoint(hook))
+        await catch_call_error(client, endpoint(hook))
     assert len(hook.asked) == MAX_FAILURES + 1
     assert not client.is_silent(endpoint(hook), Parties())
 
@@ -123,14 +123,14 @@ async def test_no_response_is_evidence_against_a_webhook(client: HookClient, hoo
 async def test_a_deadline_before_the_webhooks_timeout_is_no_evidence(client: HookClient, hook: RawHook) -> None:
     silent_hook(hook)
     for _ in range(MAX_FAILURES + 1):
-        error = await failure(client, endpoint(hook), seconds=10, within=0.1)
+        error = await catch_call_error(client, endpoint(hook), seconds=10, within=0.1)
         assert (error.timed_out, error.cut_short) == (True, True)
     assert not client.is_silent(endpoint(hook), Parties())
 
 
 async def test_a_refused_connection_is_evidence(client: HookClient, hook: RawHook) -> None:
     for _ in range(MAX_FAILURES):
-        await failure(client, endpoint(hook, ca_bundle=""))
+        await catch_call_error(client, endpoint(hook, ca_bundle=""))
     assert client.is_silent(endpoint(hook, ca_bundle=""), Parties())
     assert not client.is_silent(endpoint(hook), Parties())
 
@@ -141,7 +141,7 @@ async def test_an_exhausted_quota_refuses_the_call_and_names_the_limit(hook: Raw
         a = Parties("root:p", "root:a")
         first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, parties=a))
         await until(lambda: hook.asked)
-        error = await failure(client, endpoint(hook), seconds=0.2, parties=a)
+        error = await catch_call_error(client, endpoint(hook), seconds=0.2, parties=a)
         assert isinstance(error, OverloadedError)
         assert error.limit == "connections"
         assert str(error) == (
@@ -172,7 +172,7 @@ async def test_exhausted_file_descriptors_are_no_failure_of_the_webhook(client: 
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
     try:
         for _ in range(MAX_FAILURES):
-            error = await failure(client, endpoint(hook))
+            error = await catch_call_error(client, endpoint(hook))
             assert isinstance(error, OverloadedError)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)

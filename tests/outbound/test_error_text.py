@@ -1,4 +1,4 @@
-"""Descriptions of connection errors; tests/faults/test_hook_places.py and test_hook_transport.py cause real ones."""
+"""Descriptions of connection errors; tests/faults/test_webhook_locations.py and test_webhook_transport.py cause real ones."""
 
 import errno
 import socket

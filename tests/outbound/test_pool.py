@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.outbound.client import HookClient, Parties
 from app.outbound.pool import PoolKey, Pools
-from tests.faults.calling import endpoint
+from tests.faults.webhook_calls import endpoint
 from tests.hook_server import RawHook, tls
 
 

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from app.outbound.client import HookClient
-from tests.faults.calling import endpoint, failure
-from tests.hook_server import RawHook, http, says
+from tests.faults.webhook_calls import catch_call_error, endpoint
+from tests.hook_server import RawHook, http, respond
 
 
 @pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])
 async def test_statuses_200_to_206_are_successes(client: HookClient, hook: RawHook, code: int) -> None:
-    hook.answer = says(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
+    hook.answer = respond(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
     assert await client.post(endpoint(hook), b"{}", seconds=10) == b"<what it is is for the caller to see>"
 
 
@@ -48,24 +48,24 @@ UNKNOWN = "the server responded with the status code {} but did not return more 
 async def test_other_statuses_fail_with_the_messages_of_kubernetes(
     client: HookClient, hook: RawHook, status: int, body: bytes, text: str
 ) -> None:
-    hook.answer = says(http(body, status=f"{status} Whatever"))
-    error = await failure(client, endpoint(hook))
+    hook.answer = respond(http(body, status=f"{status} Whatever"))
+    error = await catch_call_error(client, endpoint(hook))
     assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
 
 
 async def test_long_errors_are_cut(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(b"e" * 5_000, status="500 Oops"))
-    text = str(await failure(client, endpoint(hook)))
+    hook.answer = respond(http(b"e" * 5_000, status="500 Oops"))
+    text = str(await catch_call_error(client, endpoint(hook)))
     assert text.count("e" * 2048) == 1
     assert len(text) < 2048 + 150
-    hook.answer = says(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
-    assert str(await failure(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048
+    hook.answer = respond(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
+    assert str(await catch_call_error(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048
 
 
 @pytest.mark.parametrize(("status", "code"), [("200 OK", 200), ("204 No Content", 204)])
 async def test_an_empty_body_is_an_error(client: HookClient, hook: RawHook, status: str, code: int) -> None:
-    hook.answer = says(http(b"", status=status, content_type="text/plain"))
-    error = await failure(client, endpoint(hook))
+    hook.answer = respond(http(b"", status=status, content_type="text/plain"))
+    error = await catch_call_error(client, endpoint(hook))
     assert str(error) == (
         f"failed to call webhook: 0-length response with status code: {code} and content type: text/plain"
     )

@@ -11,7 +11,7 @@ from app.outbound.call_slots import Quotas
 from app.outbound.client import CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
 from app.outbound.retry import MAX_RETRIES
-from tests.hook_server import Answer, Asked, RawHook, http, says, says_and_closes
+from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until
 
 BUSY = "429 Too Many Requests"
@@ -25,17 +25,17 @@ def busy(seconds: str = "0", *, status: str = BUSY, body: bytes = b"busy") -> by
     return http(body, status=status, retry_after=seconds)
 
 
-def in_turn(*answers: Answer) -> Answer:
+def in_turn(*answers: Responder) -> Responder:
     """Answer the requests with these responses in order, and all further ones with the last."""
     left = list(answers)
 
-    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
         await (left.pop(0) if len(left) > 1 else left[0])(asked, writer)
 
     return answer
 
 
-async def silent(_: Asked, writer: asyncio.StreamWriter) -> None:
+async def silent(_: HookRequest, writer: asyncio.StreamWriter) -> None:
     del writer
     await asyncio.Event().wait()
 
@@ -50,7 +50,7 @@ async def failure(client: HookClient, hook: RawHook, **rest: Any) -> CallError:
 async def test_a_retry_sends_the_same_request_over_the_same_connection(
     client: HookClient, hook: RawHook, status: str
 ) -> None:
-    hook.answer = in_turn(says(busy(status=status)), says(busy(status=status)), says(http(b'{"a": 1}')))
+    hook.answer = in_turn(respond(busy(status=status)), respond(busy(status=status)), respond(http(b'{"a": 1}')))
     assert await client.post(endpoint(hook), b'{"large": "body"}', seconds=7) == b'{"a": 1}'
     assert hook.asked == [hook.asked[0]] * 3
     assert hook.asked[0].body == b'{"large": "body"}'
@@ -61,7 +61,7 @@ async def test_a_retry_sends_the_same_request_over_the_same_connection(
 
 @pytest.mark.parametrize("status", ["400 No", "403 No", "408 No", "425 No", "428 No", "431 No", "499 No"])
 async def test_other_statuses_are_final(client: HookClient, hook: RawHook, status: str) -> None:
-    hook.answer = in_turn(says(busy(status=status)), says(http()))
+    hook.answer = in_turn(respond(busy(status=status)), respond(http()))
     assert (await failure(client, hook)).code == int(status[:3])
     assert len(hook.asked) == 1
 
@@ -71,26 +71,26 @@ async def test_other_statuses_are_final(client: HookClient, hook: RawHook, statu
 )
 async def test_a_retry_after_without_seconds_is_ignored(client: HookClient, hook: RawHook, header: str) -> None:
     data = busy("@").replace(b"@", header.encode())
-    hook.answer = in_turn(says(data), says(http()))
+    hook.answer = in_turn(respond(data), respond(http()))
     assert (await failure(client, hook)).code == 429
     assert len(hook.asked) == 1
 
 
 @pytest.mark.parametrize("header", ["0", "+0", "-1", "-999999999", "000", " 0 "])
 async def test_seconds_are_parsed_as_in_go(client: HookClient, hook: RawHook, header: str) -> None:
-    hook.answer = in_turn(says(busy(header)), says(http()))
+    hook.answer = in_turn(respond(busy(header)), respond(http()))
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
 
 
 async def test_a_response_without_the_header_is_final(client: HookClient, hook: RawHook) -> None:
-    hook.answer = in_turn(says(http(b"x", status="503 Oops")), says(http()))
+    hook.answer = in_turn(respond(http(b"x", status="503 Oops")), respond(http()))
     assert (await failure(client, hook)).code == 503
     assert len(hook.asked) == 1
 
 
 async def test_after_ten_retries_the_last_response_counts(client: HookClient, hook: RawHook) -> None:
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "still busy"}
-    hook.answer = says(busy(body=json.dumps(status).encode()))
+    hook.answer = respond(busy(body=json.dumps(status).encode()))
     error = await failure(client, hook)
     assert (str(error), error.code) == ("failed to call webhook: still busy", 429)
     assert len(hook.asked) == 1 + MAX_RETRIES == 11
@@ -100,9 +100,9 @@ async def test_after_ten_retries_the_last_response_counts(client: HookClient, ho
 async def test_a_retry_waits_for_retry_after(client: HookClient, hook: RawHook) -> None:
     times: list[float] = []
 
-    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
         times.append(asyncio.get_running_loop().time())
-        await says(busy("1") if len(times) == 1 else http())(asked, writer)
+        await respond(busy("1") if len(times) == 1 else http())(asked, writer)
 
     hook.answer = answer
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
@@ -116,7 +116,7 @@ async def test_a_retry_after_beyond_the_deadline_fails_at_once(
     client: HookClient, hook: RawHook, seconds: int, within: int, *, cut_short: bool
 ) -> None:
     """The call is cut short only if the webhook's timeout would have sufficed."""
-    hook.answer = says(busy("20"))
+    hook.answer = respond(busy("20"))
     error = await failure(client, hook, seconds=seconds, within=within)
     assert str(error) == (
         "failed to call webhook: the server has received too many requests and has asked us to try again later; "
@@ -128,7 +128,7 @@ async def test_a_retry_after_beyond_the_deadline_fails_at_once(
 
 
 async def test_a_retry_ends_with_the_webhooks_timeout(client: HookClient, hook: RawHook) -> None:
-    hook.answer = in_turn(says(busy()), silent)
+    hook.answer = in_turn(respond(busy()), silent)
     error = await failure(client, hook, seconds=0.5)
     assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout=1s": context deadline exceeded'
     assert (error.timed_out, error.cut_short, len(hook.asked)) == (True, False, 2)
@@ -137,11 +137,11 @@ async def test_a_retry_ends_with_the_webhooks_timeout(client: HookClient, hook: 
 async def test_a_call_holds_its_slot_during_retries(hook: RawHook) -> None:
     release = asyncio.Event()
 
-    async def later(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def later(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
         await release.wait()
-        await says(http(b'"first"'))(asked, writer)
+        await respond(http(b'"first"'))(asked, writer)
 
-    hook.answer = in_turn(says(busy()), later, says(http(b'"second"')))
+    hook.answer = in_turn(respond(busy()), later, respond(http(b'"second"')))
     async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
         first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
         await until(lambda: len(hook.asked) == 2)
@@ -154,7 +154,7 @@ async def test_a_call_holds_its_slot_during_retries(hook: RawHook) -> None:
 
 
 async def test_a_call_cancelled_before_a_retry_releases_its_slot(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(busy("5"))
+    hook.answer = respond(busy("5"))
     task = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
     await until(lambda: hook.asked)
     task.cancel()
@@ -167,9 +167,9 @@ async def test_a_response_with_a_retry_closes_the_breaker_at_once(client: HookCl
     for _ in range(MAX_FAILURES):
         await failure(client, hook, seconds=0.1)
     assert client.is_silent(endpoint(hook), Parties())
-    to_probe, to_others = in_turn(says(busy()), silent), says(http())
+    to_probe, to_others = in_turn(respond(busy()), silent), respond(http())
 
-    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def answer(asked: HookRequest, writer: asyncio.StreamWriter) -> None:
         # On a busy machine, cancelled requests may arrive late.
         await (to_probe if asked.body == b'{"probe": 1}' else to_others)(asked, writer)
 
@@ -183,7 +183,7 @@ async def test_a_response_with_a_retry_closes_the_breaker_at_once(client: HookCl
 
 
 async def test_a_retry_without_response_is_no_evidence(client: HookClient, hook: RawHook) -> None:
-    hook.answer = in_turn(says(busy()), silent)
+    hook.answer = in_turn(respond(busy()), silent)
     assert (await failure(client, hook, seconds=3)).timed_out
     for _ in range(MAX_FAILURES - 1):
         assert (await failure(client, hook, seconds=0.1)).timed_out
@@ -196,10 +196,12 @@ async def test_long_or_truncated_discarded_responses_close_only_their_connection
     client: HookClient, hook: RawHook
 ) -> None:
     hook.answer = in_turn(
-        says(busy(body=b"x" * 4096)),
-        says_and_closes(http(b"", status=BUSY, retry_after="0", content_length="9")),
-        says(b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024),
-        says(http(b'{"a": 1}')),
+        respond(busy(body=b"x" * 4096)),
+        respond_and_close(http(b"", status=BUSY, retry_after="0", content_length="9")),
+        respond(
+            b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024
+        ),
+        respond(http(b'{"a": 1}')),
     )
     # The third response never ends, so the call waits until its deadline.
     assert (await failure(client, hook, seconds=1)).timed_out
@@ -209,6 +211,6 @@ async def test_long_or_truncated_discarded_responses_close_only_their_connection
 
 async def test_only_the_beginning_of_a_discarded_response_is_read(client: HookClient, hook: RawHook) -> None:
     head = b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
-    hook.answer = in_turn(says(head + b"1000\r\n" + b"x" * 4096), says(http()))
+    hook.answer = in_turn(respond(head + b"1000\r\n" + b"x" * 4096), respond(http()))
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
     assert hook.connections == 2

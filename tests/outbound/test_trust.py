@@ -7,8 +7,8 @@ import pytest
 
 from app.outbound.client import HookClient
 from app.outbound.errors import NotCalledError
-from tests.faults.calling import endpoint, failure
-from tests.hook_server import RawHook, raw_hooking
+from tests.faults.webhook_calls import catch_call_error, endpoint
+from tests.hook_server import RawHook, run_raw_hook
 
 
 @pytest.mark.parametrize("bundle", ["%%%", "====", "ü", *(base64.b64encode(text.encode()).decode() for text in (
@@ -17,16 +17,16 @@ from tests.hook_server import RawHook, raw_hooking
 async def test_an_invalid_ca_bundle_does_not_fall_back_to_the_system(
     client: HookClient, hook: RawHook, bundle: str
 ) -> None:
-    error = await failure(client, endpoint(hook, ca_bundle=bundle))
+    error = await catch_call_error(client, endpoint(hook, ca_bundle=bundle))
     assert str(error).endswith(": unable to load root certificates: unable to parse bytes as PEM block")
     assert isinstance(error, NotCalledError)
     assert hook.connections == 0
 
 
 async def test_the_certificate_must_contain_the_server_name(client: HookClient, tmp_path: Path) -> None:
-    async with raw_hooking(tmp_path, "other name") as hook:
+    async with run_raw_hook(tmp_path, "other name") as hook:
         assert await client.post(endpoint(hook, server_name="other.example.com"), b"{}", seconds=10) == b"{}"
-        error = await failure(client, endpoint(hook))
+        error = await catch_call_error(client, endpoint(hook))
     assert "x509: certificate is not valid for the called host (" in str(error)
 
 

@@ -225,7 +225,7 @@ def test_a_wrong_type_in_the_result_is_denied() -> None:
     assert "/spec/replicas: must be an integer" in findings(validate(rule, yurt_app_set()))["entries[0].patches[0]"]
 
 
-def test_pools_that_an_entry_does_not_touch_are_not_rehearsed() -> None:
+def test_the_dry_run_skips_pools_that_an_entry_does_not_touch() -> None:
     rule = overrider(entry("beijing", patches=[patch("remove", "/spec/template/spec/x")]))
     assert validate(rule, yurt_app_set(pools=[pool("hangzhou")])).allowed
 

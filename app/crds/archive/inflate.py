@@ -68,7 +68,7 @@ def _inflate(packed: bytes, max_bytes: int, limits: Limits) -> Iterator[bytes]:
             yield piece
     after = stream.unused_data or bytes(rest[: len(_MAGIC)])
     if after:
-        what = "another gzip member" if after.startswith(_MAGIC) else "other data"
+        what = "another gzip member" if after.startswith(_MAGIC) else "something else"
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is followed by {what}")
 
 

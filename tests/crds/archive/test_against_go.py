@@ -18,7 +18,7 @@ from app.crds.archive import tar
 from app.crds.archive.limits import LIMITS
 from app.crds.failures import CRDsError
 from tests.crds.archive.tar_headers import END, header, mutated, pax, record
-from tests.programs import demand_go
+from tests.programs import require_go
 
 MUTATED = 10_000
 
@@ -28,7 +28,7 @@ Members = list[tuple[bytes, int, int, str]]
 
 @pytest.fixture(scope="module")
 def go_tar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    go = demand_go()
+    go = require_go()
     program = tmp_path_factory.mktemp("go") / "go-tar"
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
     command = [str(go), "build", "-o", str(program), "."]

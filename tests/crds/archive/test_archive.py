@@ -165,8 +165,8 @@ def test_a_linked_target_directory_is_refused(tarball: Put, into: Path, tmp_path
         (lambda data: data[:-1], "the gzip stream is not complete: the file is cut off"),
         (lambda data: data[: len(data) // 2], "the gzip stream is not complete: the file is cut off"),
         (lambda _: b"", "the gzip stream is not complete: the file is cut off"),
-        (lambda data: data + b"x", "the gzip stream is followed by other data"),
-        (lambda data: data + bytes(512), "the gzip stream is followed by other data"),
+        (lambda data: data + b"x", "the gzip stream is followed by something else"),
+        (lambda data: data + bytes(512), "the gzip stream is followed by something else"),
         (lambda data: data + data, "the gzip stream is followed by another gzip member"),
         (lambda data: data[:-8] + bytes(4) + data[-4:], "Error -3 while decompressing data: incorrect data check"),
         (lambda data: data[:-4] + bytes(4), "Error -3 while decompressing data: incorrect length check"),
@@ -188,7 +188,7 @@ def test_trailing_data_is_found_if_a_read_ends_with_the_stream(tarball: Put) -> 
     exact = data[:3] + b"\x08" + data[4:10] + name + data[10:]
     assert len(exact) == 64 * 1024
     assert verify(tarball(exact)).files == verify(tarball(data)).files
-    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by other data")
+    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by something else")
     assert failure(tarball(exact + data)) == (Exit.INTEGRITY, "the gzip stream is followed by another gzip member")
 
 

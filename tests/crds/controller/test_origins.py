@@ -192,7 +192,7 @@ def test_neither_a_path_nor_a_link_leads_out_of_the_directory(cache: Cache, allo
     for path in (tmp_path / "private", allowed / "link", tmp_path / "tarballs-of-others" / "crds.tar.gz"):
         error = failure(cache, local(path), reach=Reach(local=allowed))
         assert error.exit is Exit.USAGE
-        assert f"{path} is not in {allowed}" in str(error)
+        assert f"{path} is not below the directory of local tarballs (--local-root {allowed}" in str(error)
 
 
 def test_a_missing_or_irregular_local_file_is_reported(cache: Cache, allowed: Path) -> None:

@@ -202,7 +202,7 @@ def test_nor_a_name_that_turns_out_to_be_one(into: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("reply", "text", "again"),
     [
-        (1, "it failed", True),
+        (1, "general failure", True),
         (2, "its rules do not allow this address", False),
         (3, "network is unreachable", True),
         (4, "host is unreachable", True),

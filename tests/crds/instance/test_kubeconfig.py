@@ -77,7 +77,7 @@ def cluster(**members: Any) -> Change:
         (user(tokenFile="/etc/passwd"), "tokenFile of its user"),
         (user(**{"client-key": "/key"}), "client-key of its user"),
         (user(token=f"{SECRET}\nX: y"), "characters that are invalid in an HTTP header"),
-        (user(token=[SECRET]), "token is not a text"),
+        (user(token=[SECRET]), "token is not a string"),
         (user(**{"client-key-data": SECRET}), "client-key-data is not base64"),
         (user(**{"client-key-data": ""}), "client certificate or key is missing"),
         (cluster(insecure_skip_tls_verify=True), "insecure-skip-tls-verify of its cluster"),
@@ -102,8 +102,8 @@ def cluster(**members: Any) -> Change:
             lambda config: config.update({"current-context": "other"}),
             "does not have the context of its current-context",
         ),
-        (lambda config: config.update(clusters=[]), "no cluster that"),
-        (lambda config: config.update(users=None), "no user that"),
+        (lambda config: config.update(clusters=[]), "does not have the cluster of"),
+        (lambda config: config.update(users=None), "does not have the user of"),
     ],
 )
 def test_kubeconfig_fields_that_upstream_does_not_write_are_refused(

@@ -22,7 +22,7 @@ from tests.dispatch.conftest import Front
 from tests.dispatch.credentials.builders import configure_both, kubeconfig, user
 from tests.dispatch.webhook_server import listening
 from tests.e2e.pki import Authority
-from tests.hook_server import raw_hooking, says_and_closes, tls
+from tests.hook_server import respond_and_close, run_raw_hook, tls
 from tests.waiting import NET, until
 
 TOKEN = "s3cr3t-t0k3n"
@@ -193,8 +193,8 @@ async def test_conversion_webhooks_are_called_without_a_credential(
 
 @pytest.mark.parametrize("fault", ["garbage", "reset"])
 async def test_errors_of_calls_show_no_secret(tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with raw_hooking(tmp_path) as hook, HookClient(allow_private=True) as client:
-        hook.answer = says_and_closes(b"HTTP/9.9 garbage\r\n\r\n" if fault == "garbage" else b"")
+    async with run_raw_hook(tmp_path) as hook, HookClient(allow_private=True) as client:
+        hook.answer = respond_and_close(b"HTTP/9.9 garbage\r\n\r\n" if fault == "garbage" else b"")
         credentials = Credentials(
             configure_both(tmp_path, kubeconfig(tmp_path, user(f"127.0.0.1:{hook.port}", token=TOKEN)))
         )

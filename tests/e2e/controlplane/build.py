@@ -1,9 +1,9 @@
-"""Build kube-apiserver, etcd, kube-controller-manager and, if there are none, kubectl and Helm; print where they are.
+"""Build kube-apiserver, etcd, kube-controller-manager and, if not installed, kubectl and Helm; print their paths.
 
-Takes the standard library only, so that make can run it with any Python. What is built is kept outside the repository,
-in a directory named after everything that it was built from, and is there whole or not at all. Where KUBEBUILDER_ASSETS
+Needs only the standard library, so that make can run it with any Python. The binaries go to a directory outside the
+repository whose name is a hash of all inputs. A rename creates the directory, so it is complete or absent. If KUBEBUILDER_ASSETS
 is set (the convention of controller-runtime's envtest), kube-apiserver and etcd come from that directory.
-kube-controller-manager comes from there too if it is there: envtest has none, so it has a directory of its own here.
+kube-controller-manager comes from there, too, if present. envtest has none, so it has its own directory here.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def _cache(kind: str) -> Path:
 
 
 def cache(kind: str = "controlplane") -> Path:
-    """Return where the binaries of this go.mod are kept, whether they are there or not."""
+    """Return the directory for the binaries of this go.mod, which may not exist yet."""
     inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + flags().encode()
     return _cache(kind) / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
 
@@ -64,7 +64,7 @@ def flags() -> str:
 
 
 def build() -> Path:
-    """Build what is missing and return the directory; exits with a message where that cannot be done."""
+    """Build the missing programs and return their directory; exits with a message if that is impossible."""
     if os.environ.get(ASSETS_VARIABLE):
         raise SystemExit(f"{ASSETS_VARIABLE} is set, but {' and '.join(NEEDED)} are not both in that directory")
     target = cache()
@@ -74,7 +74,7 @@ def build() -> Path:
 
 
 def find_controller_manager() -> Path | None:
-    """Return the kube-controller-manager to use: that of KUBEBUILDER_ASSETS, or the one that was built; None if neither."""
+    """Return the kube-controller-manager of KUBEBUILDER_ASSETS or the built one, None if there is neither."""
     assets = os.environ.get(ASSETS_VARIABLE)
     directories = [*([Path(assets)] if assets else []), cache(CONTROLLER_MANAGER)]
     programs = (directory / CONTROLLER_MANAGER for directory in directories)
@@ -89,13 +89,13 @@ def build_controller_manager() -> Path:
 
 
 def helm_cache() -> Path:
-    """Return where the Helm of its go.mod is kept, whether it is there or not."""
+    """Return the directory for the Helm of its go.mod, which may not exist yet."""
     inputs = (HELM / "go.mod").read_bytes() + (HELM / "go.sum").read_bytes()
     return _cache("helm") / hashlib.sha256(inputs).hexdigest()[:12]
 
 
 def find_helm() -> Path | None:
-    """Return the Helm to use: the one that is installed, or the one that was built; None if there is neither."""
+    """Return the installed Helm or the built one, None if there is neither."""
     installed = shutil.which("helm")
     program = Path(installed) if installed else helm_cache() / "helm"
     return program if os.access(program, os.X_OK) else None
@@ -108,7 +108,7 @@ def build_helm() -> Path:
 
 
 def _build(module: Path, packages: dict[str, str], target: Path, *, flags: str, title: str) -> None:
-    """Build programs of a module into a directory that is there whole or not at all."""
+    """Build programs of a module into a directory, which a rename creates when all are built."""
     if shutil.which("go") is None:
         raise SystemExit(f"building the control plane takes Go; or set {ASSETS_VARIABLE} to a directory of binaries")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def _build(module: Path, packages: dict[str, str], target: Path, *, flags: str, 
         if target.exists():
             shutil.rmtree(target)
         Path(directory).rename(target)
-        Path(directory).mkdir()  # what the context manager will remove
+        Path(directory).mkdir()  # for the context manager to remove
 
 
 if __name__ == "__main__":

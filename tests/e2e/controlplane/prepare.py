@@ -1,6 +1,6 @@
-"""Build what the end-to-end tests need and is missing, and say so: what `make test` does before it runs them.
+"""Build the missing programs for the end-to-end tests, with a notice; `make test` runs this before the tests.
 
-It never fails: without Go, or without the network, those tests are skipped, and the run says so again at its end.
+It never fails: without Go or a network, pytest skips those tests and reports so at its end.
 """
 
 import re
@@ -15,7 +15,7 @@ SKIPPED = "The end-to-end tests that need it are skipped."
 
 
 def main() -> None:
-    """Run build.py, and pass on what it says."""
+    """Run build.py and print its messages."""
     command = [sys.executable, str(Path(__file__).with_name("build.py"))]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
@@ -25,7 +25,7 @@ def main() -> None:
                 print(NOTICE, flush=True)
                 said = True
             if line.startswith("Traceback"):
-                # Go has said what is wrong; where build.py stopped is of no use.
+                # Go has printed the reason; the traceback of build.py adds nothing.
                 break
             print(line, end="", flush=True)
         process.stderr.read()

@@ -8,7 +8,7 @@ from typing import Final
 
 _PAGE_BYTES: Final = 512 << 10
 _FIRST: Final = 20
-# client-go asks for as many at a time, whatever they weigh (client-go, tools/pager/pager.go).
+# client-go requests as many at a time, independent of their size (client-go, tools/pager/pager.go).
 MAX_OBJECTS: Final = 500
 
 

@@ -55,9 +55,9 @@ class KubernetesSource:
         """Prepare to watch ``resources``.
 
         Args:
-            resources: What to follow.
-            reader: Where from.
-            store: Where to.
+            resources: Resources to watch.
+            reader: Reads from the apiserver.
+            store: Receives the objects.
             absent_seconds: How often to ask again for a resource, or for a better version of it, that the server does
                 not serve. It is asked for at once when its CustomResourceDefinition changes, if those are among
                 ``resources``.

@@ -1,0 +1,50 @@
+"""Fetches on a file system that is full, and then read-only.
+
+Run in a mount namespace: ``crds_full_disk.py DIRECTORY URL`` mounts a small tmpfs, which ends with the process, and
+prints the results. The origin's tarball changes with each answer.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from app.crds.cache.cache import Cache
+from app.crds.cache.metadata import TARBALL
+from app.crds.failures import CRDsError
+from app.crds.source import Policy, Source
+from tests.crds.fetching import bring
+
+
+def outcome(cache: Cache, url: str, policy: Policy) -> str:
+    try:
+        return bring(cache, url, policy).result
+    except CRDsError as error:
+        return f"{error.exit.name}"
+
+
+def main() -> None:
+    directory, url = Path(sys.argv[1]), sys.argv[2]
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", directory], check=True)
+    cache, key = Cache(directory), Source(url).key
+    results: dict[str, object] = {"first": outcome(cache, url, Policy.ALWAYS)}
+    results["full"] = outcome(cache, url, Policy.ALWAYS)
+    results["left"] = [path.name for path in (cache.directory / ".staging").iterdir()]
+    results["problems"] = cache.verify(key)
+    subprocess.run(["mount", "-o", "remount,size=8m", directory], check=True)
+    results["roomy"] = outcome(cache, url, Policy.ALWAYS)
+    os.utime(cache.path(key) / TARBALL)
+    for lock in (cache.directory / ".locks").iterdir():
+        lock.unlink()
+    subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+    results["read_only"] = [
+        outcome(cache, url, policy) for policy in (Policy.IF_NOT_PRESENT, Policy.NEVER, Policy.ALWAYS)
+    ]
+    with cache.reading(key, 0):
+        results["read_only_problems"] = cache.verify(key)
+    sys.stdout.write(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Requests written byte by byte, for tests of clients that break the rules of HTTP."""
+
+import ssl
+
+from tests.serving import MUTATE, REVIEW
+
+HEAD = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+BODY = REVIEW.read_bytes()
+REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+def limits(seconds: float) -> dict[str, str]:
+    """Return the environment of a server that gives a client ``seconds`` for the header of a request."""
+    timeouts = {"FLEETHOOK_HEADER_TIMEOUT": str(seconds), "FLEETHOOK_REQUEST_TIMEOUT": str(2 * seconds)}
+    # The keep-alive timeout must not end a connection first.
+    return {**timeouts, "FLEETHOOK_KEEP_ALIVE": "3600", "FLEETHOOK_BODY_LIMIT": "100000"}
+
+
+def read_to_end(connection: ssl.SSLSocket) -> bytes:
+    """Return everything until the server closes; without a close, the timeout of the socket fails the test."""
+    received = b""
+    try:
+        while chunk := connection.recv(65536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    connection.close()
+    return received
+
+
+def read_status(connection: ssl.SSLSocket) -> bytes:
+    """Send a review and return the status code of the response."""
+    connection.sendall(REQUEST)
+    received = connection.recv(65536)
+    return received[9:12]

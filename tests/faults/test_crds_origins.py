@@ -1,0 +1,206 @@
+"""Origins of a tarball: redirects, certificates, proxies, and unreachable hosts."""
+
+import contextlib
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from app.certs.authority import KeyPair, new_authority
+from app.crds.download.download import download
+from app.crds.failures import CRDsError, Exit
+from app.crds.source import Credentials, Source
+from tests.crds.downloading import BODY, Waits, fetched, refused
+from tests.crds.origin import (
+    head,
+    proxying,
+    redirects,
+    serving,
+    tarball,
+)
+from tests.hook_server import Certificate
+
+# ---- Redirects.
+
+
+def test_a_redirect_to_itself_ends(into: Path) -> None:
+    with serving(redirects("/crds.tar.gz")) as origin:
+        refused(origin, into, Exit.HTTP)
+    assert len(origin.asked) == 6
+
+
+def test_from_https_to_http_is_refused(into: Path, tmp_path: Path) -> None:
+    with serving(tarball(BODY)) as plain, serving(redirects(plain.url + "?sig=S3CR3T"), directory=tmp_path) as origin:
+        failure = refused(origin, into, Exit.HTTP)
+    assert str(failure) == (f"{origin.url}: redirected from https to http, which is refused: {plain.url}?sig=***")
+    assert not plain.connections
+
+
+@pytest.mark.parametrize(
+    "to", ["ftp://e.com/x", "file:///etc/passwd", "http://[", "javascript:x", "https://", "http://a b/"]
+)
+def test_a_redirect_to_nowhere_is_refused(into: Path, to: str) -> None:
+    with serving(redirects(to)) as origin:
+        assert "redirected to a URL that is not http or https" in str(refused(origin, into, Exit.HTTP))
+
+
+def test_a_redirect_in_another_alphabet_is_encoded(into: Path) -> None:
+    with serving(
+        lambda _, made: made.send(head("302 Found").replace(b"Conn", "Location: /ü x\r\nConn".encode()))
+    ) as origin:
+        origin.paths["/%C3%BC%20x"] = tarball(BODY)
+        assert fetched(origin, into).changed
+
+
+# ---- TLS.
+
+
+@pytest.mark.parametrize(
+    ("certificate", "reason"),
+    [
+        ("expired", "certificate has expired"),
+        ("other name", "certificate is not valid for this address"),
+        ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
+    ],
+)
+def test_a_wrong_certificate_is_final(into: Path, tmp_path: Path, certificate: Certificate, reason: str) -> None:
+    with serving(tarball(BODY), directory=tmp_path, certificate=certificate) as origin:
+        failure = refused(origin, into, Exit.TLS)
+    assert str(failure) == f"{origin.url}: x509: {reason}"
+    assert not failure.transient
+    assert (origin.connections, origin.asked) == (1, [])
+
+
+def test_an_unknown_authority_is_final(into: Path, tmp_path: Path) -> None:
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        failure = refused(origin, into, Exit.TLS, ca_pem=new_authority(now=datetime.now(UTC)).certificate_pem)
+        assert "certificate signed by unknown authority" in str(failure)
+        refused(origin, into, Exit.TLS, ca_pem=b"")
+        refused(origin, into, Exit.USAGE, ca_pem=b"no certificate")
+
+
+def test_an_origin_that_does_not_speak_tls_is_final(into: Path) -> None:
+    with serving(tarball(BODY)) as origin:
+        refused(origin, into, Exit.TLS, url=origin.url.replace("http:", "https:"))
+
+
+def test_a_client_certificate_is_sent_to_its_origin_only_and_leaves_no_file(
+    into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    authority = new_authority(now=datetime.now(UTC))
+    pair = _client_pair(authority)
+    credentials = Credentials(client_certificate_pem=pair[0], client_key_pem=pair[1])
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        (tmp_path / "clients.crt").write_bytes(authority.certificate_pem)
+        assert origin._context is not None
+        origin._context.load_verify_locations(tmp_path / "clients.crt")
+        origin._context.verify_mode = ssl.CERT_REQUIRED
+        assert fetched(origin, into, credentials=credentials).changed
+        into.unlink()
+        with pytest.raises(CRDsError):
+            fetched(origin, into)
+        with serving(redirects(origin.url)) as elsewhere, pytest.raises(CRDsError):
+            fetched(elsewhere, into, credentials=credentials, ca_pem=origin.ca_pem)
+    assert list(temporary.iterdir()) == []
+
+
+def _client_pair(authority: KeyPair) -> tuple[bytes, bytes]:
+    now = datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "operator")]))
+        .issuer_name(authority.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    return certificate.public_bytes(pem), key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+
+
+def test_an_invalid_client_certificate_is_a_usage_error(into: Path, tmp_path: Path) -> None:
+    credentials = Credentials(client_certificate_pem=b"S3CR3T", client_key_pem=b"S3CR3T")
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        assert "S3CR3T" not in str(refused(origin, into, Exit.USAGE, credentials=credentials))
+
+
+# ---- Proxies and unreachable hosts.
+
+
+@pytest.mark.parametrize("url", ["http://e.com/x", "https://e.com/x"])
+@pytest.mark.parametrize("userinfo", ["", "u:S3CR3T@"])
+def test_wrong_proxy_credentials_are_final(into: Path, url: str, userinfo: str) -> None:
+    with serving(tarball(BODY)) as origin, proxying(origin, credentials="u:other") as proxy:
+        address = f"http://{userinfo}127.0.0.1:{proxy.port}"
+        failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=address)
+    assert str(failure) == f"{url}: the proxy requires credentials (HTTP 407): give them in the proxy URL"
+    assert len(proxy.asked) == 1
+    assert not origin.connections
+
+
+@pytest.mark.parametrize(("status", "attempts"), [("502 Bad Gateway", 4), ("403 Forbidden", 1)])
+def test_a_proxy_that_refuses_a_tunnel(into: Path, status: str, attempts: int) -> None:
+    with serving(tarball(BODY)) as origin, proxying(origin, refusal=head(status)) as proxy:
+        failure = refused(origin, into, Exit.NETWORK, url="https://e.com/x", proxy_url=proxy.url)
+    assert f"the proxy refused the tunnel: HTTP {status[:3]}" in str(failure)
+    assert len(proxy.asked) == attempts
+
+
+def _closed_port() -> int:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        return free.getsockname()[1]
+
+
+def test_a_refused_connection_is_retried(into: Path) -> None:
+    waits = Waits()
+    with pytest.raises(CRDsError) as raised:
+        download(Source(f"http://127.0.0.1:{_closed_port()}/x"), into, timing=waits.timing())
+    assert "connection refused (after 4 attempts)" in str(raised.value)
+    assert (raised.value.exit, raised.value.transient, len(waits.seconds)) == (Exit.NETWORK, True, 3)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_refused_connection_to_the_proxy_is_retried(into: Path, scheme: str) -> None:
+    with pytest.raises(CRDsError) as raised:
+        download(
+            Source(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_closed_port()}"),
+            into,
+            timing=Waits().timing(),
+        )
+    assert "proxy: connection refused (after 4 attempts)" in str(raised.value)
+    assert "S3CR3T" not in str(raised.value)
+
+
+@pytest.mark.parametrize("allow_private", [True, False])
+def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) -> None:
+    waits = Waits()
+    with pytest.raises(CRDsError) as raised:
+        download(
+            Source(f"http://{'a' * 300}.example.com/x"),
+            into,
+            timing=waits.timing(),
+            env_proxies=False,
+            allow_private=allow_private,
+        )
+    assert (raised.value.exit, waits.seconds) == (Exit.NETWORK, [])
+
+
+def test_a_missing_name_is_a_transient_network_error(into: Path) -> None:
+    with pytest.raises(CRDsError) as raised:
+        download(Source("http://crds.invalid/x"), into, timing=Waits().timing(), env_proxies=False)
+    assert raised.value.exit == Exit.NETWORK
+    assert raised.value.transient
