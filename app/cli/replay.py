@@ -35,7 +35,7 @@ _INTERRUPTED: Final = 130
 _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 # A replay reads objects itself, follows nothing and writes nothing.
-_OFFLINE: Final[dict[str, Any]] = {
+OFFLINE: Final[dict[str, Any]] = {
     "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,
     "registration": "off", "controller": False, "interpreter_registration": False, "workers": 1,
     "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
@@ -91,7 +91,7 @@ def replay(
     check_options(options)
     recordings = list_recordings(files)
     report = Report(() if expect is None else _read_expected(expect))
-    settings = load_settings(_OFFLINE, config)
+    settings = load_settings(OFFLINE, config)
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
     for document in read_source(options, list(_list_resources(settings, kcp=kcp))).documents:
@@ -100,7 +100,7 @@ def replay(
     printer = make_printer(output)
     entries = (one for one in read_recordings(recordings, report.add_problem) if selection.selects(one))
     try:
-        _replay_all(app, entries, _make_taker(report, printer), call=call)
+        replay_all(app, entries, _make_taker(report, printer), call=call)
         report.is_complete = True
     except KeyboardInterrupt:
         printer.end(report)
@@ -153,7 +153,7 @@ def _make_taker(report: Report, printer: Printer) -> Callable[[Replayed], None]:
     return take
 
 
-def _replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replayed], None], *, call: bool) -> None:
+def replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replayed], None], *, call: bool) -> None:
     """Replay reviews. Records are read outside the event loop, where Ctrl-C interrupts a wait for standard input."""
     replayer = Replayer(app.find_endpoint, calls_webhooks=call)
     with asyncio.Runner() as runner:
