@@ -82,7 +82,7 @@ def replay(
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.
 
-    Exit codes: 0 nothing changed, or exactly what --expect lists; 1 changes; 2 invalid arguments, or nothing to
+    Exit codes: 0 no changes, or exactly those of --expect; 1 changes; 2 invalid arguments, or nothing to
     replay; 130 interrupted, with the results so far.
     """
     options = SourceOptions(

@@ -1,4 +1,4 @@
-"""A review that is decided differently: who it is about, what differs, and a key that stays the same in other runs."""
+"""A review that is decided differently: its object, its differences, and a key that stays the same in other runs."""
 
 import hashlib
 import re
@@ -174,7 +174,7 @@ def _join(names: Sequence[str]) -> str:
 def _make_key(
     record: Record, subject: Subject, differences: Sequence[Difference], missing: Sequence[tuple[str, str]]
 ) -> str:
-    """Return the digest of a change: of the object and of what differs, and not of the rest of its outcome."""
+    """Return the digest of a change: of the object and the differences, without the rest of the outcome."""
     changed: list[JSON] = [
         [one.aspect, diff(one.before, one.after) if one.aspect in ("object", "result") else [one.before, one.after]]
         for one in differences

@@ -1,4 +1,4 @@
-"""The lines about a change that people read: what was recorded and what a replay answers."""
+"""The lines about a change that people read: the recorded outcome, and that of the replay."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""``fleethook replay``: what it reads, prints and exits with."""
+"""``fleethook replay``: its input, output and exit codes."""
 
 import gzip
 import json
@@ -178,7 +178,7 @@ def test_the_output_of_a_replay_is_the_expectation_of_the_next_one(tmp_path: Pat
     expected.write_text(replay(manifests, file, "-o", "json", code=1).stdout)
     done = replay(manifests, file, "--expect", expected, code=0)
     assert done.stdout == "2 reviews: 1 with the same outcome, 1 changed, 1 of these expected\n"
-    # Another change of the same workload is not what was expected.
+    # Another change of the same workload was not expected.
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump(overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))))
     done = replay(manifests, file, "--expect", expected, "--change", other, code=1)
