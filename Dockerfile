@@ -12,8 +12,8 @@ COPY fleethook fleethook
 RUN /opt/fleethook/bin/pip install --no-cache-dir --no-deps . \
     && /opt/fleethook/bin/pip uninstall --yes pip
 
-# Run: no package manager, no compiler, no shell scripts; nobody's user; the root file system may be read-only. What the
-# server writes goes to /var/run/fleethook: its certificates, and its metrics where it has several workers.
+# Run: no package manager, no compiler, no shell scripts; an unprivileged user; the root file system may be read-only.
+# The server writes only to /var/run/fleethook: its certificates, and its metrics if it has several workers.
 FROM python:3.13-slim-bookworm
 RUN python -m pip uninstall --yes pip \
     && install --directory --mode=0700 --owner=65532 --group=65532 /var/run/fleethook

@@ -1,4 +1,4 @@
-# Everything a contributor does, the same as CI does it. Needs Python 3.11+ and make; nothing else set up by hand.
+# The targets for contributors; CI runs the same ones. They need Python 3.11 or newer and make, and no other setup.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ REVIEW := examples/yurtappoverrider/story-2/review.json
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# What is installed is pinned with hashes; the stamps make an up-to-date environment cost nothing.
+# The requirements pin every package with hashes. The stamps let make skip an environment that is up to date.
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("fleethook needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,10 +32,10 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
 	@echo '    --data @$(REVIEW) \'
 	@echo '    https://localhost:$(PORT)/mutate-apps-v1-deployment'
 	@echo
-	@# The example's hooks are this server's own, and so of its own authority.
+	@# The hooks of the examples are on this server, so their certificate is from its CA.
 	@SSL_CERT_FILE=certs/ca.crt exec $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT)
 
-# A run of some other tests needs no control plane.
+# ARGS without e2e tests need no control plane.
 test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed
 	@$(if $(if $(ARGS),$(findstring e2e,$(ARGS)),all),$(PYTHON) tests/e2e/controlplane/prepare.py)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
@@ -49,20 +49,20 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, 
 	$(BIN)/python schemas/generate.py --check
 	$(BIN)/hadolint Dockerfile
 
-format: $(VENV)/dev.stamp ## Format the code and fix what can be fixed
+format: $(VENV)/dev.stamp ## Format the code and apply the automatic fixes of the linter
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Peers in Python, and tools, in an environment of their own but on the same interpreter.
+# The Python peers and the tools have an environment of their own, with the same interpreter.
 $(BENCH)/venv.stamp: $(VENV)/run.stamp benchmarks/requirements.txt
 	test -x $(BENCH)/venv/bin/python || $(BIN)/python -m venv $(BENCH)/venv
 	$(BENCH)/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r benchmarks/requirements.txt
 	@touch $@
 
-bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure next to peers, write benchmarks/RESULTS.md (takes Go; half an hour)
+bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure beside the peers and write benchmarks/RESULTS.md (needs Go; half an hour)
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-bench-quick: $(VENV)/dev.stamp ## Measure next to our floor and to FastAPI (a minute)
+bench-quick: $(VENV)/dev.stamp ## Measure beside the floor and FastAPI (a minute)
 	@$(BIN)/python -m benchmarks.quick $(ARGS)
 
 schemas: $(VENV)/dev.stamp ## Generate schemas/ from app/model
@@ -74,8 +74,8 @@ lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev --extra provenance pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt benchmarks/requirements.in -o benchmarks/requirements.txt
 
-controlplane: ## Build kube-apiserver, etcd, kube-controller-manager and Helm for the end-to-end tests (takes Go, minutes the first time)
+controlplane: ## Build kube-apiserver, etcd, kube-controller-manager and Helm for the end-to-end tests (needs Go; minutes the first time)
 	@$(PYTHON) tests/e2e/controlplane/build.py
 
-clean: ## Remove what the targets made
+clean: ## Remove the environments and caches of these targets
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

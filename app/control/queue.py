@@ -90,6 +90,7 @@ class WorkQueue(Generic[Key]):
         # Keys in progress, and whether each is a retry.
         self._in_progress: Final[dict[Key, bool]] = {}
         self._added_in_progress: Final[set[Key]] = set()
+        self._retried_in_progress: Final[set[Key]] = set()
         self._planned: Final[dict[Key, _Due]] = {}
         self._backoffs: Final[dict[Key, Timer]] = {}
         self._failures: Final[dict[Key, int]] = {}
@@ -115,8 +116,10 @@ class WorkQueue(Generic[Key]):
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
-        """Queue ``key`` as a retry, behind all fresh keys."""
-        if key not in self._in_progress and key not in self._fresh and key not in self._retries:
+        """Queue ``key`` as a retry, behind all fresh keys. A key in progress is queued if its work succeeds."""
+        if key in self._in_progress:
+            self._retried_in_progress.add(key)
+        elif key not in self._fresh and key not in self._retries:
             self._retries.add(key)
             self._available.set()
 
@@ -169,9 +172,13 @@ class WorkQueue(Generic[Key]):
             self._failures.pop(key, None)
         if isinstance(outcome, Again):
             (self._retry_in if outcome.retry else self.add_after)(key, outcome.seconds)
-        if key in self._added_in_progress:
-            self._added_in_progress.discard(key)
+        is_added, is_retried = key in self._added_in_progress, key in self._retried_in_progress
+        self._added_in_progress.discard(key)
+        self._retried_in_progress.discard(key)
+        if is_added:
             self.add(key)
+        elif is_retried and key not in self._backoffs:
+            self.add_retry(key)
         self._available.set()
 
     async def run(self, work: Callable[[Key], Awaitable[Outcome]], *, workers: int) -> None:

@@ -173,7 +173,7 @@ class Dispatcher:
     def _prepare_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
     ) -> Steps[tuple[Target, bool]]:
-        """Return the result of `find_target`, and whether its attributes lack the objects because nothing needs them."""
+        """Return the result of `find_target`, and whether its attributes lack the objects, which nothing needs then."""
         target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
         if not target.relevant and can_stay_undecoded(request, cluster=cluster):
             return target, True

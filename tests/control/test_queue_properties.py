@@ -19,6 +19,8 @@ class Queue(RuleBasedStateMachine):
         self.working: set[str] = set()
         # Keys that were added and not taken since.
         self.owed: set[str] = set()
+        self.retried: set[str] = set()
+        self.retried_in_progress: set[str] = set()
         # Times at which a key is due, by cause.
         self.later: dict[str, float] = {}
         self.backoff: dict[str, float] = {}
@@ -28,6 +30,14 @@ class Queue(RuleBasedStateMachine):
     def add(self, key: str) -> None:
         self.queue.add(key)
         self.owed.add(key)
+
+    @rule(key=KEYS)
+    def add_retry(self, key: str) -> None:
+        self.queue.add_retry(key)
+        if key in self.working:
+            self.retried_in_progress.add(key)
+        else:
+            self.retried.add(key)
 
     @rule(key=KEYS, seconds=st.integers(0, 8))
     def add_after(self, key: str, seconds: int) -> None:
@@ -44,7 +54,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(max_retrying=st.integers(1, 2))
     def take(self, max_retrying: int) -> None:
-        due = {key for key, when in self.backoff.items() if when <= self.clock.now}
+        due = self.due()
         key = self.queue.take(max_retrying=max_retrying)
         if key is None:
             assert not self.owed - self.working, "a change was missed"
@@ -54,7 +64,12 @@ class Queue(RuleBasedStateMachine):
         assert key in self.owed | due, "a key was given to a worker before its time"
         self.working.add(key)
         self.owed.discard(key)
+        self.retried.discard(key)
         self.backoff.pop(key, None)
+
+    def due(self) -> set[str]:
+        """Return the keys that wait as retries."""
+        return self.retried | {key for key, when in self.backoff.items() if when <= self.clock.now}
 
     @precondition(lambda self: self.working)
     @rule(data=st.data(), outcome=st.sampled_from([True, False, Again(4, retry=True), Again(4, retry=False)]))
@@ -70,10 +85,13 @@ class Queue(RuleBasedStateMachine):
             self.backoff[key] = self.clock.now + outcome.seconds
         elif isinstance(outcome, Again):
             self.later[key] = min(self.later.get(key, float("inf")), self.clock.now + outcome.seconds)
+        if key in self.retried_in_progress and key not in self.backoff:
+            self.retried.add(key)
+        self.retried_in_progress.discard(key)
 
     @invariant()
     def waits_only_for_a_reason(self) -> None:
-        due = {key for key, when in self.backoff.items() if when <= self.clock.now}
+        due = self.due()
         assert len(self.queue) == len((self.owed | due) - self.working)
 
 

@@ -24,7 +24,7 @@ from tests.programs import require_program
 from tests.waiting import wait_for
 
 MISSING = (
-    "no control plane: run `make controlplane` (takes Go), which also builds Helm; or set KUBEBUILDER_ASSETS to a "
+    "no control plane: run `make controlplane` (needs Go), which also builds Helm; or set KUBEBUILDER_ASSETS to a "
     "directory with kube-apiserver, etcd and kube-controller-manager, and install Helm"
 )
 

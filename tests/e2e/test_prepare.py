@@ -57,7 +57,7 @@ def test_with_go_it_is_built_once_with_one_notice(tmp_path: Path, programs: Path
 def test_without_go_it_names_the_skipped_tests_and_the_remedy(tmp_path: Path, programs: Path) -> None:
     said = run_prepare(tmp_path, path=programs)
 
-    assert "takes Go; or set KUBEBUILDER_ASSETS" in said
+    assert "needs Go; install it, or set KUBEBUILDER_ASSETS" in said
     assert said.endswith(f"{prepare.SKIPPED}\n")
     assert prepare.NOTICE not in said
 

@@ -1,4 +1,4 @@
-"""Reads the English of the repository: docstrings, comments, help, messages and Markdown."""
+"""Reads the English of the repository: docstrings, comments, help, messages, Markdown and comments of templates."""
 
 import ast
 import io
@@ -15,9 +15,8 @@ HELP_KEYWORDS = frozenset({"help", "short_help", "epilog", "description", "docum
 METRIC_TYPES = frozenset({"Counter", "Gauge", "Histogram", "Summary", "Info"})
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 DIRECTIVE = re.compile(r"(noqa|type:|pragma|fmt:|ruff:|mypy:|go:build|!)")
-HASH_SUFFIXES = frozenset({".yaml", ".yml", ".toml"})
-SUFFIXES = HASH_SUFFIXES | {".py", ".md", ".go", ".tpl"}
-HASH_NAMES = frozenset({"Makefile", "Dockerfile", "run"})
+SUFFIXES = frozenset({".go", ".md", ".py", ".toml", ".tpl", ".yaml", ".yml"})
+NAMES = frozenset({"Makefile", "Dockerfile", "run"})  # files with comments after # and without a suffix
 TEMPLATE_COMMENT = re.compile(r"\{\{-?\s*/\*(.*?)\*/", re.DOTALL)
 
 
@@ -40,25 +39,34 @@ class Text:
 
 def read_texts(path: Path) -> Iterator[Text]:
     """Yield the texts of a file in an unspecified order; a file of another type has none."""
-    if path.suffix not in SUFFIXES and path.name not in HASH_NAMES:
+    if path.suffix not in SUFFIXES and path.name not in NAMES:
         return
     content = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         yield from read_python(path, content)
     elif path.suffix == ".md":
         yield from read_markdown(path, content)
-    elif path.suffix in HASH_SUFFIXES or path.name in HASH_NAMES:
-        yield from join_comments(path, number_lines(content))
-    elif path.suffix == ".go":
-        yield from join_comments(path, number_lines(re.sub(r"^(\s*)//", r"\1#", content, flags=re.MULTILINE)))
+    elif path.suffix != ".tpl":
+        mark = "//" if path.suffix == ".go" else "#"
+        yield from join_comments(path, number_lines(re.sub(rf"^(\s*){mark}", r"\1#", content, flags=re.MULTILINE)))
     if path.suffix in {".tpl", ".yaml"}:
-        for comment in TEMPLATE_COMMENT.finditer(content):
-            line = content.count("\n", 0, comment.start()) + 1
-            yield Text(path=path, line=line, kind="comment", words=clean(comment[1]))
+        yield from read_templates(path, content)
     if path.name == "Makefile":
-        for number, line in number_lines(content):
-            if "## " in line:
-                yield Text(path=path, line=number, kind="help", words=clean(line.partition("## ")[2]))
+        yield from read_targets(path, content)
+
+
+def read_templates(path: Path, content: str) -> Iterator[Text]:
+    """Yield the comments of a Go template."""
+    for comment in TEMPLATE_COMMENT.finditer(content):
+        line = content.count("\n", 0, comment.start()) + 1
+        yield Text(path=path, line=line, kind="comment", words=clean(comment[1]))
+
+
+def read_targets(path: Path, content: str) -> Iterator[Text]:
+    """Yield the help texts of the targets of a Makefile."""
+    for number, line in number_lines(content):
+        if "## " in line:
+            yield Text(path=path, line=number, kind="help", words=clean(line.partition("## ")[2]))
 
 
 def number_lines(content: str) -> list[tuple[int, str]]:

@@ -115,7 +115,9 @@ async def test_no_controller_is_assumed_if_no_subject_has_a_status(*, elsewhere:
         await fleet.wait(MINUTE)
         status, reason, message = fleet.condition()
         assert (status, reason) == ("False", "WorkloadsMissing" if elsewhere else "NoController")
-        expected = "the controller of YurtAppSet demo has not created it in time" if elsewhere else "none of them has a status"
+        expected = (
+            "the controller of YurtAppSet demo has not created it in time" if elsewhere else "none of them has a status"
+        )
         assert (
             f"no workload in node pool hangzhou, beijing: {'' if elsewhere else 'no controller of OpenYurt'}" in message
         )

@@ -4,6 +4,7 @@ Members of v1 metrics are in the order of Go's structs (k8s.io/api/autoscaling/v
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from app.dispatch.builtin_conversion.go_json import ZERO, as_string, as_struct, convert_pointer, omit_empty, omit_null
@@ -36,8 +37,9 @@ def to_v2_metric(metric: Mapping[str, JSON]) -> JSONObject:
 
 def to_v1_status(metric: Mapping[str, JSON]) -> JSONObject:
     """Convert one of ``status.currentMetrics`` to v1."""
+    described, pods = partial(_to_v1_object, member="current"), partial(_to_v1_pods, member="current")
     resource = _to_v1_resource_status
-    return _convert_source(metric, _to_v1_object_status, _to_v1_pods_status, resource, resource, _to_v1_external_status)
+    return _convert_source(metric, described, pods, resource, resource, _to_v1_external_status)
 
 
 def to_v2_status(metric: Mapping[str, JSON]) -> JSONObject:
@@ -101,14 +103,15 @@ def _build_identifier(source: Mapping[str, JSON], selector: str = "selector") ->
     return {"name": as_string(source.get("metricName")), **omit_null(selector=_order_selector(source.get(selector)))}
 
 
-def _to_v1_object(source: Mapping[str, JSON]) -> JSONObject:
-    target = as_struct(source.get("target"))
+def _to_v1_object(source: Mapping[str, JSON], *, member: str = "target") -> JSONObject:
+    """Convert an object metric; ``member`` has its values: ``target`` in a spec, ``current`` in a status."""
+    values = as_struct(source.get(member))
     name, selector = _read_metric(source)
     return {
         "target": convert_reference(source.get("describedObject")),
         "metricName": name,
-        "targetValue": _read_quantity(target.get("value")) or ZERO,
-        **omit_null(selector=selector, averageValue=_read_quantity(target.get("averageValue"))),
+        f"{member}Value": _read_quantity(values.get("value")) or ZERO,
+        **omit_null(selector=selector, averageValue=_read_quantity(values.get("averageValue"))),
     }
 
 
@@ -126,10 +129,10 @@ def _to_v2_object(source: Mapping[str, JSON]) -> JSONObject:
     }
 
 
-def _to_v1_pods(source: Mapping[str, JSON]) -> JSONObject:
+def _to_v1_pods(source: Mapping[str, JSON], *, member: str = "target") -> JSONObject:
     name, selector = _read_metric(source)
-    average = _read_quantity(as_struct(source.get("target")).get("averageValue")) or ZERO
-    return {"metricName": name, "targetAverageValue": average, **omit_null(selector=selector)}
+    average = _read_quantity(as_struct(source.get(member)).get("averageValue")) or ZERO
+    return {"metricName": name, f"{member}AverageValue": average, **omit_null(selector=selector)}
 
 
 def _to_v2_pods(source: Mapping[str, JSON]) -> JSONObject:
@@ -181,17 +184,6 @@ def _to_v2_external(source: Mapping[str, JSON]) -> JSONObject:
     return {"metric": _build_identifier(source, "metricSelector"), "target": target}
 
 
-def _to_v1_object_status(source: Mapping[str, JSON]) -> JSONObject:
-    current = as_struct(source.get("current"))
-    name, selector = _read_metric(source)
-    return {
-        "target": convert_reference(source.get("describedObject")),
-        "metricName": name,
-        "currentValue": _read_quantity(current.get("value")) or ZERO,
-        **omit_null(selector=selector, averageValue=_read_quantity(current.get("averageValue"))),
-    }
-
-
 def _to_v2_object_status(source: Mapping[str, JSON]) -> JSONObject:
     value, average = _read_quantity(source.get("currentValue")) or ZERO, _read_quantity(source.get("averageValue"))
     current = {"value": value, **omit_null(averageValue=average)}
@@ -200,12 +192,6 @@ def _to_v2_object_status(source: Mapping[str, JSON]) -> JSONObject:
         "current": current,
         "describedObject": convert_reference(source.get("target")),
     }
-
-
-def _to_v1_pods_status(source: Mapping[str, JSON]) -> JSONObject:
-    name, selector = _read_metric(source)
-    average = _read_quantity(as_struct(source.get("current")).get("averageValue")) or ZERO
-    return {"metricName": name, "currentAverageValue": average, **omit_null(selector=selector)}
 
 
 def _to_v2_pods_status(source: Mapping[str, JSON]) -> JSONObject:

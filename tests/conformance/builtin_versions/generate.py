@@ -1,4 +1,4 @@
-"""Write cases.json.gz: random objects of built-in kinds, and what kube-apiserver makes of them in other versions."""
+"""Write cases.json.gz: random objects of built-in kinds, and the same as kube-apiserver converts them (needs Go)."""
 
 import gzip
 import os
@@ -11,12 +11,12 @@ import written
 HERE = Path(__file__).parent
 MODULE = HERE.parent.parent / "e2e" / "controlplane"
 OBJECTS = 6
-"""Random ones of each kind."""
+"""Random objects of each kind."""
 AUTOSCALERS = 60
 
 
 def main() -> None:
-    """Build the program, which takes as long as building half a kube-apiserver, and keep what it prints."""
+    """Build the program, which takes half as long as building kube-apiserver, and store its output."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
     command = ["go", "run", "-trimpath", "-mod=readonly", "./conversions", str(OBJECTS)]
     made = autoscalers.lines(AUTOSCALERS) + written.lines()

@@ -1,4 +1,4 @@
-"""Objects with what is nothing in one version and something in another."""
+"""Objects with fields that are absent in one version and set in another."""
 
 import json
 from collections.abc import Iterator

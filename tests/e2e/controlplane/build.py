@@ -110,7 +110,9 @@ def build_helm() -> Path:
 def _build(module: Path, packages: dict[str, str], target: Path, *, flags: str, title: str) -> None:
     """Build programs of a module into a directory, which a rename creates when all are built."""
     if shutil.which("go") is None:
-        raise SystemExit(f"building the control plane takes Go; or set {ASSETS_VARIABLE} to a directory of binaries")
+        raise SystemExit(
+            f"building the control plane needs Go; install it, or set {ASSETS_VARIABLE} to a directory of binaries"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
         for name, package in packages.items():

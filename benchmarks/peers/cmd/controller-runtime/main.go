@@ -1,5 +1,6 @@
-// A mutating webhook as people write it with controller-runtime: a typed Deployment is decoded, edited and marshalled,
-// and the patch is the difference of two JSON texts. Server, metrics, panic recovery and the 7 MiB limit are its own.
+// Command controller-runtime serves a mutating webhook in the usual way of that library: the handler decodes, edits and
+// marshals a typed Deployment, and the library computes the patch from the two JSON texts. Server, metrics, panic
+// recovery and the limit of 7 MiB are controller-runtime's.
 package main
 
 import (
@@ -67,7 +68,7 @@ func mutate(deployment *appsv1.Deployment) {
 	})
 }
 
-// freePort is for `--port 0`, which the server takes for its default and not for any.
+// freePort returns an unused port for `--port 0`; the server would use its default port for 0.
 func freePort() int {
 	listener := peer.Of(net.Listen("tcp", "127.0.0.1:0"))
 	defer listener.Close()
@@ -79,8 +80,8 @@ func main() {
 	if given.Port == 0 {
 		given.Port = freePort()
 	}
-	// zap's production encoding, but not its sampling, which controller-runtime's own constructor has on: it would keep
-	// a hundredth of the lines, and one line per review is what everybody here writes.
+	// zap's production encoding without its sampling: every server of this comparison writes one line per review.
+	// controller-runtime's own constructor enables sampling, which would keep a hundredth of the lines.
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	core := zapcore.NewCore(encoder, zapcore.Lock(given.Log), zapcore.InfoLevel)
 	log.SetLogger(zapr.NewLogger(zap.New(core)))
@@ -89,7 +90,7 @@ func main() {
 		Host:    "127.0.0.1",
 		Port:    given.Port,
 		CertDir: given.CertDir,
-		// As an apiserver connects to a Service.
+		// kube-apiserver speaks HTTP/1.1 to a Service, too.
 		TLSOpts: []func(*tls.Config){func(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }},
 	})
 	server.Register(peer.Path, &webhook.Admission{Handler: &mutator{admission.NewDecoder(scheme.Scheme)}})

@@ -1,10 +1,12 @@
-// Dispatching as kube-apiserver does it, by its own webhook admission plugins, over the hooks and reviews of
-// benchmarks/engines/dispatch_worlds.py (dispatch.json of inputs.py). Without --hooks it measures matching, with it a chain of calls.
+// Command dispatch measures kube-apiserver's own webhook admission plugins with the hooks and reviews of
+// benchmarks/engines/dispatch_worlds.py (dispatch.json of inputs.py). It measures matching, or with --hooks a chain of
+// calls.
 //
-// Matching is the plugin's ShouldCallHook over what its own source has, and the conversion to the version that a hook
-// wants: all that its dispatcher does before a call, and no network. The chain is the whole plugin, Admit or Validate.
-// Both work on custom resources with the converter of apiextensions-apiserver; informers are fed by client-go's fake
-// clientset. Requests are decoded before, as an apiserver has them; decoding alone is a line of its own.
+// Matching runs the plugin's ShouldCallHook over the hooks of its source, and the conversion to the version that a hook
+// requests. The plugin's dispatcher does the same before its calls, so no network is involved. The chain runs the
+// complete plugin, Admit or Validate. Both use custom resources with the converter of apiextensions-apiserver, and
+// informers on client-go's fake clientset. The program decodes requests before it measures, because kube-apiserver's
+// plugins receive decoded objects. Decoding has a line of its own.
 package main
 
 import (
@@ -56,8 +58,8 @@ func object(raw runtime.RawExtension) runtime.Object {
 	return decoded
 }
 
-// attributes are what an apiserver's handler hands to admission. A request's own are made anew for each measurement:
-// mutation changes them.
+// attributes returns the input of admission, as kube-apiserver's handler creates it. Each measurement needs new
+// attributes, because mutation changes them.
 func attributes(request *admissionv1.AdmissionRequest, new, old runtime.Object) admission.Attributes {
 	return admission.NewAttributesRecord(
 		new, old, schema.GroupVersionKind(request.Kind), request.Namespace, request.Name,
@@ -67,7 +69,7 @@ func attributes(request *admissionv1.AdmissionRequest, new, old runtime.Object) 
 	)
 }
 
-// match does what the mutating dispatcher does up to the calls, and returns how many there would be.
+// match runs the steps of the mutating dispatcher before its calls, and returns the number of hooks that it would call.
 func match(plugin *mutating.Plugin, hooks []webhook.WebhookAccessor, given admission.Attributes, kinds admission.ObjectInterfaces) int {
 	versions, count := &versioned{attributes: given, kinds: kinds}, 0
 	for _, hook := range hooks {
@@ -88,7 +90,7 @@ func match(plugin *mutating.Plugin, hooks []webhook.WebhookAccessor, given admis
 	return count
 }
 
-// versioned converts a request once for all hooks that want the same version, as the dispatcher's own accessor.
+// versioned converts a request once for all hooks that request the same version, like the dispatcher's own accessor.
 type versioned struct {
 	attributes admission.Attributes
 	kinds      admission.ObjectInterfaces
@@ -141,7 +143,7 @@ func matching(given inputs) (cases []peer.Case) {
 	return cases
 }
 
-// turns counts round and round.
+// turns returns a function that counts from 0 to count - 1, again and again.
 func turns(count int) func() int {
 	last := -1
 	return func() int {
@@ -160,7 +162,8 @@ func chain(given inputs, base string, authority []byte) (cases []peer.Case) {
 		labels := func(phase string) map[string]any {
 			return map[string]any{"benchmark": "dispatch", "name": "chain", "phase": phase, "review": size, "hooks": wanted}
 		}
-		// Objects are decoded each time: mutation changes them. That is in the figures, and in `decode` alone.
+		// Each call decodes the object, because mutation changes it. The figures include that time; `decode` measures
+		// it alone.
 		cases = append(cases, peer.Case{Labels: labels("decode"), Call: func() { object(request.Object) }})
 		cases = append(cases, calls.beside(peer.Case{Labels: labels("mutating"), Call: func() {
 			made := attributes(request, object(request.Object), nil)
@@ -183,9 +186,9 @@ func chain(given inputs, base string, authority []byte) (cases []peer.Case) {
 func main() {
 	file := flag.String("inputs", "", "dispatch.json of inputs.py")
 	hooks := flag.String("hooks", "", "https://127.0.0.1:PORT of `python -m benchmarks.engines.dispatch_hooks DIR`: measure the chain")
-	authority := flag.String("ca", "", "file with the authority of its certificate")
-	rounds := flag.Int("rounds", 5, "turns of each")
-	turn := flag.Duration("turn", 400*time.Millisecond, "how long a turn is")
+	authority := flag.String("ca", "", "file with the CA of its certificate")
+	rounds := flag.Int("rounds", 5, "turns of each case")
+	turn := flag.Duration("turn", 400*time.Millisecond, "duration of a turn")
 	flag.Parse()
 	var given inputs
 	peer.ReadJSON(*file, &given)

@@ -26,7 +26,8 @@ import (
 	"fleethook/benchmarks/peers/internal/peer"
 )
 
-// mutatingPlugin returns the plugin with hooks in it, and a source of the same hooks: the plugin keeps its own to itself.
+// mutatingPlugin returns the plugin with hooks in it, and a source of the same hooks, because the plugin's own is
+// private.
 func mutatingPlugin(configurations []json.RawMessage, calls *spans) (*mutating.Plugin, generic.Source) {
 	plugin := peer.Of(mutating.NewMutatingWebhook(nil))
 	var source generic.Source
@@ -43,7 +44,8 @@ func validatingPlugin(configurations []json.RawMessage, calls *spans) *validatin
 	return plugin
 }
 
-// initialize gives a plugin what an apiserver gives it, and waits until it is ready.
+// initialize passes kube-apiserver's dependencies (client, informers, transport) to a plugin, and waits until it is
+// ready.
 func initialize(plugin *generic.Webhook, known []runtime.Object, calls *spans, also func(informers.SharedInformerFactory)) {
 	labels := map[string]string{"team": "shop"}
 	known = append(known, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: labels}})
@@ -72,8 +74,8 @@ func objects[T any](configurations []json.RawMessage, defaulted func(*T) runtime
 	return made
 }
 
-// What an apiserver fills in when it reads a configuration from storage; the code that does is not for import.
-
+// defaultedMutating sets the defaults that kube-apiserver sets when it reads a configuration from storage. Its code
+// (k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go) is not made for import.
 func defaultedMutating(made *registrationv1.MutatingWebhookConfiguration) runtime.Object {
 	for i := range made.Webhooks {
 		one := &made.Webhooks[i]
@@ -87,6 +89,7 @@ func defaultedMutating(made *registrationv1.MutatingWebhookConfiguration) runtim
 	return made
 }
 
+// defaultedValidating does the same as defaultedMutating for validating webhooks.
 func defaultedValidating(made *registrationv1.ValidatingWebhookConfiguration) runtime.Object {
 	for i := range made.Webhooks {
 		one := &made.Webhooks[i]
@@ -105,7 +108,7 @@ func fill[T any](field **T, value T) {
 	}
 }
 
-// pointed are the configurations with their hooks at a server: their URLs are paths in the file.
+// pointed returns the configurations with the URLs of a server; the file has paths only.
 func pointed(configurations []json.RawMessage, base string, authority []byte) (made []json.RawMessage) {
 	for _, text := range configurations {
 		var one map[string]any
@@ -119,7 +122,8 @@ func pointed(configurations []json.RawMessage, base string, authority []byte) (m
 	return made
 }
 
-// interfaces are those of custom resources: every resource of the reviews has v1 and v2, which differ in nothing else.
+// interfaces returns the object interfaces of custom resources. Every resource of the reviews has v1 and v2, which
+// differ only in their names.
 func interfaces(reviews []*admissionv1.AdmissionReview) admission.ObjectInterfaces {
 	registry := runtime.NewEquivalentResourceRegistry()
 	for _, review := range reviews {
@@ -145,7 +149,7 @@ func interfaces(reviews []*admissionv1.AdmissionReview) admission.ObjectInterfac
 	}
 }
 
-// nothing is defaulted: the schemas of benchmarks/engines/dispatch_worlds.py say nothing to default.
+// nothing sets no defaults; the schemas of benchmarks/engines/dispatch_worlds.py have none.
 type nothing struct{}
 
 func (nothing) Default(runtime.Object) {}

@@ -22,12 +22,12 @@ func synced(has func() bool) func(context.Context) (bool, error) {
 	return func(context.Context) (bool, error) { return has(), nil }
 }
 
-// spans notes from when to when each call of a hook was under way, from the request to the end of the answer's body:
-// what is left of an admission is the dispatcher's own.
+// spans records start and end of each call of a hook, from the request to the end of the response body. The rest of an
+// admission's time is the dispatcher's own.
 type spans struct {
 	lock   sync.Mutex
 	called [][2]time.Time
-	spent  time.Duration // outside of calls, of all admissions in this turn
+	spent  time.Duration // time outside of calls, of all admissions in this turn
 }
 
 // resolver wraps the transport of each client that the plugin makes.
@@ -82,7 +82,7 @@ func (s *spans) note(started time.Time) {
 	s.called = append(s.called, [2]time.Time{started, time.Now()})
 }
 
-// busy returns how long any call was under way, and forgets them.
+// busy returns the time in which at least one call was in progress, and clears the records.
 func (s *spans) busy() time.Duration {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -102,7 +102,7 @@ func (s *spans) busy() time.Duration {
 	return total
 }
 
-// beside adds to a case how long each admission took outside of its calls.
+// beside adds to a case the time that each admission took outside of its calls.
 func (s *spans) beside(one peer.Case) peer.Case {
 	inner := one.Call
 	one.Call = func() {

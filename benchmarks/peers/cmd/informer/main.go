@@ -1,5 +1,5 @@
-// client-go's informer over all Deployments of an apiserver: how long it takes until it has them, and what they weigh.
-// One kind of informer per process, so that its memory is its own.
+// Command informer measures client-go's informer on all Deployments of a kube-apiserver: the time until it has listed
+// them, and the memory that they take. A process runs one informer, so that its memory is that informer's.
 package main
 
 import (
@@ -30,7 +30,8 @@ import (
 
 var resource = appsv1.SchemeGroupVersion.WithResource("deployments")
 
-// informer is what there is of a kind; they keep whole objects, or metadata only.
+// informer returns the informer of a kind: typed and dynamic ones keep complete objects, metadata ones keep metadata
+// only.
 func informer(kind string, config *rest.Config) cache.SharedIndexInformer {
 	switch kind {
 	case "typed":
@@ -43,15 +44,15 @@ func informer(kind string, config *rest.Config) cache.SharedIndexInformer {
 		client := peer.Of(metadata.NewForConfig(config))
 		return metadatainformer.NewSharedInformerFactory(client, 0).ForResource(resource).Informer()
 	}
-	peer.Must(errors.New("--kind is typed, dynamic or metadata"))
+	peer.Must(errors.New("--kind must be typed, dynamic or metadata"))
 	return nil
 }
 
 func main() {
-	server := flag.String("server", "", "URL of the apiserver, where it is not the kubeconfig's")
-	kubeconfig := flag.String("kubeconfig", "", "who to be there")
-	kind := flag.String("kind", "typed", "typed, dynamic or metadata")
-	accept := flag.String("content-type", "", "what to ask for, as application/vnd.kubernetes.protobuf; else the client's own choice")
+	server := flag.String("server", "", "URL of kube-apiserver, instead of the one in the kubeconfig")
+	kubeconfig := flag.String("kubeconfig", "", "file with the credentials")
+	kind := flag.String("kind", "typed", "kind of informer: typed, dynamic or metadata")
+	accept := flag.String("content-type", "", "content type to request, for example application/vnd.kubernetes.protobuf; the default is the client's")
 	flag.Parse()
 	config := peer.Of(clientcmd.BuildConfigFromFlags(*server, *kubeconfig))
 	config.ContentType = *accept
@@ -60,7 +61,7 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	go made.RunWithContext(ctx)
-	// Not cache.WaitForCacheSync: it looks ten times a second.
+	// Not cache.WaitForCacheSync, which checks only ten times a second.
 	peer.Must(wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
 		return made.HasSynced(), nil
 	}))
@@ -78,14 +79,14 @@ func main() {
 	runtime.KeepAlive(made)
 }
 
-// resident is what this process holds once its garbage has gone back to the system.
+// resident returns the memory of this process in bytes, after it returned its garbage to the system.
 func resident() int64 {
 	runtime.GC()
 	debug.FreeOSMemory()
 	return status("VmRSS:")
 }
 
-// status reads a line of /proc/self/status, in bytes.
+// status returns the value of a line of /proc/self/status in bytes.
 func status(name string) int64 {
 	for line := range strings.Lines(string(peer.Of(os.ReadFile("/proc/self/status")))) {
 		if fields := strings.Fields(line); fields[0] == name {

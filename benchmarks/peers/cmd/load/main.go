@@ -1,5 +1,6 @@
-// The load generator: N connections over TLS, each sending its next request when the last one is answered. It does what
-// an apiserver's client does on the wire and nothing else, so that one core of it goes further than any server here.
+// Command load is the load generator: N connections over TLS, each of which sends a request when the former one is
+// answered. It sends the same bytes as kube-apiserver's client and does nothing else, so that it needs less CPU than
+// any server of the comparison.
 package main
 
 import (
@@ -26,22 +27,22 @@ import (
 type options struct {
 	address  string
 	requests [][]byte
-	// verified are answers that were looked into, by request: others are compared with them.
+	// verified has an answer for each request that passed all checks; equal answers need no more checks.
 	verified []atomic.Pointer[[]byte]
 	expect   string
-	interval time.Duration // between two requests of a connection; 0 to send the next one upon each answer
+	interval time.Duration // between two requests of a connection; 0 to send the next one after each answer
 	fresh    bool
 	config   *tls.Config
-	from     time.Time // what is answered between the two is counted
+	from     time.Time // answers count from here until the end
 	until    time.Time
 }
 
-// worker is one connection after the other; what it found is its own until it ends.
+// worker uses one connection after the other. No other goroutine reads its results before it ends.
 type worker struct {
 	*options
 	connection *tls.Conn
 	answers    *reader
-	next       int // which request is sent next
+	next       int // index of the next request
 	latencies  []time.Duration
 	handshakes int
 	resumed    int
@@ -63,7 +64,7 @@ func (w *worker) run() {
 		counted := !now.Before(w.from) && now.Before(w.until)
 		switch {
 		case err != nil:
-			// One that was sent in time and failed counts whenever it failed.
+			// A failed request that was sent before the end counts, even if it failed after the end.
 			if !now.Before(w.from) {
 				w.errors++
 				w.firstError = errors.Join(w.firstError, err)
@@ -80,8 +81,8 @@ func (w *worker) run() {
 	w.close()
 }
 
-// wait returns when the next request is due: at once, or an interval after the last one was. What an answer that took
-// longer has delayed is left out, not sent in a burst.
+// wait returns when the next request is due: at once, or an interval after the former one was due. The worker skips
+// requests that a late answer delayed, instead of sending them in a burst.
 func (w *worker) wait(due *time.Time) time.Time {
 	if w.interval == 0 {
 		return time.Now()
@@ -144,7 +145,7 @@ func (w *worker) close() {
 	}
 }
 
-// verify looks into an answer unless the same bytes were looked into before.
+// verify checks an answer, unless the same bytes passed its checks before.
 func (w *worker) verify(number, status int, body []byte) error {
 	if status != 200 {
 		return fmt.Errorf("status %d: %.200s", status, body)
@@ -165,7 +166,7 @@ func (w *worker) verify(number, status int, body []byte) error {
 	}
 	said := answer.Response
 	if w.expect == "admission" && !(said.Allowed && len(said.Patch) > 0) || w.expect == "interpreter" && !said.Successful {
-		return fmt.Errorf("not the answer to expect: %.200s", body)
+		return fmt.Errorf("unexpected answer: %.200s", body)
 	}
 	kept := bytes.Clone(body)
 	w.verified[number].Store(&kept)
@@ -175,27 +176,27 @@ func (w *worker) verify(number, status int, body []byte) error {
 func main() {
 	port := flag.Int("port", 0, "port on 127.0.0.1")
 	path := flag.String("path", peer.Path, "path to post to")
-	body := flag.String("body", "", "file with a body in each line; connections send them in turn, each beginning with another one")
-	rate := flag.Float64("rate", 0, "requests per second over all connections; 0 to send the next one upon each answer")
-	authority := flag.String("ca", "", "file with the authority of the server's certificate")
-	connections := flag.Int("connections", 16, "connections at a time")
-	seconds := flag.Float64("seconds", 5, "how long to measure")
-	warmup := flag.Float64("warmup", 1, "how long to send before that")
+	body := flag.String("body", "", "file with a body in each line; connections send them in turn, each starts with another one")
+	rate := flag.Float64("rate", 0, "requests per second over all connections; 0 to send the next one after each answer")
+	authority := flag.String("ca", "", "file with the CA of the server's certificate")
+	connections := flag.Int("connections", 16, "concurrent connections")
+	seconds := flag.Float64("seconds", 5, "duration of the measurement")
+	warmup := flag.Float64("warmup", 1, "duration of the load before the measurement")
 	fresh := flag.Bool("new-connections", false, "a connection for each request, closed by the server")
 	resume := flag.Bool("resume", false, "with --new-connections: resume TLS sessions")
-	curve := flag.String("curve", "", "the only key exchange to offer (x25519, p256); else what Go and so an apiserver offers")
-	expect := flag.String("expect", "admission", "what an answer must be: admission, interpreter or any")
-	pids := flag.String("pid", "", "the server's process ids, with commas: its CPU and memory are reported too")
+	curve := flag.String("curve", "", "the only key exchange to offer (x25519, p256); the default offers the same ones as kube-apiserver")
+	expect := flag.String("expect", "admission", "required type of answers: admission, interpreter or any")
+	pids := flag.String("pid", "", "process ids of the server, separated by commas: report its CPU and memory, too")
 	flag.Parse()
-	debug.SetGCPercent(800) // there is next to no garbage; what there is shall not wait for a collector
+	debug.SetGCPercent(800) // this program makes almost no garbage, so collections would only delay requests
 
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(peer.Of(os.ReadFile(*authority))) {
 		peer.Must(errors.New("no certificate in --ca"))
 	}
 	config := &tls.Config{ServerName: "localhost", NextProtos: []string{"http/1.1"}}
-	// A certificate is verified when it is first seen and compared from then on: with short connections this side would
-	// otherwise work as much as the server does. That the server has its key is proved in every handshake.
+	// The client verifies a certificate once and compares it later: with short connections the client would otherwise
+	// need as much CPU as the server. Every handshake still proves that the server has the key.
 	config.InsecureSkipVerify, config.VerifyPeerCertificate = true, verifyOnce(x509.VerifyOptions{Roots: pool, DNSName: "localhost"})
 	switch *curve {
 	case "x25519":
@@ -219,7 +220,7 @@ func main() {
 	}
 	workers := make([]*worker, *connections)
 	for i := range workers {
-		// Room for all that it will find: no slice is copied while others wait.
+		// The capacity is enough for all latencies, so that no slice is copied during the measurement.
 		workers[i] = &worker{options: given, next: i * len(requests) / *connections, latencies: make([]time.Duration, 0, int(*seconds*60_000)/(*connections)+1000)}
 		if !*fresh {
 			peer.Must(workers[i].connect())
@@ -259,13 +260,13 @@ func verifyOnce(options x509.VerifyOptions) func([][]byte, [][]*x509.Certificate
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// request has the headers that an apiserver sends.
+// request returns an HTTP request with the headers of kube-apiserver.
 func request(path string, body []byte, last bool) []byte {
 	var made bytes.Buffer
 	fmt.Fprintf(&made, "POST %s?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n", path)
 	made.WriteString("Accept: application/json\r\nUser-Agent: kube-apiserver-admission\r\n")
 	if last {
-		// The server closes first, so that ports of this side are free again.
+		// The server closes the connection first, so that the client's port is free again.
 		made.WriteString("Connection: close\r\n")
 	}
 	fmt.Fprintf(&made, "Content-Length: %d\r\n\r\n", len(body))
@@ -313,7 +314,7 @@ func report(workers []*worker, window time.Duration, ownCPU float64, theirs usag
 	}
 }
 
-// usage is what processes have used so far, and what they hold.
+// usage is the CPU time and the memory of processes.
 type usage struct {
 	processes int
 	cpu       time.Duration

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// reader reads answers off a connection without allocating for each, which net/http's would.
+// reader reads answers from a connection. Unlike net/http, it does not allocate memory for each answer.
 type reader struct {
 	source *bufio.Reader
 	body   []byte
@@ -28,14 +28,14 @@ var (
 	chunkedName = []byte("transfer-encoding:")
 )
 
-// next returns the status and the body of one answer; the body is good until the next call.
+// next returns the status and the body of one answer. The body is valid until the next call.
 func (r *reader) next() (int, []byte, error) {
 	line, err := r.source.ReadSlice('\n')
 	if err != nil {
 		return 0, nil, err
 	}
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, nil, fmt.Errorf("not an answer: %.40q", line)
+		return 0, nil, fmt.Errorf("not an HTTP/1.1 response: %.40q", line)
 	}
 	status, err := strconv.Atoi(string(line[9:12]))
 	if err != nil {
@@ -62,25 +62,25 @@ func (r *reader) next() (int, []byte, error) {
 		return r.chunks(status)
 	}
 	if length < 0 {
-		return 0, nil, fmt.Errorf("status %d, and no length", status)
+		return 0, nil, fmt.Errorf("status %d without a Content-Length", status)
 	}
 	r.body = append(r.body[:0], make([]byte, length)...)
 	_, err = io.ReadFull(r.source, r.body)
 	return status, r.body, err
 }
 
-// chunks reads what net/http sends where a handler wrote more than its buffer holds.
+// chunks reads a chunked body, which net/http sends if a handler wrote more bytes than its buffer has.
 func (r *reader) chunks(status int) (int, []byte, error) {
 	content := bytes.NewBuffer(r.body[:0])
 	if _, err := content.ReadFrom(httputil.NewChunkedReader(r.source)); err != nil {
 		return 0, nil, err
 	}
-	_, err := r.source.Discard(2) // the empty line that ends it: no trailers
+	_, err := r.source.Discard(2) // the empty line at its end; servers send no trailers
 	r.body = content.Bytes()
 	return status, r.body, err
 }
 
-// has tells whether a line begins with a name, in whatever case.
+// has reports whether a line starts with a name, in upper or lower case.
 func has(line, name []byte) bool {
 	return len(line) > len(name) && bytes.EqualFold(line[:len(name)], name)
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// restoreEmpty mends what Lua cannot say. An empty table comes out as []; where the arguments have an empty object in
-// that place it is made {} again, and where they have nothing empty it goes. Karmada does this with the same two
-// libraries, in more passes over the text.
+// restoreEmpty restores the types of empty tables, which Lua does not distinguish. The encoder writes each one as [].
+// restoreEmpty turns it into {} if the arguments have an empty object at the same path, and removes it if they have
+// neither an empty object nor an empty list there. Karmada does this with the same two libraries, in more passes over
+// the text.
 func restoreEmpty(text []byte, references []any) ([]byte, error) {
 	if bytes.Equal(text, []byte("[]")) {
 		return []byte("{}"), nil
 	}
-	was := map[string]string{} // a place, without positions in lists, to "[]" or "{}"
+	was := map[string]string{} // by path without list indexes: "[]" or "{}"
 	for _, reference := range references {
 		known, err := json.Marshal(reference)
 		if err != nil {
@@ -41,7 +42,7 @@ func restoreEmpty(text []byte, references []any) ([]byte, error) {
 			return nil, err
 		}
 	}
-	for i := range unknown { // from the end: positions in lists stay what they are
+	for i := range unknown { // from the end, so that the indexes of the others stay valid
 		if text, err = sjson.DeleteBytes(text, unknown[len(unknown)-1-i]); err != nil {
 			return nil, err
 		}
@@ -62,7 +63,7 @@ func visit(value gjson.Result, place, exact []string, found func(place, exact, e
 		if !child.IsArray() && !child.IsObject() {
 			return true
 		}
-		if empty := child.Raw; empty == "[]" || empty == "{}" { // both were encoded without spaces
+		if empty := child.Raw; empty == "[]" || empty == "{}" { // both encoders write no spaces
 			found(strings.Join(here, "."), strings.Join(exactly, "."), empty)
 			return true
 		}

@@ -1,6 +1,7 @@
-// Lua as Karmada's interpreter runs it (pkg/resourceinterpreter/customized/declarative/luavm): gopher-lua, a pool of
-// machines, the script compiled and run at each call, arguments and results through JSON; and the same with the script
-// compiled once. Reads what inputs.py writes, and checks each result against ours.
+// Command lua runs Lua scripts as Karmada's interpreter does (pkg/resourceinterpreter/customized/declarative/luavm),
+// with gopher-lua: a pool of machines, each call compiles and runs the script, arguments and results go through JSON. A
+// second variant compiles the script once. The program reads lua.json of inputs.py, and compares each result with
+// fleethook's.
 package main
 
 import (
@@ -37,7 +38,7 @@ type item struct {
 	Health      string                `json:"health,omitempty"`
 }
 
-// refused are the functions that Karmada takes from scripts.
+// refused lists the functions that Karmada removes from the globals of scripts.
 const refused = "collectgarbage dofile getfenv getmetatable load loadfile loadstring rawequal rawget rawset setfenv " +
 	"setmetatable module newproxy"
 
@@ -55,7 +56,7 @@ func newMachine() *lua.LState {
 	return machine
 }
 
-// pool lends machines; Karmada's has ten by default, and makes more where they are all lent.
+// pool lends machines. Karmada's pool has ten by default, and creates more if all of them are in use.
 type pool chan *lua.LState
 
 func (p pool) get() *lua.LState {
@@ -75,7 +76,7 @@ func (p pool) put(machine *lua.LState) {
 	}
 }
 
-// call runs the script, which defines the function, and then the function.
+// call runs the script, which defines the function, and then calls the function.
 func call(machines pool, script func(*lua.LState) error, function string, arguments []any) (lua.LValue, error) {
 	machine := machines.get()
 	defer machines.put(machine)
@@ -88,7 +89,7 @@ func call(machines pool, script func(*lua.LState) error, function string, argume
 	}
 	values := make([]lua.LValue, len(arguments))
 	for i, argument := range arguments {
-		// An object or a list of structs goes through JSON: what Karmada converts by hand are bare maps and scalars.
+		// Objects and lists of structs go through JSON; Karmada converts only bare maps and scalars by hand.
 		text, err := json.Marshal(argument)
 		if err != nil {
 			return nil, err
@@ -106,7 +107,7 @@ func call(machines pool, script func(*lua.LState) error, function string, argume
 	return result, nil
 }
 
-// interpret calls the function and converts what it returns: an object, or whether one is healthy.
+// interpret calls the function and converts its result: an object, or a boolean of a health check.
 func interpret(machines pool, script func(*lua.LState) error, function string, arguments, references []any) (any, error) {
 	result, err := call(machines, script, function, arguments)
 	if err != nil {
@@ -150,7 +151,8 @@ func (i input) typed() (arguments []any) {
 	return arguments
 }
 
-// check compares as JSON; an empty table is no list and no object in Lua, so those that are empty count as absent.
+// check compares the result with the expected one as JSON. Lua does not distinguish an empty list from an empty object,
+// so check treats both as absent.
 func (i input) check(result any) {
 	var got any
 	peer.Must(json.Unmarshal(peer.Of(json.Marshal(result)), &got))
@@ -187,8 +189,8 @@ func withoutEmpty(value any) any {
 
 func main() {
 	file := flag.String("inputs", "", "lua.json of inputs.py")
-	rounds := flag.Int("rounds", 5, "turns of each way")
-	turn := flag.Duration("turn", 400*time.Millisecond, "how long a turn is")
+	rounds := flag.Int("rounds", 5, "turns of each case")
+	turn := flag.Duration("turn", 400*time.Millisecond, "duration of a turn")
 	flag.Parse()
 	var inputs []input
 	peer.ReadJSON(*file, &inputs)
@@ -196,7 +198,7 @@ func main() {
 	for _, one := range inputs {
 		arguments, prototype, machines := one.typed(), compile(one.Script), make(pool, 10)
 		var references []any
-		if one.Function == "Retain" { // the only one of these for which Karmada looks at the arguments again
+		if one.Function == "Retain" { // the only operation here for which Karmada reads the arguments again
 			references = arguments
 		}
 		ways := map[string]func(*lua.LState) error{

@@ -1,5 +1,5 @@
-// JSON Patch with evanphx/json-patch (which an apiserver applies patches with, in its version 4) and JSON differences
-// with gomodules.xyz/jsonpatch (which controller-runtime makes patches with). Both take and return text.
+// Command patch measures evanphx/json-patch, whose version 4 kube-apiserver applies patches with, and
+// gomodules.xyz/jsonpatch, which controller-runtime creates patches with. Both take and return text.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"fleethook/benchmarks/peers/internal/peer"
 )
 
-// input is the object of the UPDATE review before and after our operations.
+// input has the object of the UPDATE review before and after fleethook's operations.
 type input struct {
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
@@ -24,8 +24,8 @@ type input struct {
 
 func main() {
 	file := flag.String("inputs", "", "patch.json of inputs.py")
-	rounds := flag.Int("rounds", 5, "turns of each way")
-	turn := flag.Duration("turn", 400*time.Millisecond, "how long a turn is")
+	rounds := flag.Int("rounds", 5, "turns of each case")
+	turn := flag.Duration("turn", 400*time.Millisecond, "duration of a turn")
 	flag.Parse()
 	var given input
 	peer.ReadJSON(*file, &given)
@@ -44,7 +44,8 @@ func main() {
 		named("apply, patch decoded once", func() { peer.Of(decoded.Apply(given.Before)) }),
 		named("apply, from the operations", func() { peer.Of(peer.Of(evanphx.DecodePatch(given.Patch)).Apply(given.Before)) }),
 		named("diff", func() { peer.Of(jsonpatch.CreatePatch(given.Before, given.After)) }),
-		// What is in the above for being text: to be taken off where the other side has decoded documents.
+		// The cases above include decoding and encoding. Subtract these two to compare with a program that keeps
+		// documents decoded.
 		named("decode", func() { var into any; peer.Must(json.Unmarshal(given.Before, &into)) }),
 		named("encode", func() { peer.Of(json.Marshal(before)) }),
 	})
@@ -55,6 +56,6 @@ func check(wanted, got []byte) {
 	peer.Must(json.Unmarshal(wanted, &left))
 	peer.Must(json.Unmarshal(got, &right))
 	if !reflect.DeepEqual(left, right) {
-		peer.Must(errors.New("a patch does not lead where ours does"))
+		peer.Must(errors.New("the patched object differs from fleethook's"))
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Case is one way to do something, and what is said of it in its line besides the figures.
+// Case is one function to measure, with the labels of its output line.
 type Case struct {
 	Labels map[string]any
 	Call   func()
-	Extra  func(count int) map[string]any // more figures of a turn of that many calls; may be nil
+	Extra  func(count int) map[string]any // returns more figures of a turn of count calls; may be nil
 }
 
 func (c Case) extra(count int) map[string]any {
@@ -22,16 +22,16 @@ func (c Case) extra(count int) map[string]any {
 	return c.Extra(count)
 }
 
-// Rounds lets all cases take turns (A B C A B C), so that what else the machine does falls on all of them, and prints
-// a JSON line for each turn. Time is read twice: on the wall, and as CPU of the process, garbage collection included.
+// Rounds lets all cases take turns (A B C A B C), so that other load of the machine affects all of them, and prints a
+// JSON line for each turn. It measures wall time and the process's CPU time, garbage collection included.
 func Rounds(rounds int, turn time.Duration, cases []Case) {
 	for _, one := range cases {
-		one.Call() // caches are filled, connections opened
+		one.Call() // fills caches and opens connections
 		one.extra(1)
 	}
 	for round := range rounds {
 		for _, one := range cases {
-			runtime.GC() // nobody pays for what the one before has left
+			runtime.GC() // the former case's garbage must not count for this one
 			count, started, cpu := 0, time.Now(), CPU()
 			for time.Since(started) < turn {
 				one.Call()
@@ -47,14 +47,14 @@ func Rounds(rounds int, turn time.Duration, cases []Case) {
 	}
 }
 
-// CPU returns what this process has used, in user and system mode.
+// CPU returns the CPU time of this process, in user and system mode.
 func CPU() time.Duration {
 	var used syscall.Rusage
 	Must(syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// Print writes one JSON line of all the members.
+// Print writes the members of all parts as one JSON line.
 func Print(parts ...map[string]any) {
 	line := map[string]any{"go": runtime.Version()}
 	for _, part := range parts {

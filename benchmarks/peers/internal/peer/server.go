@@ -1,4 +1,4 @@
-// Package peer holds what the programs have in common: the flags of a server, the mutation, and a loop that measures.
+// Package peer has the code that the programs share: the flags of a server, the mutation, and a loop that measures.
 package peer
 
 import (
@@ -9,10 +9,10 @@ import (
 	"runtime/debug"
 )
 
-// Path is where the reviews are sent.
+// Path is the URL path of the webhook.
 const Path = "/mutate-apps-v1-deployment"
 
-// The mutation, the same for all servers: what benchmarks/reviews.py overrides.
+// The values of the mutation, the same for all servers and equal to the overrides of benchmarks/reviews.py.
 const (
 	Container = "app"
 	Image     = "registry.hangzhou.example.com/shop/app:1.14.2"
@@ -25,7 +25,7 @@ const (
 	Replicas  = 5
 )
 
-// Server is what a webhook server is told.
+// Server has the values of a webhook server's flags.
 type Server struct {
 	CertDir string
 	Port    int
@@ -36,9 +36,9 @@ type Server struct {
 func ServerFlags() Server {
 	certDir := flag.String("cert-dir", "", "directory with tls.crt and tls.key")
 	port := flag.Int("port", 0, "port on 127.0.0.1, 0 for a free one")
-	logTo := flag.String("log", "/dev/stderr", "file for one line per review; /dev/null still takes each write")
-	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 leaves it, which is the number of cores that the process may use")
-	gogc := flag.Int("gogc", 0, "GOGC in percent; 0 leaves it at 100")
+	logTo := flag.String("log", "/dev/stderr", "file for one line per review; the server also writes each line if it is /dev/null")
+	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 for the default, the number of cores that the process may use")
+	gogc := flag.Int("gogc", 0, "GOGC in percent; 0 for the default of 100")
 	flag.Parse()
 	if *procs > 0 {
 		runtime.GOMAXPROCS(*procs)

@@ -1,4 +1,4 @@
-// Prints the value and the actual cost of CEL expressions, by the code of kube-apiserver.
+// Command generate prints the value and the actual cost of CEL expressions, computed by kube-apiserver's code.
 //
 // Usage: go run . < ../expressions.json > ../costs.json
 package main

@@ -1,4 +1,4 @@
-"""Random expressions of Lua, by what they are about."""
+"""Random expressions of Lua, by subject."""
 
 from collections.abc import Callable
 from random import Random
@@ -138,7 +138,7 @@ class Expressions:
         return self.one("(nil)", "(true)", "({})", "''")
 
     def comparison(self) -> str:
-        """Return comparisons and what ``and``, ``or`` and ``not`` make of them."""
+        """Return comparisons, also combined by ``and``, ``or`` and ``not``."""
         operator = self.one("==", "~=", "<", ">", "<=", ">=")
         kind = self._random.random()
         if kind < 0.5:

@@ -1,4 +1,4 @@
-"""Writes answers.json.gz: random scripts, and what gopher-lua answers to them. Takes Go."""
+"""Writes answers.json.gz: random scripts and gopher-lua's answers (needs Go)."""
 
 import gzip
 import json

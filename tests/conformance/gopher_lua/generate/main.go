@@ -1,4 +1,5 @@
-// Answers scripts with gopher-lua: reads a list of names and scripts, writes what each returns, a list of lines.
+// Command generate runs Lua scripts with gopher-lua: it reads a list of names and scripts, and writes the list of lines
+// that each script returns.
 package main
 
 import (
@@ -15,7 +16,8 @@ type script struct {
 	Script string `json:"script"`
 }
 
-// answer runs a script; one that does not end or cannot be run has the one line "failed" and the reason.
+// answer runs a script and returns its lines. If the script fails or does not end in time, it returns "failed" and the
+// reason.
 func answer(text string) []string {
 	machine := lua.NewState()
 	defer machine.Close()

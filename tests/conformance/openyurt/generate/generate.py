@@ -1,4 +1,4 @@
-"""Writes v1beta1.json.gz: cases and the answers of OpenYurt's own code (takes Go)."""
+"""Writes v1beta1.json.gz: cases and the answers of OpenYurt's own code (needs Go)."""
 
 import gzip
 import json

@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// run fills in what OpenYurt answers. Its own error is an input that does not fit the API types.
+// run sets the output members from OpenYurt's results. It returns an error if the input does not fit the API types.
 func run(one *testCase) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -83,8 +83,8 @@ func run(one *testCase) error {
 	return spellTyped(one)
 }
 
-// spellTyped writes the subject as a client of the API types does, so that the workload can be compared literally;
-// not for a case that is about the spelling.
+// spellTyped encodes the subject as clients of the API types do, so that tests can compare the workload literally. It
+// leaves cases about the spelling (Raw) unchanged.
 func spellTyped(one *testCase) error {
 	if one.Raw {
 		return nil
@@ -115,7 +115,7 @@ func findPools(one *testCase, cli client.Client) error {
 }
 
 func apply(one *testCase, cli client.Client, scheme *runtime.Scheme) error {
-	// Decoded again: OpenYurt may change the subject that it is given.
+	// Decodes the subject again, because OpenYurt may change its argument.
 	subject, err := decodeSubject(one)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func decodeSubject(one *testCase) (*v1beta1.YurtAppSet, error) {
 	return subject, err
 }
 
-// write sets the workload as it is sent to an apiserver, or the error.
+// write sets the workload that OpenYurt would send to kube-apiserver, or the error.
 func write[T any](one *testCase, workload *T, applyTemplate func(*T) error) error {
 	if err := json.Unmarshal(one.Existing, workload); err != nil {
 		return err

@@ -1,4 +1,4 @@
-"""Patches of tweaks, by name: each operation on each kind of target, and what goes wrong."""
+"""Patches of tweaks, by name: each operation on each kind of target, and patches that fail."""
 
 from shapes import JSONObject, operation
 

@@ -209,7 +209,7 @@ def _patches(kind: str) -> Iterator[JSONObject]:
 
 
 def _updates(kind: str) -> Iterator[JSONObject]:
-    """Cases of what is kept of a present workload and of its owner references."""
+    """Cases in which OpenYurt keeps fields and owner references of a present workload."""
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "o-1"}
     made = {
         "unowned": existing(kind, ownerReferences=[]),

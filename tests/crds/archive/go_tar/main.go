@@ -1,5 +1,5 @@
-// Lists tars as Go's archive/tar reads them: reads archives, each behind its length in four bytes, writes a line of JSON
-// for each. Names and link targets are hexadecimal, since JSON has no bytes.
+// Command go_tar lists tar archives with Go's archive/tar. It reads archives, each after its length in four bytes, and
+// writes a line of JSON for each. Names and link targets are hexadecimal, because JSON cannot represent bytes.
 package main
 
 import (
@@ -28,7 +28,7 @@ type listing struct {
 	Error   string   `json:"error"`
 }
 
-// maxBody bounds the bytes of one member: a sparse file may claim to have any number.
+// maxBody limits the bytes read of one member, because a sparse file may declare any size.
 const maxBody = 1 << 20
 
 func list(archive []byte) listing {

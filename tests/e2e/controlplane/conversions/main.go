@@ -1,5 +1,5 @@
-// conversions prints what kube-apiserver makes of objects of built-in kinds in another served version: one JSON line
-// for each object and pair of versions. The objects are random ones, and those that stand in the lines of stdin.
+// Command conversions prints objects of built-in kinds as kube-apiserver converts them to the other served versions:
+// one JSON line for each object and pair of versions. The objects are random ones, and those in the lines of stdin.
 //
 // Usage:
 //
@@ -29,7 +29,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 )
 
-// kinds are those that kube-apiserver serves in several versions, by the group of their internal type.
+// kinds lists the kinds that kube-apiserver serves in several versions, with the group of their internal type.
 var kinds = []struct {
 	group, kind string
 	served      []string
@@ -129,7 +129,7 @@ func printConverted(encoder *json.Encoder, before runtime.Object, from string, s
 	if err != nil {
 		return err
 	}
-	// A copy: conversions share memory, and may change their input.
+	// Converts a copy: conversions share memory, and may change their input.
 	if err := legacyscheme.Scheme.Convert(before.DeepCopyObject(), object, nil); err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func printConverted(encoder *json.Encoder, before runtime.Object, from string, s
 	return nil
 }
 
-// converted returns an internal object in a version, as admission does (pkg/admission/conversion.go, ConvertToGVK):
-// without setting defaults.
+// converted returns an internal object in a version without setting defaults, like ConvertToGVK of
+// k8s.io/apiserver/pkg/admission/conversion.go.
 func converted(object runtime.Object, version, kind string) (runtime.Object, error) {
 	gv, err := schema.ParseGroupVersion(version)
 	if err != nil {

@@ -1,4 +1,4 @@
-// workloads prints facts about the Go types behind Deployment and StatefulSet, for the generators in schemas/.
+// Command workloads prints facts about the Go types of Deployment and StatefulSet, for the generators in schemas/.
 //
 // Usage:
 //
@@ -38,10 +38,10 @@ func main() {
 	}
 }
 
-// Field is one member of a struct, embedded structs flattened as encoding/json does.
+// Field is one member of a struct. Members of embedded structs belong to the outer struct, as in encoding/json.
 type Field struct {
-	// Type is a Go type expression. Named strings and integers are written as their kind, structs as
-	// group.version.Name, and types with an encoding of their own by the names in leaves.
+	// Type is a Go type expression. It has the kind of named strings and integers, group.version.Name of structs, and
+	// the names in leaves of types with an encoding of their own.
 	Type string `json:"type"`
 	// Omit is "empty" or "zero", as the json tag says, or absent.
 	Omit          string `json:"omit,omitempty"`
@@ -49,7 +49,7 @@ type Field struct {
 	PatchStrategy string `json:"patchStrategy,omitempty"`
 }
 
-// leaves are types that encode themselves, or that the apiserver treats in a way of their own.
+// leaves lists the types that encode themselves, or that kube-apiserver treats specially.
 var leaves = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():   "Quantity",
 	reflect.TypeFor[corev1.ResourceList](): "ResourceList",
@@ -72,7 +72,7 @@ func printFields() error {
 	return encoder.Encode(found)
 }
 
-// expression returns how a type is written, and adds the structs that it reaches.
+// expression returns the type expression of a type, and adds the structs that it reaches.
 func (found structs) expression(t reflect.Type) (string, error) {
 	if name, ok := leaves[t]; ok {
 		return name, nil
@@ -153,7 +153,7 @@ func omission(options string) string {
 	return ""
 }
 
-// Stored is how a quantity comes back from an apiserver; both members are absent for a text that is no quantity.
+// Stored has the forms in which kube-apiserver returns a quantity; both are absent for a text that is no quantity.
 type Stored struct {
 	Text string `json:"text"`
 	// Plain is the form of a single quantity, such as emptyDir.sizeLimit.
@@ -179,7 +179,7 @@ func printQuantities() error {
 	return lines.Err()
 }
 
-// store takes a text through the encodings of a request: JSON, defaulting, protobuf (etcd), JSON.
+// store passes a text through the steps of a request: JSON, defaulting, protobuf (etcd), JSON.
 func store(text string) (Stored, error) {
 	stored := Stored{Text: text}
 	request, err := json.Marshal(text)
