@@ -20,7 +20,7 @@ from tests.builders import entry, image, overrider, yurt_app_set
 from tests.dispatch.builders import configuration, definition, namespace, webhook
 from tests.dispatch.builders import review as dispatched
 from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
-from tests.hook_server import Hook, hooking
+from tests.hook_server import Hook, run_hook
 from tests.interpret.lua.customization_objects import customization
 from tests.interpret.test_webhook_layer import FOO, make_configuration
 
@@ -218,7 +218,7 @@ async def test_errors_of_scripts_are_recorded(app: Fleethook, records: list[Answ
 
 @pytest.fixture
 async def hook(tmp_path: Path) -> AsyncIterator[Hook]:
-    async with hooking(tmp_path) as running:
+    async with run_hook(tmp_path) as running:
         yield running
 
 
