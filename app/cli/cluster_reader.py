@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from app.cli.exit_codes import fail
 from app.cli.list_progress import show_lists
+from app.cli.manifests import read_mappings
 from app.cli.missing_rights import describe_missing
 from app.cli.terminal import write_error
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.store.sources.kubernetes.listing import identified
 from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource
 from app.store.sources.kubernetes.wire import Page, decode_page
@@ -36,6 +37,23 @@ Count = Callable[[int], None]
 """Called with the number of objects of a page."""
 
 
+class ListRequest(NamedTuple):
+    """A list to read.
+
+    Attributes:
+        resource: The resource.
+        prefix: Prefix of its path: ``/clusters/NAME`` for a logical cluster, ``/clusters/*`` for all of them.
+    """
+
+    resource: WatchedResource
+    prefix: str = ""
+
+    @property
+    def cluster(self) -> str:
+        """The logical cluster, ``""`` for a plain cluster."""
+        return self.prefix.removeprefix("/clusters/")
+
+
 class UnservedError(Exception):
     """The apiserver serves no version of a resource."""
 
@@ -51,12 +69,18 @@ def read_cluster(
         context: Context of the kubeconfig, None for its current context.
         kcp: Whether to read all logical clusters of a kcp.
     """
+    prefix = _EVERY_CLUSTER if kcp else ""
+    return read_lists([ListRequest(one, prefix) for one in resources], kubeconfig, context=context)
+
+
+def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> list[Document]:
+    """Return the objects of several lists; arguments and errors as for `read_cluster`."""
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
 
     async def read() -> list[Document]:
         async with Connection(kubeconfig, context=context) as connection:
-            return await _read_all(connection, resources, prefix=_EVERY_CLUSTER if kcp else "")
+            return await _read_all(connection, lists)
 
     try:
         return asyncio.run(read())
@@ -64,42 +88,42 @@ def read_cluster(
         fail(f"cannot read the cluster: {error}")
 
 
-async def _read_all(connection: "Connection", resources: Sequence[WatchedResource], *, prefix: str) -> list[Document]:
+async def _read_all(connection: "Connection", lists: Sequence[ListRequest]) -> list[Document]:
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
     found: list[Document] = []
-    refused: list[tuple[WatchedResource, APIError]] = []
+    refused: list[tuple[ListRequest, APIError]] = []
     unserved: list[str] = []
-    with show_lists(len(resources)) as progress:
-        for resource in resources:
-            progress.start(resource.name)
+    with show_lists(len(lists)) as progress:
+        for one in lists:
+            progress.start(one.resource.name)
             try:
-                objects = await read_resource(connection, resource, prefix=prefix, count=progress.count)
+                objects = await read_resource(connection, one.resource, prefix=one.prefix, count=progress.count)
             except UnservedError:
-                unserved.append(resource.name)
+                unserved.append(f"{one.prefix}{'/' if one.prefix else ''}{one.resource.name}")
                 continue
             except APIError as error:
                 if error.code != _FORBIDDEN:
                     raise
-                refused.append((resource, error))
+                refused.append((one, error))
                 continue
-            found += [Document(one, CLUSTER, 0) for one in objects]
-    _report_refused(refused, prefix=prefix)
-    if len(unserved) == len(resources):
-        hint = ", and --kcp" if prefix else ""
-        write_error(f"note: {connection.host}{prefix} serves none of {', '.join(unserved)}: check its URL{hint}")
+            found += [Document(document, CLUSTER, 0) for document in objects]
+    _report_refused(refused)
+    if len(unserved) == len(lists):
+        write_error(f"note: {connection.host} serves none of {', '.join(unserved)}: check the URL in the kubeconfig")
     return found
 
 
-def _report_refused(refused: "Sequence[tuple[WatchedResource, APIError]]", *, prefix: str) -> None:
-    """Report resources that must not be read. Exits if the command cannot do without one of them."""
-    for resource, error in refused:
-        if resource.name in _OPTIONAL:
+def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:
+    """Report lists that the user has no right to read. Exits if the command cannot do without one of them."""
+    for one, error in refused:
+        if one.resource.name in _OPTIONAL:
             write_error(f"note: logical clusters are known by name only: {error}")
-    needed = [(resource, error) for resource, error in refused if resource.name not in _OPTIONAL]
+    needed = [(one, error) for one, error in refused if one.resource.name not in _OPTIONAL]
     if needed:
         reasons = [f"cannot read the cluster: {error}" for _, error in needed]
-        fail("\nfleethook: ".join([*reasons, describe_missing([one for one, _ in needed], every_cluster=bool(prefix))]))
+        where = sorted({one.prefix for one, _ in needed if one.prefix})
+        fail("\nfleethook: ".join([*reasons, describe_missing([one.resource for one, _ in needed], where=where)]))
 
 
 async def read_resource(
@@ -183,8 +207,9 @@ def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
     """
     if kubeconfig is None:
         return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
-    from kubernetes_asyncio.config import list_kube_config_contexts  # noqa: PLC0415 - see app.kube
-
-    contexts, current = list_kube_config_contexts(str(kubeconfig))  # type: ignore[no-untyped-call]
-    used = current if context is None else next((one for one in contexts if one["name"] == context), current)
-    return str(used["context"].get("namespace") or "default")
+    # kubernetes-asyncio refuses a file without current context, even if a context is given.
+    config = as_object(read_mappings(kubeconfig)[0].object)
+    contexts = config.get("contexts")
+    listed = {one.get("name"): one for one in map(as_object, contexts if isinstance(contexts, list) else ())}
+    used = as_object(listed.get(context or config.get("current-context"))).get("context")
+    return str(as_object(used).get("namespace") or "default")

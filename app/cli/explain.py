@@ -5,28 +5,43 @@ import time
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
 
+from app.cli.cluster_reader import read_lists
 from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.explain_output import ExplainedRequest, Output, describe_refusal, make_row, print_all, print_rows
+from app.cli.explain_inputs import read_inputs, read_old, select_all
+from app.cli.explain_output import (
+    ExplainedRequest,
+    Output,
+    View,
+    describe_refusal,
+    print_differences,
+    print_explained,
+)
 from app.cli.explain_request import (
     NAMESPACE,
     InputDocument,
     Operation,
     PlannedRequest,
     RequestOptions,
-    is_review,
     plan_request,
 )
-from app.cli.json_output import write_json
-from app.cli.manifests import read_objects, read_values
+from app.cli.explain_resources import find_lists
+from app.cli.options import (
+    ChangeOption,
+    ContextOption,
+    InClusterOption,
+    KcpOption,
+    KubeconfigOption,
+    WithoutOption,
+)
+from app.cli.sources import SourceOptions, read_source, select_dispatching
 from app.cli.terminal import write_error
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.equivalent_resources import DEFINITION
 from app.dispatch.errors import StatusError
 from app.dispatch.explain import BUDGET_SECONDS, Explanation
 from app.dispatch.explain import explain as explain_request
@@ -34,27 +49,9 @@ from app.dispatch.factory import INDEXES, build_offline_dispatcher
 from app.dispatch.hooks import PHASES
 from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import Kind
-from app.model.json import JSON, JSONObject, as_object
-from app.model.kcp import (
-    API_BINDING,
-    API_EXPORT,
-    API_RESOURCE_SCHEMA,
-    LOGICAL_CLUSTER,
-    cluster_of,
-    is_cluster,
-)
-from app.store import Store, StoreView, key_of
-from app.store.yaml_reader import Document
-
-# Kinds that configure dispatching. `--all` explains requests for all other kinds.
-_CONFIGURATION_KINDS: Final = {
-    *PHASES.values(),
-    API_BINDING,
-    API_EXPORT,
-    API_RESOURCE_SCHEMA,
-    DEFINITION,
-    LOGICAL_CLUSTER,
-}
+from app.model.json import JSONObject
+from app.model.kcp import is_cluster
+from app.store import Store, StoreView
 
 
 class PhaseName(StrEnum):
@@ -66,18 +63,32 @@ class PhaseName(StrEnum):
 
 def explain(
     manifests: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="Directory or file of APIBindings, APIExports, schemas, webhook configurations and Namespaces."
         ),
-    ],
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    change: ChangeOption = None,
+    without: WithoutOption = None,
     file: Annotated[
         list[Path] | None,
         typer.Option("--file", "-f", help="Object or AdmissionReview to explain; '-' for stdin; may be repeated."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Explain every object of the manifests, each in its cluster.")
+        bool, typer.Option("--all", help="Explain every object of the manifests, or of --resource in a cluster.")
     ] = False,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLURAL.GROUP",
+            help="With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may "
+            "be repeated.",
+        ),
+    ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
@@ -101,90 +112,101 @@ def explain(
 ) -> None:
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 
-    The command works offline. It calls neither admission webhooks, nor conversion webhooks, nor the authorizer.
-    `--output json` prints one document for each object, or a list with `--all`.
+    The command calls neither admission webhooks, nor conversion webhooks, nor the authorizer. Configurations come from
+    --manifests or a cluster. `--output json` prints one document for each object, or a list with `--all`.
+
+    With --change or --without, each request is explained before and after the change, and the differences are printed.
+    With `--all`, only requests that are sent to other webhooks are listed.
 
     Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear or a
     check cannot be evaluated; 2 invalid arguments or unreadable input.
     """
     if bool(file) == every:
         fail("give either -f FILE or --all")
-    stored = read_objects([manifests])
-    store = Store(INDEXES)
-    for document in stored:
-        store.put(document.object)
+    source_options = SourceOptions(
+        () if manifests is None else (manifests,), kubeconfig, context, in_cluster, kcp, change or (), without or ()
+    )
+    if resource and not (every and source_options.reads_cluster):
+        fail("--resource needs --all and a cluster: give --kubeconfig or --in-cluster")
+    source = read_source(source_options, select_dispatching(kcp=kcp), every_kind=every)
+    store = source.store(INDEXES)
     named = None if cluster is None else _resolve_cluster(store, cluster)
-    inputs = list(_select_all(stored, named)) if every else [one for path in file or () for one in _read(path, named)]
-    user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    options = RequestOptions(operation, subresource, user_info, None if old is None else _read_old(old), dry_run)
-    dispatcher = build_offline_dispatcher(store, as_kcp=as_kcp)
-    requests = [plan_request(store, one, options) for one in inputs]
-    for note in sorted({one.guess for one in requests if one.guess} | set(_note_unknown_clusters(store, requests))):
-        write_error(f"note: {note}")
-    explained = asyncio.run(_explain_all(dispatcher, requests, phase))
-    if any(_uses_authorizer(one.explanation) for one in explained):
-        write_error("note: matchConditions that use the authorizer cannot be evaluated offline, as in kcp")
-    if every:
-        rows = [make_row(one) for one in explained]
-        write_json(rows) if output is Output.JSON else print_rows(rows)
+    if file:
+        inputs = [one for path in file for one in read_inputs(path, named)]
+    elif source_options.reads_cluster:
+        lists = find_lists(source, store, resource or (), subresource=subresource, kcp=kcp)
+        lists = [one for one in lists if named in (None, one.cluster)]
+        inputs = list(select_all(read_lists(lists, kubeconfig, context=context), named))
     else:
-        phases = tuple(PHASES) if phase is None else (phase.value,)
-        print_all(explained, output, phases=phases, verbose=verbose)
-    if any(describe_refusal(one.explanation) for one in explained):
+        inputs = list(select_all(source.documents, named))
+    user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
+    stored = None if old is None else read_old(old)
+    plain = "" if source_options.reads_cluster and store.knows("") else None
+    options = RequestOptions(operation, subresource, user_info, stored, dry_run, default_cluster=plain)
+    task = _Task(inputs, options, phase, as_kcp=as_kcp)
+    explained = _explain(store, task)
+    before = _explain(source.store_before(INDEXES), task) if source_options.changes else None
+    _print_notes([*explained, *(before or ())])
+    view = View(output, tuple(PHASES) if phase is None else (phase.value,), every=every, verbose=verbose)
+    if before is None:
+        print_explained([one.explained for one in explained], view)
+    else:
+        pairs = zip(before, explained, strict=True)
+        print_differences([(one.explained, other.explained) for one, other in pairs], view)
+    if any(describe_refusal(one.explained.explanation) for one in explained):
         raise typer.Exit(CHECK_FAILED)
+
+
+class _Task(NamedTuple):
+    """Requests to explain.
+
+    Attributes:
+        inputs: Objects and reviews.
+        options: Properties of the requests.
+        phase: The only phase to explain, None for both.
+        as_kcp: Whether to allow requests whose schema owner is ambiguous.
+    """
+
+    inputs: Sequence[InputDocument]
+    options: RequestOptions
+    phase: PhaseName | None
+    as_kcp: bool
+
+
+class _Explained(NamedTuple):
+    """An explained request, and notes about guesses."""
+
+    explained: ExplainedRequest
+    notes: tuple[str, ...]
+
+
+def _explain(store: Store, task: _Task) -> list[_Explained]:
+    dispatcher = build_offline_dispatcher(store, as_kcp=task.as_kcp)
+    requests = [plan_request(store, one, task.options) for one in task.inputs]
+    explained = asyncio.run(_explain_all(dispatcher, requests, task.phase))
+    return [
+        _Explained(one, tuple(_list_notes(store, request, one)))
+        for request, one in zip(requests, explained, strict=True)
+    ]
+
+
+def _list_notes(store: StoreView, request: PlannedRequest, explained: ExplainedRequest) -> Iterator[str]:
+    if request.guess:
+        yield request.guess
+    if not store.knows(request.cluster):
+        yield f"there are no objects of {request.cluster or 'a plain cluster'}"
+    if _uses_authorizer(explained.explanation):
+        yield "matchConditions that use the authorizer cannot be evaluated offline, as in kcp"
+
+
+def _print_notes(explained: Sequence[_Explained]) -> None:
+    write_error(*(f"note: {note}" for note in sorted({note for one in explained for note in one.notes})))
 
 
 def _resolve_cluster(store: Store, cluster: str) -> str:
     if cluster and not is_cluster(cluster):
         fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
     return resolve_cluster(store, cluster)
-
-
-def _select_all(stored: Sequence[Document], cluster: str | None) -> Iterator[InputDocument]:
-    """Yield the objects of a cluster, or of all clusters if it is None, without configuration."""
-    for document, source, line, *_ in stored:
-        key = key_of(document)
-        if key.group_kind not in _CONFIGURATION_KINDS and cluster in (None, key.cluster):
-            yield InputDocument(document, f"{source}:{line}", key.cluster)
-
-
-def _read(path: Path, cluster: str | None) -> Iterator[InputDocument]:
-    """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
-    for value, line, _ in read_values(path):
-        place = f"{'<stdin>' if str(path) == '-' else path}:{line}"
-        document = as_object(value)
-        items = document.get("items")
-        for one in items if isinstance(items, list) else (value,):
-            problem = _find_problem(one)
-            if problem:
-                fail(f"{place}: {problem}")
-            yield InputDocument(one, place, cluster_of(one) or None if cluster is None else cluster)
-
-
-def _read_old(path: Path) -> JSONObject:
-    found = list(_read(path, None))
-    if len(found) != 1:
-        fail(f"{path} holds {len(found)} objects, expected one")
-    return found[0].document
-
-
-def _find_problem(document: JSON) -> str:
-    kind, api_version = as_object(document).get("kind"), as_object(document).get("apiVersion")
-    if not (isinstance(kind, str) and kind and isinstance(api_version, str) and api_version):
-        return "apiVersion and kind are required"
-    if is_review(document):
-        return ""
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict):
-        return "metadata is required"
-    texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
-    return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"
-
-
-def _note_unknown_clusters(store: StoreView, requests: Sequence[PlannedRequest]) -> Iterator[str]:
-    for one in requests:
-        if not store.knows(one.cluster):
-            yield f"the manifests have no objects of {one.cluster or 'a plain cluster'}"
 
 
 async def _explain_all(

@@ -40,6 +40,7 @@ class RequestOptions(NamedTuple):
         user: The user info, empty for that of the review.
         old: The stored object, None for that of the review.
         dry_run: Whether it is a dry run; False for the value of the review.
+        default_cluster: Logical cluster of objects that name none, None if each must name it.
     """
 
     operation: Operation | None
@@ -47,6 +48,7 @@ class RequestOptions(NamedTuple):
     user: JSONObject
     old: JSON
     dry_run: bool
+    default_cluster: str | None = None
 
 
 class InputDocument(NamedTuple):
@@ -88,10 +90,12 @@ def plan_request(store: Store, source: InputDocument, options: RequestOptions) -
     """Return the request to explain. Exits with a message if the review is invalid or the cluster is unknown."""
     if is_review(source.document):
         return _read_review(source, options)
-    return _make_request(store, source, _require_cluster(source), options)
+    return _make_request(store, source, _require_cluster(source, options), options)
 
 
-def _require_cluster(source: InputDocument) -> str:
+def _require_cluster(source: InputDocument, options: RequestOptions) -> str:
+    if source.cluster is None and options.default_cluster is not None:
+        return options.default_cluster
     if source.cluster is None:
         fail(
             f"{source.place}: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
@@ -122,7 +126,7 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
     if options.dry_run:
         changes["dry_run"] = True
     claimed = read_claimed_cluster(request) or None
-    cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed))
+    cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed), options)
     return PlannedRequest(msgspec.structs.replace(request, **changes), cluster, source)
 
 

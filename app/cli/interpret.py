@@ -18,7 +18,8 @@ from app.cli.interpret_register import register
 from app.cli.json_output import write_json
 from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts, warn_untested
 from app.cli.manifests import read_mappings, read_objects, read_values
-from app.cli.options import InterpretersOption
+from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KubeconfigOption
+from app.cli.sources import SourceOptions, read_source, replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
@@ -30,6 +31,8 @@ from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
 from app.outbound.client import HookClient
+from app.settings import Settings
+from app.store.sources.kubernetes.resources import INTERPRETING, karmada_config
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
@@ -104,9 +107,15 @@ def run(
     desired_replica: Annotated[int | None, typer.Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
     output: Annotated[RunOutput, typer.Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
+
+    Customizations, webhook configurations and CRDs are in --manifests or in the cluster of --kubeconfig: Karmada's
+    control plane. Those of -f replace others of the same name. Webhooks are called; nothing is written.
 
     Output of a script's print function goes to standard error.
 
@@ -127,7 +136,8 @@ def run(
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    objects = [*read_objects(manifests or []), *given.interpreters]
+    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster)
+    objects = replace_objects(_read_rules(options), given.interpreters)
     try:
         found, step = asyncio.run(_answer(asked, runner, interpreters or [], objects))
     except ChainError as error:
@@ -137,6 +147,14 @@ def run(
     finally:
         write_error(*runner.printed())
     _print_answer(found, step, output)
+
+
+def _read_rules(options: SourceOptions) -> list[Document]:
+    """Return the customizations, webhook configurations and CRDs of a source; none without a source."""
+    if not (options.files or options.reads_cluster or options.context):
+        return []
+    config = karmada_config(Settings.model_fields["karmada_namespace"].default)
+    return read_source(options, [*INTERPRETING, config]).documents
 
 
 async def _answer(

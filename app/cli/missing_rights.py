@@ -1,23 +1,27 @@
 """The rules of a role that a user lacks, for a message."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from app.store.sources.kubernetes.resources import WatchedResource
 
+_MAX_CLUSTERS: Final = 5
 
-def describe_missing(resources: Sequence[WatchedResource], *, every_cluster: bool) -> str:
+
+def describe_missing(resources: Sequence[WatchedResource], *, where: Sequence[str]) -> str:
     """Return the rules that allow to list resources, as a sentence with YAML that fits into a role.
 
     Args:
         resources: Resources that must not be listed.
-        every_cluster: Whether they are listed in all logical clusters of a kcp.
+        where: Paths of the logical clusters of a kcp in which they are listed, such as ``/clusters/*``.
     """
-    where = " in all logical clusters (/clusters/*)" if every_cluster else ""
+    inside = f" in {', '.join(where[:_MAX_CLUSTERS])}" if where else ""
+    resources = list(dict.fromkeys(resources))
     of_cluster = [one for one in resources if one.only is None]
     sentences = []
     if of_cluster:
         rules = _format_rules(of_cluster)
-        sentences.append(f"add to a ClusterRole that is bound to the user{where}: {rules}")
+        sentences.append(f"add to a ClusterRole that is bound to the user{inside}: {rules}")
     for one in resources:
         if one.only is not None:
             rules = _format_rules([one])

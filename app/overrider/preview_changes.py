@@ -1,15 +1,19 @@
-"""What a change of the inputs does to the workloads of node pools: previews before and after."""
+"""Compare the workloads of node pools before and after a change of overriders, subjects or node pools."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
 from app.model.merge_keys import WORKLOAD
-from app.model.openyurt import RENDERED_ANNOTATION
+from app.model.openyurt import NODE_POOL
 from app.overrider.delta import MISSING, delta_of, leaves
 from app.overrider.preview import Cell, Change, Preview
+from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from app.patch import identical
 from app.store import ObjectKey, key_of
+
+# The hash changes with each edit of an overrider, and the undo text with the fields that it sets.
+_BOOKKEEPING: Final = frozenset({RENDERED_ANNOTATION, UNDO_ANNOTATION})
 
 
 class PoolKey(NamedTuple):
@@ -46,12 +50,31 @@ def pool_key(cell: Cell) -> PoolKey:
     return PoolKey(key_of(cell.subject.document), cell.pool, cell.kind)
 
 
+def find_unaffected(
+    before: Mapping[PoolKey, Cell], after: Mapping[PoolKey, Cell], changed: Collection[ObjectKey]
+) -> frozenset[PoolKey]:
+    """Return the workloads that cannot differ, because their subject and overrider are the same objects.
+
+    Args:
+        before: The workloads before the change.
+        after: The workloads after the change.
+        changed: Keys of changed objects. If a NodePool is among them, each workload may differ.
+    """
+    if any(key.group_kind == NODE_POOL for key in changed):
+        return frozenset()
+    return frozenset(key for key, cell in after.items() if key in before and _has_same_inputs(before[key], cell))
+
+
+def _has_same_inputs(before: Cell, after: Cell) -> bool:
+    return before.subject.document is after.subject.document and before.overrider is after.overrider
+
+
 def compare_previews(
     before: Mapping[PoolKey, Preview], after: Mapping[PoolKey, Preview], *, failed: Iterable[PoolKey]
 ) -> list[PoolChange]:
     """Return the workloads that differ: changed and new ones in the order of ``after``, then those that are gone.
 
-    The annotation with the hash of all inputs does not count, because it changes with each edit of an overrider.
+    The annotations with which fleethook remembers its changes do not count.
 
     Args:
         before: The workloads before the change.
@@ -67,7 +90,7 @@ def compare_previews(
 def _compare(before: Preview | None, after: Preview) -> PoolChange:
     if before is None:
         return PoolChange(None, after, ())
-    old, new = _without_hash(before.workload), _without_hash(after.workload)
+    old, new = _without_bookkeeping(before.workload), _without_bookkeeping(after.workload)
     changes = () if identical(old, new) else tuple(_list_changes(old, new, before=before, after=after))
     return PoolChange(before, after, changes)
 
@@ -89,10 +112,10 @@ def _contains(outer: str, inner: str) -> bool:
     return inner == outer or inner.startswith(f"{outer}/")
 
 
-def _without_hash(workload: JSONObject) -> JSONObject:
+def _without_bookkeeping(workload: JSONObject) -> JSONObject:
     annotations = workload["metadata"].get("annotations")
-    if not annotations or RENDERED_ANNOTATION not in annotations:
+    if not annotations or _BOOKKEEPING.isdisjoint(annotations):
         return workload
-    kept = {name: text for name, text in annotations.items() if name != RENDERED_ANNOTATION}
+    kept = {name: text for name, text in annotations.items() if name not in _BOOKKEEPING}
     metadata = {name: value for name, value in workload["metadata"].items() if name != "annotations"}
     return {**workload, "metadata": {**metadata, "annotations": kept} if kept else metadata}

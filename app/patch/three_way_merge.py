@@ -8,6 +8,7 @@ merge keys, util/jsonmergepatch (CreateThreeWayJSONMergePatch) for all other kin
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import MergeSchema
 from app.patch.json_merge_patch import merge_patch
+from app.patch.pointer import escape
 from app.patch.strategic_merge_lists import identify_element
 from app.patch.strategic_merge_patch import strategic_merge
 
@@ -44,34 +45,39 @@ def _build_json_patch(last: JSONObject, manifest: JSONObject) -> JSONObject:
     return patch
 
 
-def _build_strategic_patch(last: JSONObject, manifest: JSONObject, schema: MergeSchema) -> JSONObject:
+def _build_strategic_patch(
+    last: JSONObject, manifest: JSONObject, schema: MergeSchema, *, path: str = ""
+) -> JSONObject:
     patch: JSONObject = {name: None for name in last if manifest.get(name) is None}
     for name, value in manifest.items():
-        former, child = last.get(name), schema.fields.get(name, MergeSchema())
+        former, child, inner = last.get(name), schema.fields.get(name, MergeSchema()), f"{path}/{escape(name)}"
         if isinstance(value, dict):
-            patch[name] = _build_strategic_patch(former if isinstance(former, dict) else {}, value, child)
+            patch[name] = _build_strategic_patch(former if isinstance(former, dict) else {}, value, child, path=inner)
             if child.retain_keys:
                 patch[name]["$retainKeys"] = list(value)
         elif isinstance(value, list) and (child.merge_key or child.primitive):
-            patch.update(_build_list_patch(name, former if isinstance(former, list) else [], value, child))
+            elements = former if isinstance(former, list) else []
+            patch.update(_build_list_patch(name, elements, value, schema=child, path=inner))
         else:
             patch[name] = value
     return patch
 
 
-def _build_list_patch(name: str, last: list[JSON], manifest: list[JSON], schema: MergeSchema) -> JSONObject:
+def _build_list_patch(
+    name: str, last: list[JSON], manifest: list[JSON], *, schema: MergeSchema, path: str
+) -> JSONObject:
     """Return the members of a patch that make a merged list contain the elements of a manifest."""
     key = schema.merge_key
-    former = {identify_element(one, key, name): one for one in last}
-    wanted = {identify_element(one, key, name): one for one in manifest}
+    former = {identify_element(one, key, f"{path} of the last manifest"): one for one in last}
+    wanted = {identify_element(one, key, f"{path}/{number}"): one for number, one in enumerate(manifest)}
     gone = [one for identity, one in former.items() if identity not in wanted]
-    order = f"$setElementOrder/{name}"
     if key is None:
         removed = {f"$deleteFromPrimitiveList/{name}": gone} if gone else {}
-        return {name: manifest, order: manifest, **removed}
+        return {name: manifest, **removed}
     elements: list[JSON] = []
-    for identity, one in wanted.items():
-        element = _build_strategic_patch(former.get(identity, {}), one, schema)
+    for number, (identity, one) in enumerate(wanted.items()):
+        element = _build_strategic_patch(former.get(identity, {}), one, schema, path=f"{path}/{number}")
         elements.append({**element, "$retainKeys": list(one)} if schema.retain_keys else element)
     elements += [{key: one[key], "$patch": "delete"} for one in gone]
-    return {name: elements, order: [{key: one[key]} for one in manifest]}
+    # kubectl also sends $setElementOrder; without it, elements keep the order of the patch, which is the same.
+    return {name: elements}

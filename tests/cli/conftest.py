@@ -1,9 +1,11 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.cli.fake_cluster import Cluster, serve_cluster
 
 WriteYAML = Callable[..., str]
 
@@ -19,3 +21,10 @@ def write_yaml(tmp_path: Path) -> WriteYAML:
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
+    """A cluster without objects, and the options with which a command reads it."""
+    with serve_cluster(tmp_path) as served:
+        yield served

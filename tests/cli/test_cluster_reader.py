@@ -1,77 +1,12 @@
-"""``fleethook convert`` with the objects of a cluster."""
+"""Reading a cluster, by ``fleethook convert``."""
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-import pytest
 import yaml
 
 from tests.builders import entry, image, node_pool, overrider, workload, yurt_app_set
 from tests.cli.converting import convert, read_levels
-
-
-class Cluster:
-    """An apiserver that lists one object per page."""
-
-    def __init__(self) -> None:
-        self.lists: dict[str, list[dict[str, Any]]] = {}
-        self.queries: dict[str, dict[str, str]] = {}
-        self.forbidden = ""
-
-    def answer(self, url: str) -> tuple[int, Any]:
-        path, query = urlsplit(url).path, {name: one[0] for name, one in parse_qs(urlsplit(url).query).items()}
-        self.queries[path] = query
-        if self.forbidden and self.forbidden in path:
-            return 403, {"kind": "Status", "reason": "Forbidden", "message": f"{self.forbidden} is forbidden"}
-        if path not in self.lists:
-            return 404, {"kind": "Status", "reason": "NotFound", "message": "not found"}
-        at, items = int(query.get("continue", "0")), self.lists[path]
-        further = {"continue": str(at + 1)} if at + 1 < len(items) else {}
-        # The items of a list have neither apiVersion nor kind.
-        page = [
-            {name: value for name, value in one.items() if name not in ("apiVersion", "kind")}
-            for one in items[at : at + 1]
-        ]
-        return 200, {"metadata": further, "items": page}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
-    held = Cluster()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = held.answer(self.path)
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    named = {
-        "clusters": [{"name": "right", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-        "users": [{"name": "user", "user": {"token": "t"}}],
-        "contexts": [{"name": "right", "context": {"cluster": "right", "user": "user"}}],
-    }
-    config = tmp_path / "kubeconfig"
-    config.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **named}))
-    yield held, ("--kubeconfig", str(config), "--context", "right")
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
+from tests.cli.fake_cluster import Cluster
 
 YURT = "/apis/apps.openyurt.io"
 
@@ -123,8 +58,39 @@ def test_orphans_of_an_upgrade_are_reported(cluster: tuple[Cluster, tuple[str, .
 
 def test_a_cluster_that_forbids_reading_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
-    held.lists, held.forbidden = {f"{BETA}/yurtappsets": []}, "yurtappdaemons"
+    held.lists, held.forbidden = {f"{BETA}/yurtappsets": []}, ("yurtappdaemons", "nodepools")
     result = convert(*options)
     assert (result.returncode, result.stdout) == (2, "")
     assert "fleethook: cannot read the cluster: " in result.stderr
     assert "yurtappdaemons is forbidden" in result.stderr
+    missing = '{apiGroups: ["apps.openyurt.io"], resources: [yurtappdaemons, nodepools], verbs: [list]}'
+    assert f"fleethook: add to a ClusterRole that is bound to the user: {missing}\n" in result.stderr
+
+
+def test_a_list_whose_token_expires_is_read_at_once(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.lists = {
+        f"{ALPHA}/yurtappsets": [yurt_app_set("a"), yurt_app_set("b")],
+        f"{YURT}/v1beta2/nodepools": [node_pool("hangzhou"), node_pool("beijing")],
+    }
+    held.expired = (f"{ALPHA}/yurtappsets",)
+    result = convert(*options)
+    assert result.returncode == 0, result.stderr
+    assert [one["metadata"]["name"] for one in yaml.safe_load_all(result.stdout)] == ["a", "b"]
+
+
+def test_a_list_that_is_no_list_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.lists = {f"{BETA}/yurtappsets": []}
+    held.answer = lambda _: (200, ["a proxy's page"])  # type: ignore[method-assign]
+    result = convert(*options)
+    assert result.returncode == 2
+    assert "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders: the answer is no list of objects: " in result.stderr
+
+
+def test_only_lists_are_requested(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set("a")], f"{YURT}/v1beta2/nodepools": []}
+    convert(*options)
+    assert {method for method, _ in held.requests} == {"GET"}
+    assert not any("watch" in query for query in held.queries.values())

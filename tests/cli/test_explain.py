@@ -7,12 +7,14 @@ from app.dispatch.call import Deadline
 from app.dispatch.factory import build_offline_dispatcher
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import explain, explain_as_json, provide_webhooks
+from tests.cli.fake_cluster import Cluster
 from tests.dispatch.builders import (
     WIDGETS,
     binding,
     configuration,
     definition,
     in_cluster,
+    namespace,
     request_of,
     review,
     store_of,
@@ -40,7 +42,7 @@ def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
     assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
     assert "logical cluster elsewhere is unknown" in out
-    assert "note: the manifests have no objects of elsewhere\n" in err
+    assert "note: there are no objects of elsewhere\n" in err
 
 
 @pytest.mark.parametrize(
@@ -167,3 +169,42 @@ async def test_offline_dispatching_calls_no_webhook() -> None:
         request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
     )
     assert dispatched.response.message == "Internal error occurred: webhooks are not called offline"
+
+
+def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    held, options = cluster
+    held.lists = {"/api/v1/namespaces": [namespace("")]}
+    code, out, err = explain("-f", write_yaml("a.yaml", widget()), *options)
+    assert code == 0, err
+    assert out.startswith("CREATE of widgets.example.org, Widget default/b, in the cluster\n")
+
+
+def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:
+    manifests = write_yaml("m.yaml", *provide_webhooks(webhook("a.example.org"), webhook("b.example.org")))
+    change = write_yaml("change.yaml", configuration("p", "validating", webhook("b.example.org", rules=[])))
+    call = ("-f", write_yaml("a.yaml", widget()), "--manifests", manifests, "--cluster", "c", "--change", change)
+    code, out, err = explain(*call)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("  CREATE of widgets.example.org, Widget default/b")
+    assert [line for line in lines if line[0] != " "] == [
+        "-   call   hooks/a.example.org/0  all filters match",
+        "-   call   hooks/b.example.org/0  all filters match",
+        "+   skip   hooks/b.example.org/0  rules: it has no rules",
+    ]
+    _, out, _ = explain(*call, "-o", "json")
+    found = json.loads(out)
+    assert found["changed"] is True
+    calls = {when: [one["decision"] for one in found[when]["validating"]] for when in ("before", "after")}
+    assert calls == {"before": ["call", "call"], "after": ["skip"]}
+
+
+def test_a_change_without_effect_has_no_marks(write_yaml: WriteYAML) -> None:
+    manifests = write_yaml("m.yaml", *provide_webhooks(webhook()))
+    change = write_yaml("change.yaml", namespace("c", "other"))
+    call = ("-f", write_yaml("a.yaml", widget()), "--manifests", manifests, "--cluster", "c", "--change", change)
+    _, out, _ = explain(*call)
+    assert {line[:2] for line in out.splitlines()} == {"  "}
+    assert json.loads(explain(*call, "-o", "json")[1])["changed"] is False

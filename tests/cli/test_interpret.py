@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import yaml
+
+from tests.cli.fake_cluster import Cluster
 from tests.cli.interpreting import (
+    CUSTOMIZATION,
     DATABASE,
     DIRECTORY,
     FIXTURE,
@@ -158,3 +162,22 @@ def test_watch_runs_again_after_a_change(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         output.read()
         assert process.wait(NET) == 0
+
+
+def test_run_asks_the_customizations_of_a_karmada(cluster: tuple[Cluster, tuple[str, ...]], tmp_path: Path) -> None:
+    held, options = cluster
+    path = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
+    held.lists = {path: [yaml.safe_load(CUSTOMIZATION)]}
+    game = tmp_path / "game.yaml"
+    game.write_text(GAME)
+    call = ("run", "--operation", "InterpretHealth", "--observed-file", str(game), *options)
+    code, out, _ = run(*call)
+    assert code == 0
+    assert "healthy" in out
+    assert (
+        held.queries["/api/v1/namespaces/karmada-system/configmaps"]["fieldSelector"] == "metadata.name=karmada-config"
+    )
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(CUSTOMIZATION.replace("observedObj.status.ready == true", "false"))
+    _, out, _ = run(*call, "-f", str(mine))
+    assert "false" in out

@@ -8,6 +8,9 @@ import yaml
 from typer.testing import CliRunner
 
 from app.cli import app
+from tests.builders import entry, image, overrider, yurt_app_set
+from tests.cli.conftest import WriteYAML
+from tests.cli.fake_cluster import Cluster
 from tests.dispatch.builders import configuration, definition, webhook
 from tests.serving import EXAMPLES
 
@@ -92,3 +95,36 @@ def test_unreadable_manifests_exit_2(tmp_path: Path) -> None:
         assert (code, out) == (2, "")
         assert err.startswith("fleethook: ")
         assert str(directory) in err
+
+
+def test_a_cluster_is_checked(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    alpha = "/apis/apps.openyurt.io/v1alpha1"
+    held.lists = {f"{alpha}/yurtappsets": [yurt_app_set()], f"{alpha}/yurtappoverriders": [overrider(entry("nowhere"))]}
+    code, out, _ = lint(*options, "--output", "json")
+    assert code == 1
+    assert {row["place"] for row in json.loads(out)} == {"cluster"}
+
+
+def test_new_reports_only_findings_that_the_change_causes(write_yaml: WriteYAML) -> None:
+    rule = overrider(entry("nowhere", items=[image("nginx", "nginx:2")]))
+    files = write_yaml("a.yaml", yurt_app_set(), rule)
+    moved = {**rule, "entries": [*rule["entries"], entry("elsewhere", items=[image("nginx", "nginx:3")])]}
+    change = write_yaml("b.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}, moved)
+    code, out, _ = lint("--manifests", files, "--change", change, "--new", "-o", "json")
+    assert code == 1
+    assert {row["field"].partition(".")[0] for row in json.loads(out)} == {"entries[1]"}
+    _, out, _ = lint("--manifests", files, "--change", change, "-o", "json")
+    assert {row["field"].partition(".")[0] for row in json.loads(out)} == {"entries[0]", "entries[1]"}
+
+
+def test_a_change_without_new_findings_exits_0(write_yaml: WriteYAML) -> None:
+    files = write_yaml("a.yaml", yurt_app_set(), overrider(entry("nowhere")))
+    assert lint("--manifests", files)[0] == 1
+    change = write_yaml("b.yaml", yurt_app_set("other"))
+    assert lint("--manifests", files, "--change", change, "--new") == (0, "", "")
+
+
+def test_new_needs_a_change(write_yaml: WriteYAML) -> None:
+    code, _, err = lint("--manifests", write_yaml("a.yaml", yurt_app_set()), "--new")
+    assert (code, err) == (2, "fleethook: --new needs --change or --without\n")

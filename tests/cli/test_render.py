@@ -1,8 +1,16 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.builders import entry, image, node_pool, overrider, pool, yurt_app_daemon, yurt_app_set
 from tests.cli.commands import run_command
+from tests.cli.conftest import WriteYAML
+from tests.cli.fake_cluster import Cluster
 from tests.serving import EXAMPLES
 
 STORIES = EXAMPLES / "yurtappoverrider"
@@ -65,3 +73,142 @@ def test_nothing_to_render_exits_2() -> None:
     assert result.returncode == 2
     assert "no YurtAppSet or YurtAppDaemon" in result.stderr
     assert "with node pool 'nowhere'" in render("-f", str(STORIES / "story-2"), "--pool", "nowhere").stderr
+
+
+ALPHA = "/apis/apps.openyurt.io/v1alpha1"
+RUNNER = CliRunner()
+
+
+def render_here(*arguments: str) -> tuple[int, str, str]:
+    """Run the command in this process; return exit code, standard output and standard error."""
+    result = RUNNER.invoke(app, ["render", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def rule(tag: str, *pools: str) -> dict[str, Any]:
+    return overrider(entry(*pools, items=[image("nginx", tag)]))
+
+
+def test_a_cluster_is_rendered(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set()], f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "beijing")]}
+    code, out, err = render_here(*options, "-o", "json")
+    assert (code, err) == (0, "")
+    assert [(row["pool"], len(row["changes"])) for row in json.loads(out)] == [("hangzhou", 0), ("beijing", 1)]
+
+
+def test_findings_about_objects_of_a_cluster_have_no_line(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set()], f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "nowhere")]}
+    code, _, err = render_here(*options)
+    assert code == 1
+    assert "cluster: error: YurtAppOverrider default/demo1: entries[0].pools[0]: " in err
+
+
+def test_a_cluster_without_subjects_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.lists = {f"{ALPHA}/yurtappsets": []}
+    code, _, err = render_here(*options)
+    assert code == 2
+    assert "nothing to render: the cluster has no YurtAppSet or YurtAppDaemon with a node pool" in err
+
+
+def test_only_workloads_that_a_change_affects_are_printed(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    held, options = cluster
+    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set()], f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "beijing")]}
+    change = write_yaml("change.yaml", rule("nginx:3", "beijing"))
+    code, out, err = render_here(*options, "--change", change, "-o", "diff")
+    assert (code, err) == (0, "1 of 2 workloads differ\n")
+    assert out.splitlines() == [
+        "YurtAppSet default/demo, node pool beijing, Deployment by demo1",
+        "  /spec/template/spec/containers/0/image   # entries[0].items[0]",
+        "    - nginx:2",
+        "    + nginx:3",
+    ]
+    _, out, _ = render_here(*options, "--change", change)
+    assert (out.count("kind: Deployment"), out.count("image: nginx:3")) == (1, 1)
+    (row,) = json.loads(render_here(*options, "--change", change, "-o", "json")[1])
+    tags = [row[when]["spec"]["template"]["spec"]["containers"][0]["image"] for when in ("before", "workload")]
+    assert tags == ["nginx:2", "nginx:3"]
+    assert row["changes"] == [
+        {
+            "path": "/spec/template/spec/containers/0/image",
+            "before": "nginx:2",
+            "after": "nginx:3",
+            "source": "entries[0].items[0]",
+        }
+    ]
+
+
+@pytest.mark.parametrize("edit", ["annotation", "same"])
+def test_an_edit_without_effect_prints_nothing(write_yaml: WriteYAML, edit: str) -> None:
+    files = write_yaml("a.yaml", yurt_app_set(), rule("nginx:2", "beijing"))
+    edited = rule("nginx:2", "beijing")
+    if edit == "annotation":
+        edited["metadata"]["annotations"] = {"a": "b"}
+    assert render_here("-f", files, "--change", write_yaml("b.yaml", edited)) == (0, "", "0 of 2 workloads differ\n")
+
+
+def test_a_removed_overrider_shows_the_template(write_yaml: WriteYAML) -> None:
+    files = write_yaml("a.yaml", yurt_app_set(), rule("nginx:2", "beijing"))
+    _, out, err = render_here("-f", files, "--without", "YurtAppOverrider/demo1", "-o", "diff")
+    assert err == "1 of 2 workloads differ\n"
+    assert out.splitlines() == [
+        "YurtAppSet default/demo, node pool beijing, Deployment",
+        "  /spec/template/spec/containers/0/image   # template",
+        "    - nginx:2",
+        "    + nginx:1.0",
+    ]
+
+
+def test_pools_that_come_and_go_are_named(write_yaml: WriteYAML) -> None:
+    files = write_yaml("a.yaml", yurt_app_set())
+    change = write_yaml("b.yaml", yurt_app_set(pools=[pool("hangzhou"), pool("shanghai")]))
+    _, out, err = render_here("-f", files, "--change", change, "-o", "diff")
+    assert err == "2 of 3 workloads differ\n"
+    assert out.splitlines() == [
+        "YurtAppSet default/demo, node pool shanghai, Deployment",
+        "  new",
+        "YurtAppSet default/demo, node pool beijing, Deployment",
+        "  gone",
+    ]
+    _, out, _ = render_here("-f", files, "--change", change)
+    assert "# YurtAppSet default/demo, node pool beijing, Deployment: gone\n" in out
+    rows = {row["pool"]: row for row in json.loads(render_here("-f", files, "--change", change, "-o", "json")[1])}
+    assert rows["shanghai"]["before"] is None
+    assert rows["beijing"]["workload"] is None
+
+
+def test_a_new_node_pool_affects_the_daemons_that_select_it(write_yaml: WriteYAML) -> None:
+    files = write_yaml("a.yaml", yurt_app_daemon(), node_pool("hangzhou", {"region": "east"}))
+    change = write_yaml("b.yaml", node_pool("shanghai", {"region": "east"}), node_pool("berlin", {"region": "west"}))
+    _, out, _ = render_here("-f", files, "--change", change, "-o", "diff")
+    assert out.splitlines() == ["YurtAppDaemon default/agent, node pool shanghai, Deployment", "  new"]
+
+
+def test_only_findings_of_the_change_are_reported(write_yaml: WriteYAML) -> None:
+    files = write_yaml("a.yaml", yurt_app_set(), rule("nginx:2", "nowhere"))
+    good = write_yaml("b.yaml", yurt_app_set(pools=[pool("hangzhou")]))
+    assert render_here("-f", files, "--change", good)[0] == 0
+    bad = write_yaml("c.yaml", rule("nginx:2", "elsewhere"))
+    code, _, err = render_here("-f", files, "--change", bad)
+    assert code == 1
+    assert "elsewhere" in err
+    assert "nowhere" not in err
+
+
+def test_a_workload_that_no_longer_renders_is_an_error_and_not_gone(write_yaml: WriteYAML) -> None:
+    files = write_yaml("a.yaml", yurt_app_set(), rule("nginx:2", "beijing"))
+    patch = {"path": "/spec/nothing/deep", "operator": "replace", "value": 1}
+    broken = overrider(entry("beijing", patches=[patch]))
+    code, out, err = render_here("-f", files, "--change", write_yaml("b.yaml", broken), "-o", "diff")
+    assert (code, out) == (1, "")
+    assert "0 of 2 workloads differ, 1 cannot be rendered\n" in err
+
+
+def test_a_source_is_required() -> None:
+    code, _, err = render_here()
+    assert code == 2
+    assert "no source of objects: give -f PATH, --kubeconfig FILE or --in-cluster" in err

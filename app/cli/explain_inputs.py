@@ -1,0 +1,67 @@
+"""The objects and reviews that ``fleethook explain`` explains."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from app.cli.exit_codes import fail
+from app.cli.explain_request import InputDocument, is_review
+from app.cli.manifests import read_values
+from app.dispatch.equivalent_resources import DEFINITION
+from app.dispatch.hooks import PHASES
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, cluster_of
+from app.store import key_of
+from app.store.yaml_reader import Document
+
+# Kinds that configure dispatching. `--all` explains requests for all other kinds.
+_CONFIGURATION_KINDS: Final = {
+    *PHASES.values(),
+    API_BINDING,
+    API_EXPORT,
+    API_RESOURCE_SCHEMA,
+    DEFINITION,
+    LOGICAL_CLUSTER,
+}
+
+
+def select_all(stored: Sequence[Document], cluster: str | None) -> Iterator[InputDocument]:
+    """Yield the objects of a cluster, or of all clusters if it is None, without configuration."""
+    for one in stored:
+        key = key_of(one.object)
+        if key.group_kind not in _CONFIGURATION_KINDS and cluster in (None, key.cluster):
+            yield InputDocument(one.object, one.place, key.cluster)
+
+
+def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
+    """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
+    for value, line, _ in read_values(path):
+        place = f"{'<stdin>' if str(path) == '-' else path}:{line}"
+        document = as_object(value)
+        items = document.get("items")
+        for one in items if isinstance(items, list) else (value,):
+            problem = _find_problem(one)
+            if problem:
+                fail(f"{place}: {problem}")
+            yield InputDocument(one, place, cluster_of(one) or None if cluster is None else cluster)
+
+
+def read_old(path: Path) -> JSONObject:
+    """Return the only object in a file. Exits with a message if it holds several."""
+    found = list(read_inputs(path, None))
+    if len(found) != 1:
+        fail(f"{path} holds {len(found)} objects, expected one")
+    return found[0].document
+
+
+def _find_problem(document: JSON) -> str:
+    kind, api_version = as_object(document).get("kind"), as_object(document).get("apiVersion")
+    if not (isinstance(kind, str) and kind and isinstance(api_version, str) and api_version):
+        return "apiVersion and kind are required"
+    if is_review(document):
+        return ""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return "metadata is required"
+    texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
+    return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"

@@ -1,0 +1,132 @@
+"""The resources of a cluster whose objects ``explain --all`` reads: named by the user, or by the changed webhooks."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from app.cli.cluster_reader import ListRequest
+from app.cli.exit_codes import fail
+from app.cli.sources import Source
+from app.cli.terminal import write_error
+from app.dispatch.equivalent_resources import DEFINITION, DEFINITIONS_BY_RESOURCE, find_equivalents, is_namespaced
+from app.dispatch.hooks import EVERY, PHASES
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner
+from app.model.gvk import GroupVersionKind, GroupVersionResource
+from app.model.json import JSON, as_object
+from app.model.kcp import API_BINDING, LOGICAL_CLUSTER
+from app.store import Store, key_of
+from app.store.sources.kubernetes.resources import WatchedResource, decode_object
+
+_VERSION: Final = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?")
+# For a resource without definition, such as one of an aggregated API; the first one that is served is read.
+_USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
+
+
+class ResourceName(NamedTuple):
+    """A resource, in one version if it is not ``""``."""
+
+    group: str
+    plural: str
+    version: str = ""
+
+
+def find_lists(
+    source: Source, store: Store, wanted: Sequence[str], *, subresource: str, kcp: bool
+) -> list[ListRequest]:
+    """Return the lists to read. Exits with a message if nothing names a resource.
+
+    Args:
+        source: The webhook configurations and definitions of the cluster.
+        store: Holds the same objects.
+        wanted: Resources that the user names, as ``PLURAL[.VERSION][.GROUP]``.
+        subresource: Subresource of the requests to explain. Without ``wanted``, rules for others are left out.
+        kcp: Whether each logical cluster that serves a resource is asked for it.
+    """
+    names = list(map(_parse, wanted)) or _find_changed(source, subresource)
+    if not names:
+        fail(
+            "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change with a webhook "
+            "configuration whose rules name resources"
+        )
+    # One version is enough: webhooks get the others converted.
+    by_resource = {(name.group, name.plural): name for name in reversed(names)}
+    return [one for name in by_resource.values() for one in _make_lists(store, name, kcp=kcp)]
+
+
+def _parse(text: str) -> ResourceName:
+    plural, _, rest = text.partition(".")
+    version, _, group = rest.partition(".")
+    return ResourceName(group, plural, version) if _VERSION.fullmatch(version) else ResourceName(rest, plural)
+
+
+def _find_changed(source: Source, subresource: str) -> list[ResourceName]:
+    """Return the resources in the rules of added, changed and removed webhook configurations."""
+    configurations = [
+        one.object
+        for one in (*source.before, *source.documents)
+        if key_of(one.object) in source.changed and key_of(one.object).group_kind in PHASES.values()
+    ]
+    rules = [
+        as_object(rule)
+        for configuration in configurations
+        for webhook in _items(configuration.get("webhooks"))
+        for rule in _items(as_object(webhook).get("rules"))
+    ]
+    named = {name for rule in rules for name in _find_named(rule, subresource)}
+    if any(EVERY in (name.plural, name.group) for name in named):
+        write_error("note: a rule matches all resources or groups; name further ones by --resource")
+    return sorted(name for name in named if EVERY not in (name.plural, name.group))
+
+
+def _find_named(rule: Mapping[str, JSON], subresource: str) -> Iterator[ResourceName]:
+    """Yield the resources that a rule names, in the first version that it names."""
+    version = next((one for one in _texts(rule.get("apiVersions")) if one != EVERY), "")
+    for group in _texts(rule.get("apiGroups")):
+        for text in _texts(rule.get("resources")):
+            plural, _, part = text.partition("/")
+            if part in (subresource, EVERY):
+                yield ResourceName(group, plural, version)
+
+
+def _items(value: JSON) -> Sequence[JSON]:
+    return value if isinstance(value, list) else ()
+
+
+def _texts(value: JSON) -> list[str]:
+    return [one for one in _items(value) if isinstance(one, str)]
+
+
+def _make_lists(store: Store, name: ResourceName, *, kcp: bool) -> Iterator[ListRequest]:
+    clusters = _find_clusters(store, name) if kcp else [""]
+    for cluster in clusters:
+        first, *rest = _find_versions(store, name, cluster)
+        resource = WatchedResource(name.group, first, name.plural, "", decode_object, older_versions=tuple(rest))
+        yield ListRequest(resource, f"/clusters/{cluster}" if cluster else "")
+
+
+def _find_clusters(store: Store, name: ResourceName) -> list[str]:
+    """Return the logical clusters that serve a resource: by a binding or a definition, or all for a built-in one."""
+    known = {key.cluster for kind in (API_BINDING, DEFINITION, LOGICAL_CLUSTER) for key in store.keys(kind)}
+    serving = {
+        cluster
+        for cluster in known
+        if store.find(BINDINGS_BY_RESOURCE, cluster, (name.group, name.plural))
+        or store.find(DEFINITIONS_BY_RESOURCE, cluster, (name.group, name.plural))
+    }
+    is_built_in = is_namespaced(store, cluster="", group=name.group, resource=name.plural) is not None
+    return sorted(known if is_built_in and not serving else serving)
+
+
+def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
+    """Return the versions to try: that of the name, then those of the definition."""
+    schema = find_owner(store, cluster=cluster, group=name.group, resource=name.plural).schema
+    found = find_equivalents(
+        store,
+        cluster=cluster,
+        resource=GroupVersionResource(name.group, name.version, name.plural),
+        subresource="",
+        kind=GroupVersionKind(name.group, name.version, ""),
+        schema=schema,
+    )
+    versions = dict.fromkeys([name.version, *(one.resource.version for one in found)])
+    return [one for one in versions if one] or list(_USUAL_VERSIONS)

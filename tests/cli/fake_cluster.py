@@ -1,0 +1,88 @@
+"""An apiserver that answers list requests, and counts them."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+
+class Cluster:
+    """An apiserver that lists one object per page.
+
+    Attributes:
+        lists: Objects by the path of their list; other paths are not served.
+        queries: The last query of each path.
+        requests: Method and path of each request.
+        forbidden: Parts of paths that the user has no right to read.
+        expired: Paths whose continue token has expired.
+    """
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[dict[str, Any]]] = {}
+        self.queries: dict[str, dict[str, str]] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.forbidden: tuple[str, ...] = ()
+        self.expired: tuple[str, ...] = ()
+
+    def answer(self, url: str) -> tuple[int, Any]:
+        path, query = urlsplit(url).path, {name: one[0] for name, one in parse_qs(urlsplit(url).query).items()}
+        self.queries[path] = query
+        for one in self.forbidden:
+            if one in path:
+                return 403, {"kind": "Status", "reason": "Forbidden", "message": f"{one} is forbidden"}
+        if path not in self.lists:
+            return 404, {"kind": "Status", "reason": "NotFound", "message": "not found"}
+        if path in self.expired and "continue" in query:
+            return 410, {"kind": "Status", "reason": "Expired", "message": "the continue token has expired"}
+        at, items = int(query.get("continue", "0")), self.lists[path]
+        end = at + 1 if "limit" in query else len(items)
+        further = {"continue": str(end)} if end < len(items) else {}
+        # The items of a list have neither apiVersion nor kind.
+        page = [
+            {name: value for name, value in one.items() if name not in ("apiVersion", "kind")} for one in items[at:end]
+        ]
+        kind = f"{items[0]['kind']}List" if items else "List"
+        return 200, {"kind": kind, "metadata": further, "items": page}
+
+
+@contextlib.contextmanager
+def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
+    """Yield a cluster, and the options with which a command reads it; its context has the namespace ``team``."""
+    held = Cluster()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            held.requests.append((self.command, urlsplit(self.path).path))
+            status, body = held.answer(self.path)
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    named = {
+        "clusters": [{"name": "right", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "users": [{"name": "user", "user": {"token": "t"}}],
+        "contexts": [{"name": "right", "context": {"cluster": "right", "user": "user", "namespace": "team"}}],
+    }
+    config = directory / "kubeconfig"
+    config.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **named}))
+    try:
+        yield held, ("--kubeconfig", str(config), "--context", "right")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,144 @@
+"""The sources of commands."""
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.cli.sources import SourceOptions, check_options, read_source, select_dispatching
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.store import key_of
+from app.store.sources.kubernetes.resources import DEFINITIONS, DISPATCHING, RESOURCES
+from tests.builders import entry, image, overrider, yurt_app_set
+from tests.cli.conftest import WriteYAML
+from tests.cli.fake_cluster import Cluster
+from tests.dispatch.builders import binding, definition
+
+ALPHA = "/apis/apps.openyurt.io/v1alpha1"
+FILE, CONFIG = Path("a.yaml"), Path("config")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SourceOptions(), "no source of objects: give --manifests PATH, --kubeconfig FILE or --in-cluster"),
+        (SourceOptions(files_option="-f"), "no source of objects: give -f PATH, --kubeconfig FILE or --in-cluster"),
+        (
+            SourceOptions([FILE], CONFIG),
+            "give only one of --manifests and --kubeconfig; use --change for files that change the objects of a cluster",
+        ),
+        (SourceOptions(kubeconfig=CONFIG, in_cluster=True), "give only one of --kubeconfig and --in-cluster"),
+        (SourceOptions([FILE], context="c"), "--context needs --kubeconfig"),
+        (SourceOptions([FILE], kcp=True), "--kcp needs --kubeconfig or --in-cluster"),
+    ],
+)
+def test_contradictory_options_exit_2(options: SourceOptions, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        check_options(options)
+    assert caught.value.exit_code == 2
+    assert capsys.readouterr().err == f"fleethook: {message}\n"
+
+
+def test_without_changes_both_lists_are_the_same(write_yaml: WriteYAML) -> None:
+    source = read_source(SourceOptions([Path(write_yaml("a.yaml", yurt_app_set()))]), RESOURCES)
+    assert source.documents is source.before
+    assert not source.changed
+
+
+def test_changes_of_files_are_in_the_store(write_yaml: WriteYAML) -> None:
+    files = [Path(write_yaml("a.yaml", yurt_app_set()))]
+    edit = [Path(write_yaml("b.yaml", overrider(entry("*", items=[image("nginx", "nginx:2")]))))]
+    source = read_source(SourceOptions(files, change=edit), RESOURCES)
+    (key,) = source.changed
+    assert source.store([OVERRIDERS_BY_SUBJECT]).get(*key) is not None
+    assert source.store_before([OVERRIDERS_BY_SUBJECT]).get(*key) is None
+
+
+def test_a_kind_that_the_command_does_not_read_is_noted(
+    write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [Path(write_yaml("a.yaml", yurt_app_set()))]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    edit = write_yaml("b.yaml", pod)
+    read_source(SourceOptions(files, change=[Path(edit)]), RESOURCES)
+    assert capsys.readouterr().err == f"note: {edit}:1: this command does not read any Pod\n"
+    read_source(SourceOptions(files, change=[Path(edit)]), RESOURCES, every_kind=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_cluster_is_changed_in_the_namespace_of_the_context(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    held, (_, config, _, context) = cluster
+    stored = yurt_app_set()
+    stored["metadata"] = {"name": "demo", "namespace": "team", "uid": "1"}
+    held.lists = {f"{ALPHA}/yurtappsets": [stored]}
+    edited = yurt_app_set(pools=[])
+    edited["metadata"] = {"name": "demo"}
+    options = SourceOptions(kubeconfig=Path(config), context=context, change=[Path(write_yaml("b.yaml", edited))])
+    source = read_source(options, RESOURCES)
+    (document,) = source.documents
+    assert (document.object["metadata"], document.object["spec"]) == (stored["metadata"], edited["spec"])
+    assert source.before[0].place == "cluster"
+    assert source.changed == {key_of(stored)}
+
+
+def test_all_logical_clusters_of_a_kcp_are_read(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, (_, config, _, context) = cluster
+    objects = []
+    for name in ("x", "y"):
+        stored = yurt_app_set()
+        stored["metadata"]["annotations"] = {"kcp.io/cluster": name}
+        objects.append(stored)
+    held.lists = {f"/clusters/*{ALPHA}/yurtappsets": objects}
+    source = read_source(SourceOptions(kubeconfig=Path(config), context=context, kcp=True), RESOURCES)
+    assert [key_of(one.object).cluster for one in source.documents] == ["x", "y"]
+    assert all(path.startswith("/clusters/*/") for _, path in held.requests)
+
+
+def test_a_server_that_serves_nothing_is_noted(
+    cluster: tuple[Cluster, tuple[str, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, (_, config, _, context) = cluster
+    source = read_source(SourceOptions(kubeconfig=Path(config), context=context), RESOURCES)
+    assert source.documents == []
+    assert "serves none of yurtappoverriders.apps.openyurt.io, " in capsys.readouterr().err
+
+
+def test_workspaces_are_optional(cluster: tuple[Cluster, tuple[str, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+    held, (_, config, _, context) = cluster
+    held.forbidden = ("workspaces",)
+    held.lists = {"/clusters/*/api/v1/namespaces": []}
+    options = SourceOptions(kubeconfig=Path(config), context=context, kcp=True)
+    read_source(options, select_dispatching(kcp=True))
+    assert "note: logical clusters are known by name only: 403 Forbidden" in capsys.readouterr().err
+    held.forbidden = ("apibindings",)
+    with pytest.raises(typer.Exit):
+        read_source(options, select_dispatching(kcp=True))
+    message = capsys.readouterr().err
+    assert 'bound to the user in /clusters/*: {apiGroups: ["apis.kcp.io"], resources: [apibindings]' in message
+
+
+def test_a_cluster_that_is_no_kcp_needs_no_rights_for_its_kinds() -> None:
+    assert select_dispatching(kcp=True) == DISPATCHING
+    assert {one.group for one in select_dispatching(kcp=False)} == {
+        "",
+        "apiextensions.k8s.io",
+        "admissionregistration.k8s.io",
+    }
+
+
+def test_kinds_of_kcp_are_read_if_a_definition_has_them(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, (_, config, _, context) = cluster
+    options = SourceOptions(kubeconfig=Path(config), context=context)
+    defined = definition("", "apibindings.apis.kcp.io", "v1alpha2", kind="APIBinding")
+    held.lists = {
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": [defined],
+        "/apis/apis.kcp.io/v1alpha2/apibindings": [binding("c", "p", "widgets.example.org")],
+    }
+    source = read_source(options, select_dispatching(kcp=False))
+    assert [key_of(one.object).cluster for one in source.documents] == ["", "c"]
+    assert not any("apiexports" in path for _, path in held.requests)
+    held.requests.clear()
+    read_source(options, [DEFINITIONS])
+    assert len(held.requests) == 1

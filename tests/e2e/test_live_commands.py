@@ -1,0 +1,208 @@
+"""Commands that read a cluster work with exactly the rights that docs/what-if.md names, and only list."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.builders import entry, image, overrider, yurt_app_set
+from tests.cli.commands import run_command
+from tests.e2e.cluster import CRDS, Api, ControlPlane
+from tests.e2e.conftest import manifest
+from tests.e2e.dispatch_callers import Caller
+from tests.e2e.fleet import OPENYURT, RBAC
+from tests.serving import ROOT
+
+_KARMADA = "karmada-system"
+_HOOK = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "what-if"},
+    "webhooks": [
+        {
+            "name": "sets.example.org",
+            "clientConfig": {"url": "https://sets.example.org/"},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "rules": [
+                {
+                    "apiGroups": ["apps.openyurt.io"],
+                    "apiVersions": ["v1alpha1"],
+                    "resources": ["yurtappsets"],
+                    "operations": ["CREATE"],
+                }
+            ],
+        }
+    ],
+}
+
+
+def read_roles() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the roles of the documentation by kind and name."""
+    blocks = (ROOT / "docs" / "what-if.md").read_text().split("```yaml\n")[1:]
+    documents = [one for block in blocks for one in yaml.safe_load_all(block.partition("```")[0])]
+    return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+
+
+class User(NamedTuple):
+    """A service account with the roles of one command."""
+
+    name: str
+    kubeconfig: Path
+    rights: set[tuple[str, str]]
+    plane: ControlPlane
+
+    def run(self, *arguments: str, stdin: str = "") -> str:
+        """Run a command with the credentials of the user; return standard output and standard error."""
+        result = run_command(*arguments, "--kubeconfig", str(self.kubeconfig), stdin=stdin)
+        assert result.returncode == 0, result.stderr
+        return result.stdout + result.stderr
+
+    def requests(self) -> set[tuple[str, str, str]]:
+        """Return group, resource and verb of all requests so far."""
+        return {(group, resource, verb) for group, resource, verb, _ in self.plane.read_audit_log(self.name)}
+
+    def assert_lists_only(self, *more: tuple[str, str]) -> None:
+        """Check that exactly the documented resources were listed, and nothing else was requested."""
+        assert self.requests() == {(group, resource, "list") for group, resource in {*self.rights, *more}}
+
+
+def bind(admin: Api, caller: Caller, name: str, role: dict[str, Any]) -> None:
+    """Create a role of the documentation, and bind it to a caller."""
+    scope = f"{RBAC}/namespaces/{_KARMADA}" if role["kind"] == "Role" else RBAC
+    plural = f"{role['kind'].lower()}s"
+    renamed = {**role, "metadata": {**role["metadata"], "name": name}}
+    admin.apply(f"{scope}/{plural}/{name}", renamed)
+    *_, namespace, account = caller.user.split(":")
+    binding = {
+        **{member: renamed[member] for member in ("apiVersion", "metadata")},
+        "kind": f"{role['kind']}Binding",
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }
+    admin.apply(f"{scope}/{role['kind'].lower()}bindings/{name}", binding)
+
+
+@pytest.fixture
+def user(request: pytest.FixtureRequest, plane: ControlPlane, admin: Api, namespace: str, crds: None) -> User:
+    """A service account with the roles of the command that the test names."""
+    status, _, _ = admin.call("GET", f"/api/v1/namespaces/{_KARMADA}")
+    if status == 404:
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _KARMADA}}
+        admin.create("/api/v1/namespaces", made)
+    caller = Caller(admin, namespace, "reader")
+    rights: set[tuple[str, str]] = set()
+    wanted = [request.param]
+    if request.param in ("explain", "lint") and admin.call("GET", f"{CRDS}/apibindings.apis.kcp.io")[0] == 200:
+        wanted.append("kcp")  # Tests of other modules leave these definitions.
+    for (_, name), role in read_roles().items():
+        if name.removeprefix("fleethook-") in wanted:
+            bind(admin, caller, f"{namespace}-{role['kind'].lower()}-{name}", role)
+            for rule in role["rules"]:
+                assert rule["verbs"] == ["list"]
+                rights |= {(group, resource) for group in rule["apiGroups"] for resource in rule["resources"]}
+    assert rights, "the documentation has a role of that name"
+    kubeconfig = plane.kubeconfig(f"reader-{namespace}", {"token": caller.token()})
+    return User(caller.user, kubeconfig, rights, plane)
+
+
+@pytest.fixture
+def subject(admin: Api, namespace: str) -> Iterator[dict[str, Any]]:
+    """A YurtAppSet in the cluster, with an overrider."""
+    made = yurt_app_set()
+    made["metadata"] = {"name": "demo", "namespace": namespace}
+    path = f"{OPENYURT}/namespaces/{namespace}"
+    admin.create(f"{path}/yurtappsets", made)
+    admin.create(f"{path}/yurtappoverriders", override("nginx:2", namespace))
+    yield made
+    admin.delete(f"{path}/yurtappoverriders/demo")
+    admin.delete(f"{path}/yurtappsets/demo")
+
+
+def override(tag: str, namespace: str) -> dict[str, Any]:
+    made = overrider(entry("beijing", items=[image("nginx", tag)]))
+    made["metadata"] = {"name": "demo", "namespace": namespace}
+    return made
+
+
+@pytest.mark.parametrize("user", ["render"], indirect=True)
+def test_render_shows_the_pools_that_an_edit_affects(user: User, subject: dict[str, Any]) -> None:
+    namespace = subject["metadata"]["namespace"]
+    edited = manifest(override("nginx:3", namespace))
+    printed = user.run("render", "--change", "-", "-o", "diff", stdin=edited)
+    assert f"YurtAppSet {namespace}/demo, node pool beijing, Deployment by demo\n" in printed
+    assert "    - nginx:2\n    + nginx:3\n" in printed
+    assert "hangzhou" not in printed
+    user.assert_lists_only()
+
+
+@pytest.mark.parametrize("user", ["lint"], indirect=True)
+def test_lint_reports_the_findings_of_an_edit(user: User, subject: dict[str, Any]) -> None:
+    edited = override("nginx:3", subject["metadata"]["namespace"])
+    edited["entries"][0]["pools"] = ["beijng"]
+    result = run_command("lint", "--new", "--change", "-", "--kubeconfig", str(user.kubeconfig), stdin=manifest(edited))
+    assert result.returncode == 1, result.stderr
+    assert "has no node pool 'beijng'; did you mean 'beijing'?" in result.stdout
+    user.assert_lists_only()
+
+
+@pytest.mark.parametrize("user", ["explain"], indirect=True)
+def test_explain_shows_the_webhooks_of_an_edit(user: User, subject: dict[str, Any]) -> None:
+    printed = user.run("explain", "--change", "-", "-f", str(_write(user, subject)), stdin=manifest(_HOOK))
+    assert "+ validating:\n+   call   what-if/sets.example.org/0  all filters match\n" in printed
+    user.assert_lists_only()
+
+
+@pytest.mark.parametrize("user", ["explain"], indirect=True)
+def test_explain_all_lists_the_resources_of_changed_webhooks(
+    user: User, subject: dict[str, Any], admin: Api, namespace: str
+) -> None:
+    result = run_command(
+        "explain", "--all", "--change", "-", "--kubeconfig", str(user.kubeconfig), stdin=manifest(_HOOK)
+    )
+    assert result.returncode == 2
+    assert '{apiGroups: ["apps.openyurt.io"], resources: [yurtappsets], verbs: [list]}' in result.stderr
+    role = read_roles()["ClusterRole", "fleethook-render"]
+    sets = {**role, "rules": [{"apiGroups": ["apps.openyurt.io"], "resources": ["yurtappsets"], "verbs": ["list"]}]}
+    bind(admin, Caller(admin, namespace, "reader"), f"{namespace}-sets", sets)
+    printed = user.run("explain", "--all", "--change", "-", stdin=manifest(_HOOK))
+    assert f"YurtAppSet {namespace}/demo" in printed
+    assert "+what-if/sets.example.org/0" in printed
+    user.assert_lists_only(("apps.openyurt.io", "yurtappsets"))
+
+
+@pytest.mark.parametrize("user", ["convert"], indirect=True)
+def test_convert_reads_the_subjects_and_workloads(user: User, subject: dict[str, Any]) -> None:
+    assert "apps.openyurt.io/v1beta1" in user.run("convert")
+    user.assert_lists_only()
+
+
+@pytest.mark.parametrize("user", ["interpret-run"], indirect=True)
+def test_interpret_run_reads_the_customizations(user: User, subject: dict[str, Any]) -> None:
+    replicas = manifest(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"replicas": 3}}
+    )
+    printed = user.run("interpret", "run", "--operation", "InterpretReplica", "-f", "-", stdin=replicas)
+    assert "replica" in printed
+    user.assert_lists_only()
+
+
+@pytest.fixture(scope="module")
+def kcp_defined(kcp_kinds: None) -> None:
+    """Definitions of kcp's kinds. A test requests it before its user, whose rights depend on them."""
+
+
+@pytest.mark.usefixtures("kcp_defined")
+@pytest.mark.parametrize("user", ["explain"], indirect=True)
+def test_kinds_of_kcp_are_listed_if_the_cluster_defines_them(user: User, subject: dict[str, Any]) -> None:
+    assert ("apis.kcp.io", "apibindings") in user.rights
+    user.run("explain", "-f", str(_write(user, subject)))
+    user.assert_lists_only()
+
+
+def _write(user: User, document: dict[str, Any]) -> Path:
+    path = user.kubeconfig.with_suffix(".yaml")
+    path.write_text(manifest(document))
+    return path

@@ -1,0 +1,76 @@
+"""The three-way merge of ``kubectl apply``. Cases follow upstream's tests (three_way_*_test.go)."""
+
+from typing import Any
+
+import pytest
+
+from app.model.merge_keys import WORKLOAD, find_merge_schema
+from app.patch import StrategicMergeError
+from app.patch.three_way_merge import merge_three_way
+
+HOOKS = find_merge_schema("admissionregistration.k8s.io")
+
+
+@pytest.mark.parametrize(
+    ("last", "manifest", "live", "result"),
+    [
+        pytest.param({"a": 1, "b": 1}, {"b": 2}, {"a": 1, "b": 1, "c": 1}, {"b": 2, "c": 1}, id="removed and set"),
+        pytest.param({}, {"b": 2}, {"a": 1}, {"a": 1, "b": 2}, id="fields of others stay"),
+        pytest.param({"m": {"a": 1}}, {"m": {}}, {"m": {"a": 1, "b": 2}}, {"m": {"b": 2}}, id="removed inside"),
+        pytest.param(
+            {"m": {"a": 1}}, {}, {"m": {"a": 1, "b": 2}}, {}, id="a removed object takes others' fields along"
+        ),
+        pytest.param({"l": [1]}, {"l": [2]}, {"l": [1, 3]}, {"l": [2]}, id="lists are replaced"),
+        pytest.param({"a": 1}, {"a": None}, {"a": 1}, {}, id="null removes"),
+        pytest.param({"a": {"x": 1}}, {"a": 2}, {"a": {"x": 1}}, {"a": 2}, id="another type"),
+        pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": 1}, {"a": {"x": 1}}, id="another type inside"),
+    ],
+)
+def test_custom_resources_are_merged_by_member(last: Any, manifest: Any, live: Any, result: Any) -> None:
+    assert merge_three_way(last, manifest, live, schema=None) == result
+
+
+def test_webhooks_are_merged_by_name() -> None:
+    last = {"webhooks": [{"name": "a", "timeoutSeconds": 5, "rules": [1]}, {"name": "b"}]}
+    manifest = {"webhooks": [{"name": "c"}, {"name": "a", "rules": [2, 3]}]}
+    injected = {"caBundle": "Q0E="}
+    live = {
+        "webhooks": [
+            {"name": "a", "timeoutSeconds": 5, "rules": [1], "clientConfig": injected},
+            {"name": "b"},
+            {"name": "other"},
+        ]
+    }
+    merged = merge_three_way(last, manifest, live, schema=HOOKS)
+    assert merged == {
+        "webhooks": [{"name": "c"}, {"name": "a", "rules": [2, 3], "clientConfig": injected}, {"name": "other"}]
+    }
+
+
+def test_sets_and_unions_of_a_workload_are_merged() -> None:
+    def spec(strategy: dict[str, Any], *volumes: dict[str, Any]) -> dict[str, Any]:
+        return {"spec": {"strategy": strategy, "template": {"spec": {"volumes": list(volumes)}}}}
+
+    last = {"metadata": {"finalizers": ["x", "y"]}, **spec({"type": "RollingUpdate"}, {"name": "v", "emptyDir": {}})}
+    manifest = {
+        "metadata": {"finalizers": ["y"]},
+        **spec({"type": "Recreate"}, {"name": "v", "hostPath": {"path": "/"}}),
+    }
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}
+    live = {"metadata": {"finalizers": ["x", "y", "z"]}, **spec(rolling, {"name": "v", "emptyDir": {}})}
+    merged = merge_three_way(last, manifest, live, schema=WORKLOAD)
+    assert merged == {
+        "metadata": {"finalizers": ["y", "z"]},
+        **spec({"type": "Recreate"}, {"name": "v", "hostPath": {"path": "/"}}),
+    }
+
+
+def test_a_webhook_without_name_cannot_be_merged() -> None:
+    with pytest.raises(StrategicMergeError, match="'name'"):
+        merge_three_way({}, {"webhooks": [{"rules": []}]}, {"webhooks": []}, schema=HOOKS)
+
+
+def test_the_arguments_stay_unchanged() -> None:
+    last, manifest, live = {"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1, "c": 2}}
+    merge_three_way(last, manifest, live, schema=None)
+    assert (last, manifest, live) == ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1, "c": 2}})
