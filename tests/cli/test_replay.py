@@ -159,6 +159,7 @@ def test_routes_are_selected(tmp_path: Path, manifests: Path) -> None:
         (["/nowhere"], "/nowhere does not exist"),
         (["-", "--since", "1h"], "standard input cannot be read twice"),
         (["-", "-"], "more than once"),
+        (["-", "--change", "-"], "more than once"),
     ],
 )
 def test_wrong_arguments_exit_with_2(tmp_path: Path, manifests: Path, arguments: list[str], message: str) -> None:
