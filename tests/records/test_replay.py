@@ -16,7 +16,7 @@ from app.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.dispatch.builders import binding, configuration, export, namespace, review, webhook, widget
 from tests.dispatch.webhook_server import Webhooks, allow, deny, label, webhooks
-from tests.hook_server import hooking
+from tests.hook_server import run_hook
 from tests.records.recordings import MUTATE, header, line
 from tests.records.replaying import Recording, kinds, recording, replay
 
@@ -183,7 +183,7 @@ async def test_a_new_webhook_makes_a_review_undecidable(server: Webhooks, policy
     (found,) = await replay(made.entries(), objects(one, new))
     assert found.change is not None
     assert found.change.kinds == ("undecidable",)
-    assert found.change.missing == (("webhook hooks/new.example.org", "it was not asked"),)
+    assert found.change.missing == (("webhook hooks/new.example.org", "it has no recorded answer"),)
     assert found.change.about == "webhook hooks/new.example.org"
     assert found.change.differences == ()
 
@@ -196,7 +196,7 @@ async def test_a_webhook_that_is_asked_more_often_makes_a_review_undecidable(ser
     twice = {**once, "reinvocationPolicy": "IfNeeded"}
     (found,) = await replay(made.entries(), objects(twice, later, phase="mutating"))
     assert found.change is not None
-    assert found.change.missing == (("webhook hooks/a.example.org", "it was asked less often"),)
+    assert found.change.missing == (("webhook hooks/a.example.org", "it has too few recorded answers"),)
 
 
 async def test_a_webhook_that_is_not_asked_any_more_is_named(server: Webhooks) -> None:
@@ -298,7 +298,7 @@ def question(operation: str = "ExploreHealthy", **request: Any) -> dict[str, Any
 
 
 async def test_webhooks_of_interpreters_answer_as_recorded(tmp_path: Path) -> None:
-    async with hooking(tmp_path) as asked:
+    async with run_hook(tmp_path) as asked:
         made = interpreter(asked)
         async with recording(made) as running:
             answer = (await running.ask("/explore", question())).json()
@@ -313,7 +313,7 @@ async def test_webhooks_of_interpreters_answer_as_recorded(tmp_path: Path) -> No
 
 
 async def test_a_failure_of_an_interpreter_is_repeated(tmp_path: Path) -> None:
-    async with hooking(tmp_path) as asked:
+    async with run_hook(tmp_path) as asked:
         made = interpreter(asked)
         asked.answer = asked.respond(successful=False, code=418, message="teapot")
         async with recording(made) as running:
@@ -324,7 +324,7 @@ async def test_a_failure_of_an_interpreter_is_repeated(tmp_path: Path) -> None:
 async def test_a_new_interpreter_makes_a_review_undecidable(tmp_path: Path) -> None:
     async with recording() as running:
         await running.ask("/explore", question())
-    async with hooking(tmp_path) as asked:
+    async with run_hook(tmp_path) as asked:
         (found,) = await replay(running.entries(), [interpreter(asked)])
         assert not asked.reviews
     assert found.change is not None
