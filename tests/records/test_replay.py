@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from app.asgi import Fleethook
 from app.records.reader import Entry, read_entries
 from app.records.replay import Replayed, Replayer, batch
 from app.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
-from tests.dispatch.builders import binding, configuration, export, namespace, review, webhook, widget
+from tests.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    review,
+    webhook,
+    widget,
+)
 from tests.dispatch.webhook_server import Webhooks, allow, deny, label, webhooks
 from tests.hook_server import run_hook
 from tests.records.recordings import MUTATE, header, line
@@ -267,6 +278,46 @@ async def test_call_does_not_call_webhooks_with_side_effects(server: Webhooks) -
     assert len(server.calls) == 1
     assert found.change is not None
     assert "side effects" in found.change.missing[0][1]
+
+
+def convert(asked: Any) -> web.StreamResponse:
+    request = asked["request"]
+    made = [{**one, "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
+    response = {"uid": request["uid"], "convertedObjects": made, "result": {"status": "Success"}}
+    return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
+
+
+def convertible(server: Webhooks, **members: Any) -> list[dict[str, Any]]:
+    """Return webhooks of version v2 and the definition, whose webhook converts v1."""
+    webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
+    later = {**WIDGETS, "apiVersions": ["v2"]}
+    return [
+        definition("ws1", "widgets.example.org", "v1", "v2", conversion={"strategy": "Webhook", "webhook": webhook}),
+        configuration("ws1", "mutating", hook(server, "/w", "w.example.org", rules=[later], **members)),
+    ]
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_conversion_webhooks_answer_as_recorded(server: Webhooks, works: bool) -> None:
+    server.answers["/w"] = label("a")
+    if works:
+        server.answers["/convert"] = convert
+    documents = convertible(server)
+    async with recording(*documents) as made:
+        answer = (await made.ask("/clusters/ws1/mutate", review())).json()
+    assert answer["response"]["allowed"] is works
+    before = len(server.calls)
+    assert kinds(await replay(made.entries(), documents)) == [()]
+    assert len(server.calls) == before
+
+
+async def test_a_new_conversion_makes_a_review_undecidable(server: Webhooks) -> None:
+    server.answers |= {"/w": label("a"), "/convert": convert}
+    async with recording() as made:
+        await made.ask("/clusters/ws1/mutate", review())
+    (found,) = await replay(made.entries(), convertible(server))
+    assert found.change is not None
+    assert found.change.missing == (("webhook conversion/example.org/v1/Widget", "it has no recorded answer"),)
 
 
 # --- interpreting
