@@ -233,6 +233,17 @@ async def test_the_labels_of_a_namespace_come_from_the_record_if_the_source_lack
     assert kinds(silver) == [("verdict", "code", "message")]
 
 
+async def test_the_labels_of_a_record_are_those_of_its_review_only(server: Webhooks) -> None:
+    server.answers["/w"] = deny("no", code=403)
+    one = hook(server, "/w", "w.example.org", namespaceSelector={"matchLabels": {"tier": "gold"}})
+    async with recording(*objects(one)) as made:
+        for tier in ("gold", "silver"):
+            made.app.store.put(namespace("ws3", tier=tier))
+            await made.ask(VALIDATE, review())
+    assert [json.loads(one.answer)["response"]["allowed"] for one in made.reviews] == [False, True]
+    assert kinds(await replay(made.entries(), objects(one))) == [(), ()]
+
+
 async def test_the_caller_that_returned_is_refused_again(server: Webhooks) -> None:
     async with recording(*objects(hook(server, "/w", "w.example.org"))) as made:
         await made.ask(VALIDATE, review(), fleethook_hops="1")
