@@ -29,6 +29,7 @@ from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.quota import RequestQuota
+from app.api.recording import RecordReview, choose_routes
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from app.api.sending import PacedApp, close_after_answer
 from app.api.tokens import Tokens
@@ -76,7 +77,7 @@ class Fleethook(FastAPI):
         port: The port that the server listens on, 0 if it is not known yet.
     """
 
-    def __init__(self, settings: Settings, *, log: LogSink | None) -> None:
+    def __init__(self, settings: Settings, *, log: LogSink | None, record: RecordReview | None = None) -> None:
         super().__init__(
             title="fleethook",
             version=__version__,
@@ -122,6 +123,7 @@ class Fleethook(FastAPI):
         self.requests: Final = RequestQuota(settings.dispatch_workspace_requests)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
+        self._record: Final = record
         self.chain: Chain | None = None
         """Layers of interpreters, None if the engine is off."""
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
@@ -131,6 +133,7 @@ class Fleethook(FastAPI):
             *(crds_routes() if "crds" in settings.engines else ()),
         ]
         self._log: Final = log
+        self._recorded: Final = choose_routes([one.path for one in self.routes_of_reviews], settings.record_routes)
         self._paced: Final = PacedApp(super().__call__, self.bodies)
         self.reviews: Final[dict[str, ASGIApp]] = {
             route.path: self._make_endpoint(route) for route in self.routes_of_reviews
@@ -175,6 +178,7 @@ class Fleethook(FastAPI):
             self.runner,
             bundle=settings.bundle,
             observe=self.metrics.count_script,
+            traces=self._record is not None,
         )
         validate = partial(
             validate_scripts_in_slices, store=self.store, runner=self.runner, namespace=settings.karmada_namespace
@@ -198,6 +202,7 @@ class Fleethook(FastAPI):
                 cel_cost=settings.dispatch_cel_budget,
             ),
             own=OwnEndpoints(self._list_addresses),
+            traces=self._record is not None,
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         context = DispatchContext(
@@ -256,6 +261,7 @@ class Fleethook(FastAPI):
             known_clients_only=self.settings.client_ca_file is not None,
             worker=self.worker,
             bodies=self.bodies,
+            record=self._record if route.path in self._recorded else None,
         )
         if self.cluster is None or not route.needs:
             return endpoint
@@ -368,15 +374,21 @@ async def _bad_request(_: Request, error: Exception) -> Response:
     return Response(encode_error(400, "BadRequest", str(error)), status_code=400, media_type="application/json")
 
 
-def create_app(settings: Settings | None = None, *, log: LogSink | None = write_line) -> Fleethook:
+def create_app(
+    settings: Settings | None = None, *, log: LogSink | None = write_line, record: RecordReview | None = None
+) -> Fleethook:
     """Return the application.
 
     Args:
         settings: Read from the environment and the settings file if None.
         log: Takes the log lines of reviews, None to drop them.
+        record: Takes answered reviews of the routes to record; None to record nothing.
+
+    Raises:
+        RecordSettingError: A route to record does not exist.
     """
     settings = settings or Settings()
-    app = Fleethook(settings, log=log if settings.log_reviews else None)
+    app = Fleethook(settings, log=log if settings.log_reviews else None, record=record)
     app.include_router(health_routes(app.checks, app.ended, app.metrics.exposition))
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_request)

@@ -21,6 +21,7 @@ _NAMESPACED = r"^[a-z0-9-]+/[a-z0-9.-]+$"
 _SERVICE = r"^[a-z0-9-]+/[a-z0-9-]+(:\d{1,5})?$"
 
 _MAX_PLAN_CACHE_BYTES = 1 << 40
+_MAX_RECORD_BYTES = 1 << 50
 
 
 def _parse_bytes(value: object) -> object:
@@ -347,6 +348,36 @@ class Settings(BaseSettings):
         int, Field(description="Seconds for requests in flight to finish at shutdown.", ge=0)
     ] = 25
     log_reviews: Annotated[bool, Field(description="Write one log line per review.")] = True
+    record: Annotated[
+        Path | None,
+        Field(
+            description="Directory to record reviews and answers in. Hashes replace the values of Secrets and of "
+            "record_redact."
+        ),
+    ] = None
+    record_sample: Annotated[
+        float, Field(description="Share of reviews to record. All servers choose the same ones, by uid.", gt=0, le=1)
+    ] = 1.0
+    record_max: Annotated[
+        int,
+        BeforeValidator(_parse_bytes),
+        Field(
+            description="Size of all files in the directory of the recording, for example 1Gi. The oldest files are "
+            "deleted first.",
+            ge=1 << 20,
+            le=_MAX_RECORD_BYTES,
+        ),
+    ] = 1 << 30
+    record_routes: Annotated[
+        list[str], Field(description="Routes to record, for example /explore. Default: all routes of reviews.")
+    ] = []
+    record_redact: Annotated[
+        list[str],
+        Field(
+            description="Fields to replace by hashes: a name for all members of that name, or /path/to/*/field or "
+            "Kind:/path/to/*/field in objects."
+        ),
+    ] = []
 
     @property
     def controls(self) -> bool:

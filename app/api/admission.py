@@ -11,7 +11,7 @@ from app.api.codec import Decoded, decode_review, encode_response
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.logs import ReviewLine
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from app.api.review_lines import make_admission_line
+from app.api.review_lines import find_cluster, make_admission_line
 from app.control.slices import Sliced, Slices, run_off_loop
 from app.control.steps import Steps
 from app.model.admission import AdmissionRequest, Response, cluster_conflict, errored
@@ -117,6 +117,9 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
 
     def _classify(self, review: Decoded, verdict: Response) -> tuple[str, str]:
         return classify(review, verdict)
+
+    def _name_cluster(self, received: Received[Decoded, None]) -> str:
+        return find_cluster(received.review.request)
 
     def _describe(self, received: Received[Decoded, None], verdict: Response, *, seconds: float) -> ReviewLine:
         return make_admission_line(

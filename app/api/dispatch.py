@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -23,12 +23,15 @@ from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_f
 from app.api.review_lines import make_admission_line
 from app.control.steps import Steps
 from app.dispatch.call import Deadline
+from app.dispatch.call_trace import note_refusal
 from app.dispatch.dispatcher import Dispatcher, DispatchResult
 from app.dispatch.errors import StatusError, forbidden, too_many_requests
 from app.dispatch.explain import Explanation, explain
 from app.dispatch.hooks import PHASES, Phase
 from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import AdmissionRequest, Response, errored
+from app.model.asked_calls import AskedCall
+from app.model.json import JSON
 from app.model.kcp import is_cluster
 from app.outbound.hops import HEADER, was_dispatched
 from app.registration.paths import split_cluster_path
@@ -43,6 +46,7 @@ _RETURNED: Final = (
     f"fleethook dispatched this review before (header {HEADER}), so it would ask the same webhooks again: the webhook "
     "that sent it here passes reviews on to fleethook, or is fleethook itself; remove it from the webhook configuration"
 )
+_RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 # Webhooks of an explanation that are encoded at once: about 2 ms.
 _ENCODED_PER_TURN: Final = 500
@@ -135,7 +139,9 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
                 dispatched, answer = yield from self._decide_within_quota(received, request)
         except FullQuotaError:
             consumers.count_refused(cluster, is_known=is_known)
-            dispatched, answer = _answer(received, refusal(_full_quota(cluster, context.quota.limit)))
+            error = _full_quota(cluster, context.quota.limit)
+            dispatched, answer = _answer(received, refusal(error))
+            dispatched = dispatched._replace(calls=[note_refusal("RequestQuota", str(error))])
         outcome, seconds = find_outcome(dispatched.response), time.perf_counter() - started
         consumers.count_answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
         return dispatched, answer
@@ -166,8 +172,17 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _classify(self, review: Decoded, verdict: DispatchResult) -> tuple[str, str]:
         return classify(review, verdict.response)
 
+    def _name_cluster(self, received: ReceivedReview) -> str:
+        return received.call.cluster
+
+    def _list_facts(self, received: ReceivedReview) -> Mapping[str, JSON]:
+        return _RETURNED_FACTS if received.call.has_returned else super()._list_facts(received)
+
+    def _list_calls(self, verdict: DispatchResult) -> Sequence[AskedCall]:
+        return verdict.calls
+
     def _describe(self, received: ReceivedReview, verdict: DispatchResult, *, seconds: float) -> ReviewLine:
-        call, (response, target) = received.call, verdict
+        call, response, target = received.call, verdict.response, verdict.target
         line = make_admission_line(
             self._path, received.review, response, seconds=seconds, request_id=received.request_id
         )
@@ -234,7 +249,7 @@ class DispatchEndpoint(ClusterEndpoint):
             elif problem:
                 group, resource = request.resource.group, request.resource.resource
                 error = forbidden(f"{resource}.{group}" if group else resource, request.name, problem)
-                dispatched = DispatchResult(refusal(error), None)
+                dispatched = DispatchResult(refusal(error), None, [note_refusal("Readiness", problem)])
             else:
                 dispatcher = self._context.dispatcher
                 dispatched = yield from dispatcher.dispatch_in_steps(

@@ -1,5 +1,6 @@
 """Answering interpreter reviews: ``ExploreReview`` and ``ResourceInterpreterContext`` on any of their routes."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
@@ -15,6 +16,7 @@ from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Explained, Step
 from app.interpret.codec import DecodedReview, decode_review, encode_answer, encode_failure, read_question
 from app.interpret.question import Question
+from app.model.asked_calls import AskedCall
 from app.model.karmada import InterpretRequest
 
 
@@ -24,6 +26,7 @@ class Interpreted(NamedTuple):
     question: Question | None
     steps: tuple[Step, ...]
     problem: InterpretError | None
+    calls: tuple[AskedCall, ...] = ()
 
 
 class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, Interpreted]):
@@ -58,6 +61,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         review, explain = received.review, received.call
         question: Question | None = None
         steps: tuple[Step, ...] = ()
+        calls: tuple[AskedCall, ...] = ()
         try:
             is_large = received.is_large
             if is_large:
@@ -67,7 +71,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
             explained = self._chain.begin(question, off_loop=self._off_loop if is_large else None)
             if not isinstance(explained, Explained):
                 explained = yield explained
-            steps = explained.steps
+            steps, calls = explained.steps, explained.calls
             shown = steps if explain else None
             if is_large:
                 answer: bytes = yield self._off_loop(encode_answer, review, question, explained.answer, shown)
@@ -75,9 +79,10 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
                 answer = encode_answer(review, question, explained.answer, shown)
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
             problem = self._find_problem(error, review.uid)
-            steps = problem.steps if isinstance(problem, ChainError) else steps
-            return _encode_failure(received, Interpreted(question, steps, problem), problem)
-        return Interpreted(question, steps, None), answer
+            if isinstance(problem, ChainError):
+                steps, calls = problem.steps, problem.calls
+            return _encode_failure(received, Interpreted(question, steps, problem, calls), problem)
+        return Interpreted(question, steps, None, calls), answer
 
     def _read_large(self, received: Received[DecodedReview, bool]) -> Steps[Question]:
         # The chain is not asked in a thread, as the store may change its rules meanwhile.
@@ -99,6 +104,9 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         del review
         operation = "" if verdict.question is None else verdict.question.operation.value
         return operation, "answered" if verdict.problem is None else "errored"
+
+    def _list_calls(self, verdict: Interpreted) -> Sequence[AskedCall]:
+        return verdict.calls
 
     def _describe(
         self, received: Received[DecodedReview, bool], verdict: Interpreted, *, seconds: float

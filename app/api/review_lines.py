@@ -9,7 +9,7 @@ from app.api.logs import InterpretLine, ReviewLine, cut_text, milliseconds, stam
 from app.interpret.chain import Step
 from app.interpret.codec import DecodedReview
 from app.interpret.question import Question
-from app.model.admission import Response
+from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, as_object
 from app.model.kcp import cluster_of
 
@@ -21,6 +21,12 @@ def _find_document(decoded: dict[str, JSON]) -> JSON:
     """Return the object under review, as far as the handler decoded it: a log line must not cost another decode."""
     document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
     return document or decoded.get("outline") or decoded.get("old_outline")
+
+
+def find_cluster(request: AdmissionRequest | None) -> str:
+    """Return the logical cluster in the annotation of the object under review, ``""`` if it names none."""
+    document = None if request is None else _find_document(request.__dict__)
+    return cluster_of(document) if isinstance(document, dict) else ""
 
 
 def make_admission_line(

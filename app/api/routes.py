@@ -13,6 +13,7 @@ from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
+from app.api.recording import RecordReview
 from app.control.slices import Sliced, Slices, run_at_once
 from app.control.turns import Executor
 from app.crds.instance.admission import mutate_karmada, validate_karmada
@@ -82,6 +83,7 @@ class Make(Protocol):
         known_clients_only: bool,
         worker: Executor,
         bodies: BodyBudget | None,
+        record: RecordReview | None,
     ) -> Endpoint:
         """Return the endpoint."""
 

@@ -69,12 +69,12 @@ class Counts(Collector):
         self._counts: Final[dict[Labels, _Count]] = {}
         self._shared: Final = _share("counter", name)
 
-    def add(self, labels: Labels) -> None:
-        """Count one."""
+    def add(self, labels: Labels, amount: float = 1.0) -> None:
+        """Count one, or an amount."""
         count = self._counts.get(labels)
         if count is None:
             count = self._counts[labels] = _Count(_key(self._name, "_total", self._labels, labels, self._text))
-        count.value += 1.0
+        count.value += amount
         if self._shared is not None:
             self._shared.write(count.key, count.value)
 

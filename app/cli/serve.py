@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
+from app.api.recording import RecordSettingError
 from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
 from app.cli.options import ContextOption, InterpretersOption
@@ -62,6 +63,16 @@ def serve(
     drain_delay: Annotated[
         float | None, typer.Option(help="Seconds between becoming unready and closing the listener (default: 0).")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Directory to record reviews and answers in, with hashes in place of Secrets.")
+    ] = None,
+    record_sample: Annotated[float | None, typer.Option(help="Share of reviews to record (default: 1).")] = None,
+    record_max: Annotated[
+        str | None, typer.Option(help="Size of the recording, for example 1Gi; the oldest files are deleted.")
+    ] = None,
+    record_route: Annotated[
+        list[str] | None, typer.Option(help="Route to record, for example /explore. Repeatable (default: all).")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file of settings; flags and FLEETHOOK_* override it.")
     ] = None,
@@ -93,6 +104,10 @@ def serve(
         "port": port,
         "workers": workers,
         "drain_delay": drain_delay,
+        "record": record,
+        "record_sample": record_sample,
+        "record_max": record_max,
+        "record_routes": record_route or None,
     }
     settings = _load_settings({name: value for name, value in flags.items() if value is not None}, config)
     if settings.manifests is None and not settings.follows_cluster:
@@ -109,7 +124,15 @@ def serve(
         configure_logging(lines)
         try:
             served = runner.run(run_server(settings, lines))
-        except (CertificateError, CredentialFileError, LoadError, APIError, UnreachableError, OSError) as error:
+        except (
+            CertificateError,
+            CredentialFileError,
+            LoadError,
+            APIError,
+            UnreachableError,
+            RecordSettingError,
+            OSError,
+        ) as error:
             fail(str(error))
     if not served:
         raise typer.Exit(UNREADABLE)

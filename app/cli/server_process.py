@@ -43,11 +43,12 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         CertificateError: There is no usable certificate.
         APIError: The apiserver refuses a request that the start needs.
         UnreachableError: The apiserver does not answer.
+        RecordSettingError: A setting of the recorder cannot be used.
         OSError: A file cannot be read or written.
     """
     tune_allocator()
     async with contextlib.AsyncExitStack() as stack:
-        app = create_app(settings, log=lines.write)
+        app = _create_app(settings, lines, stack)
 
         async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
             await stack.enter_async_context(run_in_background(work, name=name, ended=app.ended.append))
@@ -69,6 +70,21 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
         await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
         return server.started
+
+
+def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExitStack) -> Fleethook:
+    """Return the application; with its recorder, which ends with the server, if there is a directory for it."""
+    if settings.record is None:
+        return create_app(settings, log=lines.write)
+    # Imported here, because a server that records nothing does not need them.
+    from app.records.metrics import RecordMetrics  # noqa: PLC0415
+    from app.records.setup import make_recorder, record_reviews  # noqa: PLC0415
+
+    metrics = RecordMetrics()
+    recorder = make_recorder(settings, settings.record, metrics)
+    app = create_app(settings, log=lines.write, record=recorder)
+    stack.enter_context(record_reviews(recorder, metrics, app.metrics.registry))
+    return app
 
 
 async def _prepare_certificates(

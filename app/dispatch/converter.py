@@ -1,7 +1,7 @@
 """Converts objects for webhooks that take another version, by a conversion webhook if needed."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
@@ -10,6 +10,7 @@ import msgspec
 from app.control.worker import Worker
 from app.dispatch.attributes import annotate_cluster
 from app.dispatch.call import Deadline
+from app.dispatch.call_trace import CallTrace
 from app.dispatch.conversion_rules import (
     ConversionError,
     NeedsWebhook,
@@ -19,7 +20,7 @@ from app.dispatch.conversion_rules import (
 )
 from app.dispatch.dispatcher import Target
 from app.dispatch.equivalent_resources import find_definition
-from app.dispatch.errors import internal, too_many_requests
+from app.dispatch.errors import StatusError, internal, too_many_requests
 from app.dispatch.hooks import find_endpoint
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
@@ -47,8 +48,23 @@ class ObjectConverter:
         self._client: Final = client
         self._worker: Final = Worker()
 
-    async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: Target, deadline: Deadline) -> JSON:
+    async def __call__(
+        self,
+        document: JSON,
+        kind: GroupVersionKind,
+        *,
+        target: Target,
+        deadline: Deadline,
+        trace: CallTrace | None = None,
+    ) -> JSON:
         """Return an object in another version; other JSON values are returned unchanged.
+
+        Args:
+            document: The object.
+            kind: The kind to convert it to.
+            target: The request, for the definition of its resource.
+            deadline: The deadline of the request.
+            trace: Takes the answer of a conversion webhook.
 
         Raises:
             StatusError: No conversion exists, or the conversion webhook fails.
@@ -70,7 +86,8 @@ class ObjectConverter:
                 return planned
             owner = target.ownership.cluster or ""
             parties = Parties(owner, attributes.cluster)
-            made = await self._call_webhook(planned, document, kind, parties=parties, seconds=deadline.remaining)
+            call = self._call_webhook(planned, document, kind, parties=parties, seconds=deadline.remaining)
+            made = await call if trace is None else await _note(call, trace, document, kind, cluster=owner)
             # A conversion webhook may change annotations, but not this one.
             return (
                 annotate_cluster(made, cluster_of(document), where="the converted object")
@@ -102,6 +119,24 @@ class ObjectConverter:
     async def _run(self, cluster: str, function: Callable[[], _T], *, long: bool) -> _T:
         """Run a function, in a thread if it may take long."""
         return await self._worker.run(cluster, function) if long else function()
+
+
+async def _note(
+    call: Awaitable[JSON], trace: CallTrace, document: JSONObject, kind: GroupVersionKind, *, cluster: str
+) -> JSON:
+    """Await the answer of a conversion webhook, and note it."""
+    note = partial(trace.note_conversion, _name_version(document), kind.api_version, cluster=cluster)
+    try:
+        made = await call
+    except (ConversionError, StatusError) as error:
+        note(error=error)
+        raise
+    note(made=made)
+    return made
+
+
+def _name_version(document: JSONObject) -> str:
+    return f"{document.get('apiVersion')}/{document.get('kind')}"
 
 
 def _is_large(document: JSONObject) -> bool:

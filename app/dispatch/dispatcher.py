@@ -17,6 +17,7 @@ from app.dispatch.attributes import (
 )
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
+from app.dispatch.call_trace import CallTrace
 from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.client_warnings import limit_warnings
@@ -32,9 +33,10 @@ from app.dispatch.mutating_phase import MutatingPhase
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patcher
 from app.dispatch.schema_owner import Ownership, find_owner
-from app.dispatch.should_call import AskAccess, CallWebhook, RequestContext
+from app.dispatch.should_call import CallWebhook, RequestContext
 from app.dispatch.validating_phase import run_validating_phase
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
+from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject
 from app.store import Store
@@ -46,8 +48,16 @@ _LIMITS: Final = RequestLimits()
 class ConvertObject(Protocol):
     """Converts objects between versions of a resource."""
 
-    async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: "Target", deadline: Deadline) -> JSON:
-        """Return the object in the given version; raises StatusError."""
+    async def __call__(
+        self,
+        document: JSON,
+        kind: GroupVersionKind,
+        *,
+        target: "Target",
+        deadline: Deadline,
+        trace: CallTrace | None = None,
+    ) -> JSON:
+        """Return the object in the given version, and note the answer of a webhook; raises StatusError."""
 
 
 class Target(NamedTuple):
@@ -86,10 +96,12 @@ class Dependencies(NamedTuple):
 
 
 class DispatchResult(NamedTuple):
-    """The answer to a review, and its target for the log line."""
+    """The answer to a review, its target for the log line, and the calls that it depended on."""
 
     response: Response
     target: Target | None
+    calls: Sequence[AskedCall] = ()
+    """Empty if the dispatcher does not trace calls."""
 
 
 class Dispatcher:
@@ -110,6 +122,7 @@ class Dispatcher:
         as_kcp: bool = False,
         share: bool = False,
         limits: RequestLimits = _LIMITS,
+        traces: bool = False,
     ) -> None:
         """Initialize the dispatcher.
 
@@ -121,8 +134,10 @@ class Dispatcher:
                 the first denial.
             share: Limit a mutating webhook with failurePolicy Ignore to its share of the remaining time.
             limits: The limits of one request.
+            traces: Return the calls that an answer depended on.
         """
         self._limits: Final = limits
+        self._traces: Final = traces
         self.turns: Final = Turns()
         self.worker: Final = Worker()
         self.compiler: Final = Compiler(self.worker)
@@ -241,6 +256,21 @@ class Dispatcher:
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
     ) -> Steps[DispatchResult]:
         """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
+        trace = CallTrace() if self._traces else None
+        work = self._dispatch(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched, trace=trace)
+        result = yield from work
+        return result if trace is None else result._replace(calls=trace.calls)
+
+    def _dispatch(
+        self,
+        request: AdmissionRequest,
+        *,
+        cluster: str,
+        phase: Phase,
+        deadline: Deadline,
+        vouched: bool,
+        trace: CallTrace | None,
+    ) -> Steps[DispatchResult]:
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
         refusals: list[StatusError] = []
@@ -259,7 +289,7 @@ class Dispatcher:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
             if is_undecoded:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
-            context = yield self.build_context(target, deadline, audit, warnings)
+            context = yield self.build_context(target, deadline, audit, warnings, trace=trace)
             if phase == "mutating":
                 made = yield self._mutate(target, context)
             else:
@@ -290,25 +320,36 @@ class Dispatcher:
         return mutating.attributes.object
 
     async def build_context(
-        self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]
+        self,
+        target: Target,
+        deadline: Deadline,
+        audit: Audit,
+        warnings: list[str],
+        *,
+        trace: CallTrace | None = None,
     ) -> RequestContext:
-        """Return the context of one request; a phase appends to ``audit`` and ``warnings``."""
-        dependencies = self._dependencies
+        """Return the context of one request; a phase appends to ``audit``, ``warnings`` and ``trace``."""
+        dependencies, attributes = self._dependencies, target.attributes
 
         async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
-            return await dependencies.convert(document, kind, target=target, deadline=deadline)
+            return await dependencies.convert(document, kind, target=target, deadline=deadline, trace=trace)
 
-        authorize: AskAccess | None = None
-        if dependencies.authorize is not None:
-            authorize = Authorizer(dependencies.authorize, target.attributes, limit=self._limits.access_reviews)
+        call_webhook, ask = dependencies.call_webhook, dependencies.authorize
+        hooks = [one.hook for one in target.relevant]
+        namespace = await self.find_namespace(attributes, hooks)
+        if trace is not None:
+            call_webhook = trace.watch_webhooks(call_webhook)
+            ask = None if ask is None else trace.watch_authorizer(ask)
+            if any(needs_namespace(hook, attributes) for hook in hooks):
+                trace.note_namespace(attributes, namespace)
         return RequestContext(
-            namespace=await self.find_namespace(target.attributes, [one.hook for one in target.relevant]),
+            namespace=namespace,
             deadline=deadline,
-            call_webhook=dependencies.call_webhook,
+            call_webhook=call_webhook,
             convert=convert,
-            authorize=authorize,
+            authorize=None if ask is None else Authorizer(ask, attributes, limit=self._limits.access_reviews),
             evaluator=self._evaluator,
-            patching=Patcher(self.worker, target.attributes.cluster),
+            patching=Patcher(self.worker, attributes.cluster),
             turns=self.turns,
             audit=audit,
             warnings=warnings,

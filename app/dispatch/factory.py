@@ -4,6 +4,7 @@ from functools import partial
 from typing import Final, NoReturn
 
 from app.dispatch.call import Deadline, FindCredential, Observe, WebhookCaller
+from app.dispatch.call_trace import CallTrace
 from app.dispatch.configurations import Configurations
 from app.dispatch.conversion_rules import ConversionError, convert
 from app.dispatch.converter import ObjectConverter
@@ -43,6 +44,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     limits: RequestLimits | None = None,
     find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
+    traces: bool = False,
 ) -> Dispatcher:
     """Build a dispatcher.
 
@@ -57,6 +59,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         limits: As for `Dispatcher`.
         find_credential: As for `app.dispatch.call.WebhookCaller`. Conversion webhooks are called without credentials.
         own: Recognizes this server among the webhooks.
+        traces: As for `Dispatcher`.
     """
     caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
     access = CallSlots(_ACCESS_QUOTAS)
@@ -71,7 +74,9 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         own=own or OwnEndpoints(),
     )
     limits = limits or RequestLimits()
-    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, share=share, limits=limits)
+    return Dispatcher(
+        store, Configurations(store), dependencies, as_kcp=as_kcp, share=share, limits=limits, traces=traces
+    )
 
 
 def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
@@ -94,6 +99,7 @@ async def _convert_offline(
     *,
     target: Target,
     deadline: Deadline,  # noqa: ARG001 - nothing waits
+    trace: CallTrace | None = None,  # noqa: ARG001 - nothing is called
 ) -> JSON:
     if not isinstance(document, dict):
         return document

@@ -10,6 +10,7 @@ from app.interpret.answer_validation import validate_answer
 from app.interpret.native import NATIVE, find_native
 from app.interpret.python_interpreter import Interpreter
 from app.interpret.question import Answer, Question, ask
+from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
@@ -37,6 +38,8 @@ class Handler(NamedTuple):
     """Raises InterpretError, or IgnoredError if the chain must ask the next layer."""
     in_thread: bool = False
     """Whether the chain calls ``answer`` in a thread for a large question. Other layers use their own threads."""
+    describe: Callable[[], AskedCall] | None = None
+    """Describes a webhook or a script, without key and answer. None for an interpreter that is part of this server."""
 
 
 class IgnoredError(Exception):
@@ -75,6 +78,8 @@ class Explained(NamedTuple):
 
     answer: Answer
     steps: tuple[Step, ...]
+    calls: tuple[AskedCall, ...] = ()
+    """The answers of webhooks and scripts, if the chain traces calls."""
 
 
 class ChainError(InterpretError):
@@ -82,11 +87,13 @@ class ChainError(InterpretError):
 
     Attributes:
         steps: The outcome of each layer that was asked.
+        calls: The answers of webhooks and scripts, if the chain traces calls.
     """
 
-    def __init__(self, error: InterpretError, steps: tuple[Step, ...]) -> None:
+    def __init__(self, error: InterpretError, steps: tuple[Step, ...], calls: tuple[AskedCall, ...] = ()) -> None:
         super().__init__(str(error), code=error.code)
         self.steps: Final = steps
+        self.calls: Final = calls
 
 
 class Chain:
@@ -95,9 +102,10 @@ class Chain:
     An error ends the search: a later layer must not guess for a kind that has an interpreter.
     """
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
-        """Make a chain of ``layers`` in the order in which to ask them."""
+    def __init__(self, layers: Sequence[Layer], *, traces: bool = False) -> None:
+        """Make a chain of ``layers`` in the order in which to ask them; ``traces`` adds the calls to answers."""
         self._layers: Final = tuple(layers)
+        self._traces: Final = traces
         self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
         natives = [number for number, layer in enumerate(layers) if isinstance(layer, NativeLayer)]
         self._native: Final = natives[0] if natives else len(layers)
@@ -138,6 +146,7 @@ class Chain:
         """Ask the layers; yields answers that have to be waited for, and is sent their results."""
         first = self._native if question.built_in else 0
         steps = [self._none[layer.name] for layer in self._layers[:first]]
+        calls: list[AskedCall] = []
         for layer in self._layers[first:]:
             found = layer.find(question)
             if found is None:
@@ -147,18 +156,43 @@ class Chain:
                 final = yield from _final(found, question, off_loop if question.large else None)
             except IgnoredError as error:
                 steps.append(Step(layer.name, found.hook, "ignored", str(error)))
+                if self._traces:
+                    calls += _note_call(found, question, error=error)
                 continue
             except InterpretError as error:
                 if layer.name == NativeLayer.name:
                     # A native interpreter only fails if the object is malformed.
                     error.code = 422
                 steps.append(Step(layer.name, found.hook, "failed", str(error)))
-                raise ChainError(error, tuple(steps)) from error
-            return Explained(final, (*steps, _make_answered_step(layer.name, found.hook)))
+                if self._traces:
+                    calls += _note_call(found, question, error=error)
+                raise ChainError(error, tuple(steps), tuple(calls)) from error
+            if self._traces:
+                calls += _note_call(found, question, answer=final)
+            return Explained(final, (*steps, _make_answered_step(layer.name, found.hook)), tuple(calls))
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
-        raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
+        raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
+
+
+def _note_call(
+    found: Handler,
+    question: Question,
+    *,
+    answer: Answer | None = None,
+    error: InterpretError | IgnoredError | None = None,
+) -> Iterator[AskedCall]:
+    """Yield the call of a webhook or a script."""
+    if found.describe is None:
+        return
+    noted = found.describe()._replace(key=f"{question.operation.value}/{found.hook}")
+    if answer is not None:
+        members = {name: value for name, value in answer._asdict().items() if value is not None}
+        yield noted._replace(answer=members)
+    elif error is not None:
+        code = error.code if isinstance(error, InterpretError) else 0
+        yield noted._replace(error=str(error), failure={"code": code, "ignored": isinstance(error, IgnoredError)})
 
 
 def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Steps[Answer]:

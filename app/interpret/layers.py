@@ -19,6 +19,7 @@ def assemble_chain(
     *,
     bundle: bool,
     observe: Observe,
+    traces: bool = False,
 ) -> Chain:
     """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters.
 
@@ -29,6 +30,7 @@ def assemble_chain(
         runner: Runs the scripts.
         bundle: Whether to include the bundle.
         observe: Called after each call of a script.
+        traces: Add the answers of webhooks and scripts to the chain's answers.
     """
     layers: Final[list[Layer]] = [
         LuaLayer("lua", customizations.rules, runner, observe=observe),
@@ -38,4 +40,4 @@ def assemble_chain(
     if bundle:
         load_bundle_rules()  # at startup, so that no review waits for it
         layers.append(LuaLayer("bundle", load_bundle_rules, runner, observe=observe))
-    return Chain([*layers, NativeLayer()])
+    return Chain([*layers, NativeLayer()], traces=traces)

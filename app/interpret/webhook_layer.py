@@ -17,6 +17,7 @@ from app.interpret.access import InterpretError
 from app.interpret.chain import Handler, IgnoredError, Observe
 from app.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from app.interpret.question import Answer, Question
+from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import (
@@ -115,7 +116,7 @@ class WebhookLayer:
         target = find_target(question.kind, question.object, self._find_definition)
         for hook in hooks:
             if matches(hook, question.operation, target):
-                return Handler(hook.uid, partial(self._ask, hook))
+                return Handler(hook.uid, partial(self._ask, hook), describe=partial(_describe_hook, hook))
         return None
 
     async def _ask(self, hook: Hook, question: Question) -> Answer:
@@ -150,6 +151,11 @@ class WebhookLayer:
             return await self._worker.run("", answered)
         except InterpretError as error:
             raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
+
+
+def _describe_hook(hook: Hook) -> AskedCall:
+    configuration, _, name = hook.uid.partition("/")
+    return AskedCall("webhook", name, "", configuration)
 
 
 def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:

@@ -28,6 +28,8 @@ class Server(NamedTuple):
     command: tuple[str | Path, ...]
     options: tuple[str, ...] = ()
     """Additional flags of the load generator for this server."""
+    cores: tuple[int, ...] = ()
+    """The cores of the server, if not the one core of the others."""
 
 
 def ours(kind: str, *options: str) -> Server:
@@ -73,7 +75,7 @@ def run_servers(
     with contextlib.ExitStack() as stack:
         running = {
             name: stack.enter_context(
-                serving([*server.command, "--cert-dir", context.scratch], cores=[context.server_core])
+                serving([*server.command, "--cert-dir", context.scratch], cores=server.cores or [context.server_core])
             )
             for name, server in servers.items()
         }

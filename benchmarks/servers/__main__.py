@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=0, help="workloads in the store, as partial objects")
     parser.add_argument("--churn", type=int, default=0, help="workloads that are replaced each second")
     parser.add_argument("--hooks", type=int, default=0, help="mutating webhooks of one logical cluster")
+    parser.add_argument("--record", type=Path, default=None, help="directory to record reviews in")
     parser.add_argument("--collector", choices=["settled", "default"], default="settled")
     given = parser.parse_args()
     import_module(f"benchmarks.servers.{MODULES[given.name]}").serve(given)

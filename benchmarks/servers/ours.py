@@ -5,6 +5,7 @@ import asyncio
 import gc
 import itertools
 import json
+import os
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +14,14 @@ import uvloop
 
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
+from app.api.recording import RecordReview
 from app.asgi import Fleethook, create_app
 from app.certs.files import ensure_certificates
 from app.certs.tls_context import ReloadingContext
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
+from app.records.metrics import RecordMetrics
+from app.records.setup import make_recorder, record_reviews
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
@@ -30,12 +34,12 @@ from benchmarks.varied import SUBJECTS, stored
 _NUMBERED = "the-name-of-one-of-them"
 
 
-def app_of(given: argparse.Namespace) -> Fleethook:
+def app_of(given: argparse.Namespace, *, record: RecordReview | None = None) -> Fleethook:
     """Return the app with a store filled as by a source; garbage collection is off meanwhile."""
     settings = Settings(port=given.port, cert_dir=given.cert_dir)
     lines = LogLines()
     configure_logging(lines)
-    app = create_app(settings, log=lines.write)
+    app = create_app(settings, log=lines.write, record=record)
     gc.disable()
     for document in stored():
         app.store.put(document)
@@ -75,7 +79,17 @@ async def churn(store: Store, objects: int, each_second: int) -> None:
 
 
 def serve(given: argparse.Namespace) -> None:
-    app = app_of(given)
+    if given.record is None:
+        _serve(given, app_of(given))
+        return
+    metrics = RecordMetrics()
+    recorder = make_recorder(Settings(), given.record / str(os.getpid()), metrics)
+    app = app_of(given, record=recorder)
+    with record_reviews(recorder, metrics, app.metrics.registry):
+        _serve(given, app)
+
+
+def _serve(given: argparse.Namespace, app: Fleethook) -> None:
     tasks = []
 
     def ready(port: int) -> None:

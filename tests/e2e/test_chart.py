@@ -41,6 +41,7 @@ MATRIX: dict[str, Values] = {
         "crds": {"subjects": True},
         "settings": {"stale_is_unready": True, "body_limit": 1048576, "log_reviews": False},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}],
+        "record": {"enabled": True, "sample": 0.5, "routes": ["/explore"], "redact": ["password", "Foo:/spec/*/key"]},
         "podLabels": {"a": "b"},
         "podAnnotations": {"c": "d"},
         "imagePullSecrets": [{"name": "pull"}],
@@ -52,6 +53,7 @@ MATRIX: dict[str, Values] = {
         "webhooks": {"exemptNamespaces": ["kube-system"], "failurePolicy": "Ignore", "timeoutSeconds": 3},
         "image": {"digest": f"sha256:{'0' * 64}"},
     },
+    "recording to a claim": {"record": {"enabled": True, "existingClaim": "records"}},
     "cert-manager": {"certificates": {"mode": "cert-manager"}},
     "cert-manager, an issuer of one's own": {
         "certificates": {

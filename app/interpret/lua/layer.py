@@ -11,6 +11,7 @@ from app.interpret.lua.rules import Rule
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import LuaError
 from app.interpret.question import Answer, Question
+from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.model.karmada import PATCHING, Operation
@@ -62,8 +63,8 @@ class LuaLayer:
             return None
         hook = ", ".join(rule.source for rule in rules)
         if len(rules) > 1:
-            return Handler(hook, partial(self._unite_dependencies, rules))
-        return Handler(hook, partial(self._ask, rules[0]))
+            return Handler(hook, partial(self._unite_dependencies, rules), describe=partial(_describe_scripts, rules))
+        return Handler(hook, partial(self._ask, rules[0]), describe=partial(_describe_scripts, rules))
 
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
@@ -101,6 +102,11 @@ class LuaLayer:
                 answer = await answer
             dependencies += answer.dependencies or []
         return Answer(dependencies=dependencies)
+
+
+def _describe_scripts(rules: tuple[Rule, ...]) -> AskedCall:
+    source = ", ".join(rule.source for rule in rules)
+    return AskedCall("script", rules[0].function.name, "", source, digest=",".join(rule.digest for rule in rules))
 
 
 def _make_call(rule: Rule, question: Question) -> Call:

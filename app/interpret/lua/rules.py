@@ -67,6 +67,11 @@ class Rule(NamedTuple):
     with_globals: bool = False
     """Whether the documents are also globals, as in the proposal."""
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256 digest of the script that runs."""
+        return self.program.id.partition(":")[0]
+
 
 class RuleProblem(NamedTuple):
     """A problem that makes a rule unusable."""

@@ -1,0 +1,1 @@
+"""Recordings of answered reviews: writing, reading and replaying them."""
