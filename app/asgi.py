@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -37,6 +37,7 @@ from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
 from app.control.worker import Worker
 from app.dispatch.credentials.reloader import Credentials
+from app.dispatch.dispatcher import Dependencies
 from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
 from app.dispatch.factory import build_dispatcher
 from app.dispatch.limits import RequestLimits
@@ -70,6 +71,21 @@ INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND, *DISPATCH_INDEXES)
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 
 
+class Outside(NamedTuple):
+    """The parts of an app that leave the process; replays answer for them from recordings.
+
+    Attributes:
+        dependencies: Returns the dependencies of the dispatcher in place of a server's.
+        make_hook_layer: Makes the layer of interpreters that are webhooks; arguments as of `WebhookLayer`.
+    """
+
+    dependencies: Callable[[Store, Dependencies], Dependencies] | None = None
+    make_hook_layer: Callable[..., WebhookLayer] = WebhookLayer
+
+
+_SERVER: Final = Outside()
+
+
 class Fleethook(FastAPI):
     """A FastAPI app that dispatches review routes by exact path, in front of FastAPI's router.
 
@@ -77,7 +93,14 @@ class Fleethook(FastAPI):
         port: The port that the server listens on, 0 if it is not known yet.
     """
 
-    def __init__(self, settings: Settings, *, log: LogSink | None, record: RecordReview | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        log: LogSink | None,
+        record: RecordReview | None = None,
+        outside: Outside = _SERVER,
+    ) -> None:
         super().__init__(
             title="fleethook",
             version=__version__,
@@ -85,6 +108,7 @@ class Fleethook(FastAPI):
             lifespan=_lifespan,
         )
         self.settings: Final = settings
+        self._outside: Final = outside
         self.store: Final = Store(INDEXES)
         self.metrics: Final = Metrics(max_clusters=settings.dispatch_metrics_clusters)
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
@@ -173,7 +197,7 @@ class Fleethook(FastAPI):
         self.runner.prepare()
         self.chain = assemble_chain(
             self.customizations,
-            WebhookLayer(self.store, self.hook_client, observe=self.metrics.count_hook_call),
+            self._outside.make_hook_layer(self.store, self.hook_client, observe=self.metrics.count_hook_call),
             _load_interpreters(settings),
             self.runner,
             bundle=settings.bundle,
@@ -202,6 +226,7 @@ class Fleethook(FastAPI):
                 cel_cost=settings.dispatch_cel_budget,
             ),
             own=OwnEndpoints(self._list_addresses),
+            replace=self._outside.dependencies,
             traces=self._record is not None,
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
@@ -231,7 +256,8 @@ class Fleethook(FastAPI):
                 seconds=settings.dispatch_token_seconds,
                 audiences=settings.dispatch_token_audiences,
             )
-        log_access(settings)
+        if self._outside is _SERVER:
+            log_access(settings)
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
         return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
 
@@ -271,10 +297,15 @@ class Fleethook(FastAPI):
         """Return the endpoint of a path that may answer without ASGI around it, None if there is none now."""
         if self.draining:
             return None
+        endpoint = self.find_endpoint(path)
+        return endpoint if endpoint is not None and endpoint.max_at_once else None
+
+    def find_endpoint(self, path: str) -> Endpoint | None:
+        """Return the endpoint of a path, None if it takes no reviews or waits for the objects that it needs."""
         endpoint = self._find_review(path)
         if isinstance(endpoint, Gate):
             endpoint = endpoint.endpoint
-        return endpoint if isinstance(endpoint, Endpoint) and endpoint.max_at_once else None
+        return endpoint if isinstance(endpoint, Endpoint) else None
 
     def _find_review(self, path: str) -> ASGIApp | None:
         """Return the endpoint of a path, None if it takes no reviews."""

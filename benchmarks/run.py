@@ -21,12 +21,12 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.tables import table
 
 PARTS = (
-    "webhook", "record", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
+    "webhook", "record", "replay", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
     "lua", "dispatch", "informer", "fleet", "scale", "patch", "crds", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
-IN_PROCESS = frozenset({"scale", "soak", "worst"})
+IN_PROCESS = frozenset({"replay", "scale", "soak", "worst"})
 """Parts that measure fleethook alone, so that no peer has to be built for them."""
 
 MADE = ROOT / ".bench"

@@ -1,7 +1,7 @@
 """The HTTP side of all review routes: method, client, headers, body, and the refusals of each."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -133,6 +133,23 @@ class Endpoint(ABC):
             charge.take_decoded(len(body))
         return partial(self._go_on, begun, charge)
 
+    def answer(self, scope: Scope, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
+        """Answer a body that did not arrive by HTTP, at once if nothing has to be waited for.
+
+        Neither the caller nor the headers are checked, and no memory is charged.
+
+        Args:
+            scope: The request; its members ``path``, ``query_string`` and ``headers`` may decide.
+            body: The body.
+        """
+        try:
+            if len(body) > MAX_ON_LOOP:
+                check_numbers(body)
+            begun = self._begin(body, "", scope)
+        except RequestError as error:
+            return _refuse(error)
+        return _reply(*begun) if isinstance(begun, tuple) else _await_reply(begun)
+
     async def _go_on(
         self, begun: Answer | Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
     ) -> None:
@@ -181,6 +198,13 @@ class Endpoint(ABC):
 
 def _reply(status: int, body: bytes) -> Reply:
     return Reply(status, body, (_CHALLENGE,)) if status == 401 else Reply(status, body)
+
+
+async def _await_reply(begun: Awaitable[Answer]) -> Reply:
+    try:
+        return _reply(*(await begun))
+    except RequestError as error:
+        return _refuse(error)
 
 
 def _refuse(error: RequestError) -> Reply:

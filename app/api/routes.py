@@ -14,7 +14,7 @@ from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.api.recording import RecordReview
-from app.control.slices import Sliced, Slices, run_at_once
+from app.control.slices import Sliced, Slices, run_until_pause
 from app.control.turns import Executor
 from app.crds.instance.admission import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation
@@ -151,7 +151,8 @@ def overrider_routes(
     def render(request: AdmissionRequest) -> Response | Sliced[Response]:
         work = mutate_workload_in_slices(request, store=store, plans=plans)
         is_small = len(request.object_raw) + len(request.old_object_raw) <= MAX_ON_LOOP
-        return run_at_once(work) if is_small else work
+        # Only a review that has to compile a plan pauses.
+        return run_until_pause(work) if is_small else work
 
     def validate(request: AdmissionRequest) -> Sliced[Response]:
         return validate_and_warn(request, tuple(findings()))

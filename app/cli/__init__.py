@@ -44,6 +44,11 @@ app = typer.Typer(
                 "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with "
                 "tweaks.",
             ),
+            "replay": CommandSpec(
+                "app.cli.replay",
+                "replay",
+                "Ask recorded reviews again, and report which are decided differently.",
+            ),
             "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
             "crds": CommandSpec(
                 "app.cli.crds",

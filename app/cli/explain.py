@@ -141,7 +141,7 @@ def explain(
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     stored = None if old is None else read_old(old)
-    plain = "" if source_options.reads_cluster and not kcp else None
+    plain = "" if source_options.reads_cluster and store.knows("") else None
     options = RequestOptions(operation, subresource, user_info, stored, dry_run, default_cluster=plain)
     task = _Task(inputs, options, phase, as_kcp=as_kcp)
     explained = _explain(store, task)

@@ -70,7 +70,7 @@ def lint(
         fail("--new needs --change or --without")
     source = read_source(options, [*RESOURCES, *select_dispatching(kcp=kcp)])
     rows = _check(source.documents)
-    if new:
+    if new and rows:
         rows = select_new(rows, _check(source.before))
     if output is Output.JSON:
         write_json(rows)

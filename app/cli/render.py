@@ -1,6 +1,6 @@
 """``fleethook render``: the workload of every node pool, before anything is applied."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
@@ -19,22 +19,37 @@ from app.cli.options import (
 )
 from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
-from app.cli.sources import Source, SourceOptions, fill_store, read_source
+from app.cli.sources import SourceOptions, fill_store, read_source
 from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import Cell, Preview, cells, preview
-from app.overrider.preview_changes import PoolKey, compare_previews, pool_key
+from app.overrider.preview_changes import PoolKey, compare_previews, find_unaffected, pool_key
 from app.overrider.steps import RenderError
+from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
 
+class _Matrix(NamedTuple):
+    """The node pools of all subjects.
+
+    Attributes:
+        documents: The objects.
+        store: Holds the same objects.
+        cells: The workloads to render.
+    """
+
+    documents: Sequence[Document]
+    store: Store
+    cells: dict[PoolKey, Cell]
+
+
 class _Rendered(NamedTuple):
-    """The workloads of all node pools.
+    """Rendered workloads.
 
     Attributes:
         previews: Workloads that can be rendered.
@@ -45,11 +60,6 @@ class _Rendered(NamedTuple):
     previews: dict[PoolKey, Preview]
     failed: list[PoolKey]
     rows: list[Row]
-
-    @property
-    def size(self) -> int:
-        """The number of workloads."""
-        return len(self.previews) + len(self.failed)
 
 
 def render(
@@ -82,11 +92,14 @@ def render(
         file or (), kubeconfig, context, in_cluster, kcp, change or (), without or (), files_option="-f"
     )
     source = read_source(options, RESOURCES)
-    rendered = _render_all(source.documents, pool)
+    matrix = _build_matrix(source.documents, pool)
     if options.changes:
-        rows, size = _print_changes(source, rendered, pool, output)
+        before = _build_matrix(source.before, pool)
+        rows = _print_changes(before, matrix, source.changed, output)
+        size = len(before.cells.keys() | matrix.cells.keys())
     else:
-        rows, size = rendered.rows, rendered.size
+        rendered = _render_all(matrix, _check(matrix))
+        rows, size = rendered.rows, len(matrix.cells)
         print_previews([*rendered.previews.values()], output)
     print_lines(rows)
     if has_failures(rows, strict=strict):
@@ -97,31 +110,44 @@ def render(
         fail(f"nothing to render: {where} no YurtAppSet or YurtAppDaemon with {wanted}")
 
 
-def _print_changes(source: Source, rendered: _Rendered, pool: str | None, output: Output) -> tuple[list[Row], int]:
-    """Print the workloads that differ; return the new findings, and the number of workloads before and after."""
-    before = _render_all(source.before, pool)
-    changes = compare_previews(before.previews, rendered.previews, failed=rendered.failed)
+def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[Row]:
+    """Print the workloads that differ, and their number; return the new findings."""
+    same = find_unaffected(before.cells, after.cells, changed)
+    rendered = _render_all(after, _check(after), skipped=same)
+    # Without findings after the change, those before it do not matter, and to find them takes most of the time.
+    former = _render_all(before, _check(before) if rendered.rows else [], skipped=same)
+    changes = compare_previews(former.previews, rendered.previews, failed=rendered.failed)
     print_changes(changes, output)
-    size = len({*before.previews, *before.failed, *rendered.previews, *rendered.failed})
+    size = len(before.cells.keys() | after.cells.keys())
     failed = f", {len(rendered.failed)} cannot be rendered" if rendered.failed else ""
     write_error(f"{len(changes)} of {size} workloads differ{failed}")
-    return select_new(rendered.rows, before.rows), size
+    return select_new(rendered.rows, former.rows)
 
 
-def _render_all(documents: Sequence[Document], pool: str | None) -> _Rendered:
-    """Render each workload of a node pool, or of all pools if it is None."""
+def _build_matrix(documents: Sequence[Document], pool: str | None) -> _Matrix:
+    """Return the workloads of one node pool, or of all pools if it is None."""
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
-    rendered = _Rendered({}, [], [make_overrider_row(one) for one in check_documents(documents, store)])
+    found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
+    return _Matrix(documents, store, {pool_key(cell): cell for cell in found if pool in (None, cell.pool)})
+
+
+def _check(matrix: _Matrix) -> list[Row]:
+    """Return the findings about all objects."""
+    return [make_overrider_row(one) for one in check_documents(matrix.documents, matrix.store)]
+
+
+def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[PoolKey] = ()) -> _Rendered:
+    """Render the workloads without the skipped ones; ``rows`` gets a row for each that cannot be rendered."""
+    rendered = _Rendered({}, [], rows)
     plans = PlanCache()
-    for cell in cells(store, sorted({key_of(one.object).cluster for one in documents})):
-        if pool is not None and cell.pool != pool:
+    for key, cell in matrix.cells.items():
+        if key in skipped:
             continue
-        key = pool_key(cell)
         try:
-            rendered.previews[key] = preview(cell, store, plans)
+            rendered.previews[key] = preview(cell, matrix.store, plans)
         except (SubjectError, RenderError) as error:
             rendered.failed.append(key)
-            if (row := _report_failure(cell, error, documents, rendered.rows)) is not None:
+            if (row := _report_failure(cell, error, matrix.documents, rendered.rows)) is not None:
                 rendered.rows.append(row)
     return rendered
 

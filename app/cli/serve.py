@@ -4,24 +4,24 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import uvloop
-from pydantic import ValidationError
 
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
 from app.api.recording import RecordSettingError
 from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
+from app.cli.load_settings import load_settings
 from app.cli.options import ContextOption, InterpretersOption
 from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from app.dispatch.credentials.files import CredentialFileError
 from app.interpret.python_interpreter import LoadError
 from app.kube.errors import APIError, UnreachableError
-from app.settings import CONFIG_VARIABLE, Settings
+from app.settings import Settings
 
 
 def serve(
@@ -109,7 +109,7 @@ def serve(
         "record_max": record_max,
         "record_routes": record_route or None,
     }
-    settings = _load_settings({name: value for name, value in flags.items() if value is not None}, config)
+    settings = load_settings({name: value for name, value in flags.items() if value is not None}, config)
     if settings.manifests is None and not settings.follows_cluster:
         fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
     if settings.manifests is not None and not settings.manifests.is_dir():
@@ -136,18 +136,6 @@ def serve(
             fail(str(error))
     if not served:
         raise typer.Exit(UNREADABLE)
-
-
-def _load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
-    if config is not None:
-        if not config.is_file():
-            fail(f"--config: {config} is not a file")
-        os.environ[CONFIG_VARIABLE] = str(config)
-    try:
-        return Settings(**flags)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        fail(f"settings: {problems}")
 
 
 def _run_workers(settings: Settings) -> int:

@@ -9,6 +9,7 @@ from app.cli.exit_codes import fail
 from app.cli.manifests import read_objects
 from app.cli.terminal import write_error
 from app.cli.what_if import Overlay, overlay
+from app.dispatch.equivalent_resources import DEFINITION
 from app.store import Index, ObjectKey, Store, key_of
 from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
 from app.store.yaml_reader import Document
@@ -94,10 +95,7 @@ def read_source(options: SourceOptions, resources: Sequence[WatchedResource], *,
     """
     check_options(options)
     change = read_objects(options.change)
-    if options.reads_cluster:
-        before = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
-    else:
-        before = read_objects(options.files)
+    before = _read_cluster(options, resources) if options.reads_cluster else read_objects(options.files)
     if not options.changes:
         return Source(before, before, frozenset())
     if not every_kind:
@@ -115,8 +113,22 @@ def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource
 
 
 def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
-    """Return the resources that decide about webhooks. Without a kcp, nobody needs the right to read kcp's own."""
+    """Return the resources that decide about webhooks.
+
+    Without ``kcp``, kcp's own are left out, so that nobody needs the right to read them. `read_source` reads those that
+    a CustomResourceDefinition of the cluster defines.
+    """
     return tuple(one for one in DISPATCHING if kcp or one not in KCP)
+
+
+def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:
+    found = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
+    if not set(select_dispatching(kcp=False)).issubset(resources):
+        return found
+    # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
+    defined = {one.object["metadata"]["name"] for one in found if key_of(one.object).group_kind == DEFINITION}
+    further = [one for one in KCP if one.name in defined and one not in resources]
+    return found + (read_cluster(further, options.kubeconfig, context=options.context) if further else [])
 
 
 def check_options(options: SourceOptions) -> None:

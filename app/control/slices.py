@@ -40,6 +40,20 @@ def run_at_once(work: Sliced[T]) -> T:
             return result
 
 
+def run_until_pause(work: Sliced[T]) -> "T | Sliced[T]":
+    """Do sliced work up to its first pause; return its result, or the rest of the work.
+
+    A yield that only marks the next slice is no pause: the caller does each slice itself.
+    """
+    try:
+        while next(work) is not None:
+            pass
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return work
+
+
 class Slices:
     """Runs one slice in each iteration of the event loop, for any number of concurrent pieces of work.
 
@@ -82,6 +96,8 @@ async def run_off_loop(work: Sliced[T], *, worker: Executor, turn: str) -> T:
     while True:
         if following is Slice.READS_STORE:
             done = _advance(work)
+            if done is None:
+                await asyncio.sleep(0)
         else:
             done = await worker.run(turn, _advance, work)
         if isinstance(done, _Result):

@@ -1,5 +1,6 @@
 """Builds dispatchers."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn
 
@@ -45,6 +46,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
     traces: bool = False,
+    replace: Callable[[Store, Dependencies], Dependencies] | None = None,
 ) -> Dispatcher:
     """Build a dispatcher.
 
@@ -60,6 +62,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         find_credential: As for `app.dispatch.call.WebhookCaller`. Conversion webhooks are called without credentials.
         own: Recognizes this server among the webhooks.
         traces: As for `Dispatcher`.
+        replace: Returns the dependencies to use in place of those that leave the process, for replays.
     """
     caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
     access = CallSlots(_ACCESS_QUOTAS)
@@ -73,6 +76,8 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         is_silent=caller.is_silent,
         own=own or OwnEndpoints(),
     )
+    if replace is not None:
+        dependencies = replace(store, dependencies)
     limits = limits or RequestLimits()
     return Dispatcher(
         store, Configurations(store), dependencies, as_kcp=as_kcp, share=share, limits=limits, traces=traces

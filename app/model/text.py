@@ -34,7 +34,7 @@ def escape(text: str, *, keep: str = "") -> str:
 
 
 def escape_json(document: str) -> str:
-    r"""Return JSON in which these characters are escaped as ``\uXXXX``; its value stays the same.
+    r"""Return JSON in which these characters are ``\u`` escapes; its value stays the same.
 
     Args:
         document: Valid JSON. Outside of strings, it may contain line feeds but no other of these characters.

@@ -44,7 +44,7 @@ from app.overrider.input_kinds import InputKinds
 from app.overrider.nudge import Nudger
 from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_waits import OwnerWaits, Patience
-from app.overrider.plan_cache import PlanCache, same_input
+from app.overrider.plan_cache import NotCompiledError, PlanCache, same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
@@ -65,7 +65,7 @@ _RETRY_SHARE: Final = 0.1
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
 # To compare a workload without drift takes some 30 µs.
-_SLICE: Final = 16
+_SLICE: Final = 8
 # Workers for one subject: more than any setting allows to be touched at a time.
 _MAX_CONCURRENT: Final = 100
 _NEVER: Final = float("inf")
@@ -317,8 +317,11 @@ class OverriderController:
         known: list[_WorkloadOutcome] = []
         pauses = Pauses(_SLICE)
         for key in at.keys:
-            yield from self._prepare(key, at)
-            target = self._find_target(key, at, seen, patience)
+            try:
+                target = self._find_target(key, at, seen, patience, compiles=False)
+            except NotCompiledError as error:
+                yield from error.work
+                target = self._find_target(key, at, seen, patience)
             if pauses.due():
                 yield
             if isinstance(target, Target):
@@ -329,20 +332,6 @@ class OverriderController:
                 target = self._to_outcome(target, outcome)
             known += [] if target is None else [target]
         return targets, known
-
-    def _prepare(self, key: ObjectKey, at: SubjectState) -> Sliced[None]:
-        """Compile the plan of a workload in slices, before `find_plan` needs it."""
-        workload, binding = self.workloads.get(key), at.binding
-        if workload is not None and at.subject is not None:
-            yield from self._plans.prepare(
-                binding.group_kind,
-                at.subject,
-                at.effective,
-                kind=key.group_kind.kind,
-                pool=pool_of(workload),
-                cluster=binding.cluster,
-                store=self._objects,
-            )
 
     async def _converge_all(self, targets: Sequence[Target]) -> list[_WorkloadOutcome]:
         """Converge each of these workloads."""
@@ -360,15 +349,27 @@ class OverriderController:
         return [one for one in outcomes if one is not None]
 
     def _find_target(
-        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience, *, compiles: bool = True
     ) -> Target | _WorkloadOutcome | None:
-        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies."""
+        """Return the target of a workload, the outcome if it cannot be rendered, or None if no override applies.
+
+        Raises:
+            NotCompiledError: Its plan has to be compiled, and ``compiles`` is False.
+        """
         workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
             return None
         had = hash_of(workload)
         try:
-            plan = find_plan(workload, at.binding, at.effective, kind=kind, store=self._objects, plans=self._plans)
+            plan = find_plan(
+                workload,
+                at.binding,
+                at.effective,
+                kind=kind,
+                store=self._objects,
+                plans=self._plans,
+                compiles=compiles,
+            )
         except SubjectError:
             return None  # Its owner is gone, or will remove it together with its pool.
         except RenderError as error:

@@ -59,10 +59,12 @@ def find_plan(
     kind: str,
     store: StoreView,
     plans: PlanCache,
+    compiles: bool = True,
 ) -> PoolPlan:
     """Return the plan for a workload.
 
     Raises:
+        NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
         SubjectError: The subject is gone, or has no valid template for this workload.
         RenderError: An entry is invalid, or does not fit the template.
     """
@@ -77,6 +79,7 @@ def find_plan(
         pool=pool_of(workload),
         cluster=binding.cluster,
         store=store,
+        compiles=compiles,
     )
 
 

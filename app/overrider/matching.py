@@ -28,8 +28,12 @@ def _matches_object(current: JSONObject, named: JSONObject, values: PoolValues) 
             return False
         present = current[name]
         # `!=` compares in C first. It ends at once if the apiserver added defaults.
-        if present != value and not _matches_value(present, value, values):
-            return False
+        if present != value:
+            if type(value) is dict:
+                if type(present) is not dict or not _matches_object(present, value, values):
+                    return False
+            elif not _matches_value(present, value, values):
+                return False
     return True
 
 

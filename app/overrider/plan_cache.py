@@ -18,12 +18,11 @@ from app.overrider.entry_pattern import Applied, EntryPatterns
 from app.overrider.plan import BarePlan, compile_bare, compile_steps_in_slices
 from app.overrider.pool_mark import (
     POOL_MARK,
-    REPLICAS_MARK,
     PoolValues,
     has_mark,
     is_safe_name,
-    mark_name,
 )
+from app.overrider.pool_settings import encode_settings, mark_settings
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
 from app.overrider.pools import topology
 from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
@@ -43,6 +42,19 @@ _Shared = SharedPlan | SubjectError | RenderError | object
 """The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
 
 
+class NotCompiledError(Exception):
+    """A plan was requested only if it is compiled, and it is not.
+
+    Attributes:
+        work: Compiles the plan in slices.
+    """
+
+    def __init__(self, work: Sliced[None]) -> None:
+        """Store the work that compiles the plan."""
+        super().__init__("the plan is not compiled")
+        self.work: Final = work
+
+
 class _Configuration(NamedTuple):
     """The settings of a pool, with marks in place of its own values; equal for pools that share a plan."""
 
@@ -52,6 +64,7 @@ class _Configuration(NamedTuple):
     applied: Applied
     """The entries that apply."""
     config: JSONObject | None
+    """The settings of the pool as the subject has them."""
     node_pool: JSONObject | None
     replicas: int | None
     tweaks: tuple[int, ...]
@@ -103,6 +116,8 @@ class SubjectPlans:
         # The configuration of the last requested pool: `prepare` compiles its plan, and `plan` looks it up next.
         self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
         self._plans: Final[dict[Hashable, _Shared]] = {}
+        # Several reviews and the controller may need the same plan at once. Each of them does slices of the same work.
+        self._compiling: Final[dict[Hashable, Sliced[_Shared]]] = {}
         # Least recently requested first.
         self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
 
@@ -118,13 +133,23 @@ class SubjectPlans:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
+        plan = self.plan_if_compiled(kind, pool, node_pool, compiles=True)
+        assert plan is not None
+        return plan
+
+    def plan_if_compiled(
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool = False
+    ) -> PoolPlan | None:
+        """Return the plan of a pool as `plan` does, None if it has to be compiled and ``compiles`` is False."""
         known = self._pools.get((kind, pool))
         if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
             self._pools.move_to_end((kind, pool))
             return _unwrap(known[1])
         if known is not None:
             self._drop(kind, pool)
-        outcome = self._compile(kind, pool, node_pool)
+        outcome = self._find_outcome(kind, pool, node_pool, compiles=compiles)
+        if outcome is None:
+            return None
         if isinstance(outcome, PoolPlan):
             outcome.shared.pools += 1
         self.size += _measure(outcome)
@@ -152,19 +177,23 @@ class SubjectPlans:
                 del self._plans[shared.key]
                 self.size -= shared.size
 
-    def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
+    def _find_outcome(self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool) -> Outcome | None:
+        """Return the plan or the error of a pool, None if it has to be compiled and ``compiles`` is False."""
         if not self._has_pool(pool, node_pool):
             return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
         replicas = as_object(self._configs.get(pool)).get("replicas")
         if replicas is not None and type(replicas) is not int:
             name = subject_name(self._group_kind, self.inputs[0])
             return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools must be a whole number")
-        of = self._get_configuration(kind, pool, node_pool)
-        shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
-        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            applied, config = self._patterns.find_literal(pool), self._configs.get(pool)
-            of = of._replace(key=(kind, pool), pool=pool, applied=applied, config=config)
-            shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
+        work = self._find_shared(kind, pool, node_pool)
+        try:
+            next(work)
+        except StopIteration as end:
+            of, shared = end.value
+        else:
+            if not compiles:
+                return None
+            of, shared = run_at_once(work)
         values = PoolValues(pool, of.replicas, of.applied.values)
         if isinstance(shared, SharedPlan):
             return PoolPlan(shared, values, filled=self._filled)
@@ -180,13 +209,37 @@ class SubjectPlans:
 
     def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[None]:
         """Compile the plan of a pool in slices, so that `plan` finds it; arguments as in `plan`."""
-        if (kind, pool) in self._pools or not self._has_pool(pool, node_pool):
-            return
+        if (kind, pool) not in self._pools and self._has_pool(pool, node_pool):
+            yield from self._find_shared(kind, pool, node_pool)
+
+    def _find_shared(self, kind: str, pool: str, node_pool: JSONObject | None) -> "Sliced[_Found]":
+        """Return the configuration of a pool with its plan or error. It pauses only if it has to compile them."""
         of = self._get_configuration(kind, pool, node_pool)
-        if of.key not in self._plans:
-            shared = yield from self._compile_shared(of, kind)
-            if of.key not in self._plans:  # A review during a pause may have compiled it.
-                self._share(of, shared)
+        shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
+        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
+            of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool))
+            shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
+        return of, shared
+
+    def _compile_together(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+        """Return the plan or the error of a configuration, which concurrent callers compile once.
+
+        Each of them does the next slice in its turn, so nobody waits for a caller that has given up.
+        """
+        yield
+        while (known := self._plans.get(of.key)) is None:
+            work = self._compiling.setdefault(of.key, self._compile_shared(of, kind))
+            is_paused = False
+            try:
+                next(work)
+                is_paused = True
+            except StopIteration as end:
+                return self._share(of, end.value)
+            finally:
+                if not is_paused:
+                    del self._compiling[of.key]
+            yield
+        return known
 
     def _share(self, of: _Configuration, shared: "_Shared") -> "_Shared":
         """Store the plan or the error of a configuration, and return it."""
@@ -215,7 +268,8 @@ class SubjectPlans:
         """Return the bare plan of a configuration; the last one is cached."""
         key = (kind, of.pool, of.tweaks, of.placement)
         if self._bare is None or self._bare[0] != key or not of.placement:
-            settings = PoolSettings(of.config, of.tweaks)
+            config = mark_settings(of.config) if of.pool == POOL_MARK else of.config
+            settings = PoolSettings(config, of.tweaks)
             bare = compile_bare(
                 self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
             )
@@ -238,21 +292,22 @@ class SubjectPlans:
         name = self.inputs[0]["metadata"]["name"]
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
             literal = self._patterns.find_literal(pool)
-            return _Configuration((kind, pool), pool, literal, config, node_pool, replicas, tweaks, b"")
+            key: Hashable = (kind, pool, tweaks, msgspec.json.encode(taints))
+            return _Configuration(key, pool, literal, config, node_pool, replicas, tweaks, b"")
         applied = self._patterns.find(pool, config)
-        if config is not None:
-            placing: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
-            config = {**config, **placing, "name": POOL_MARK}
-            if replicas is not None:
-                config["replicas"] = REPLICAS_MARK
-        placement = msgspec.json.encode((config, taints))
+        placement = encode_settings(config, taints, pool)
         key = (kind, applied.key, tweaks, placement)
         return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
 
 
-_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
+_Found = tuple[_Configuration, _Shared]
 NAMED_AFTER_POOL: Final = object()
 """A member or an element is named after the pool. In some pool, the template may have another one of that name."""
+
+
+_DONE: Final = object()
+_Key = tuple[str, str, str, str]
+"""Cluster, namespace, kind and name of a subject."""
 
 
 class PlanCache:
@@ -277,7 +332,7 @@ class PlanCache:
         self._filled: Final = FilledPlans()
         # Subjects that were requested lately, the last one at the end.
         self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
-        self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
+        self._subjects: Final[OrderedDict[_Key, SubjectPlans]] = OrderedDict()
 
     def plan(
         self,
@@ -289,20 +344,26 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
+        compiles: bool = True,
     ) -> PoolPlan:
         """Return the plan for a subject's workload of ``kind`` in ``pool``.
 
         Raises:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
+            NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
         """
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
         node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
         before, compiled = plans.size, plans.compiled
         try:
-            return plans.plan(kind, pool, node_pool)
+            plan = plans.plan_if_compiled(kind, pool, node_pool, compiles=compiles)
         finally:
             self._account(plans, before, compiled)
+        if plan is None:
+            key = _key_of(group_kind, subject, cluster=cluster)
+            raise NotCompiledError(self._prepare(plans, kind, pool, node_pool, key=key))
+        return plan
 
     def prepare(
         self,
@@ -315,17 +376,24 @@ class PlanCache:
         cluster: str,
         store: StoreView,
     ) -> Sliced[None]:
-        """Compile a plan in slices, so that `plan` finds it. Reviews during a pause may compile the same plan."""
+        """Compile a plan in slices, so that `plan` finds it. Others may compile the same plan during a pause."""
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
         node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
-        before, compiled = plans.size, plans.compiled
-        for _ in plans.prepare(kind, pool, node_pool):
-            yield
-            # Reviews count the plans that they compile during a pause.
-            before, compiled = plans.size, plans.compiled
         key = _key_of(group_kind, subject, cluster=cluster)
-        if self._subjects.get(key) is plans:  # Otherwise they were replaced or evicted during a pause.
-            self._account(plans, before, compiled)
+        yield from self._prepare(plans, kind, pool, node_pool, key=key)
+
+    def _prepare(
+        self, plans: SubjectPlans, kind: str, pool: str, node_pool: JSONObject | None, *, key: _Key
+    ) -> Sliced[None]:
+        work = plans.prepare(kind, pool, node_pool)
+        while True:
+            before, compiled = plans.size, plans.compiled
+            is_done = next(work, _DONE) is _DONE
+            if self._subjects.get(key) is plans:  # Otherwise they were replaced or evicted during a pause.
+                self._account(plans, before, compiled)
+            if is_done:
+                return
+            yield
 
     def _select(
         self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
@@ -377,7 +445,7 @@ class PlanCache:
             self.evicted += 1
 
 
-def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> tuple[str, str, str, str]:
+def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> _Key:
     metadata = subject["metadata"]
     return cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"]
 

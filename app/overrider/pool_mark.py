@@ -15,6 +15,7 @@ from app.model.json import JSON
 # Private use characters of Unicode: kube-apiserver accepts them in no name and no label value.
 _START: Final = "\ue000"
 POOL_MARK: Final = "\ue000pool\ue001"
+_ENCODED_MARK: Final = POOL_MARK.encode()
 _MARK: Final = re.compile("\ue000(pool|entry|text)([0-9]*)\ue001")
 # Numbers that no user requests as replicas. REPLICAS_MARK is the mark for the pool's own replicas.
 SMALLEST_MARK: Final = 2_147_480_000
@@ -83,8 +84,15 @@ class PoolValues(NamedTuple):
         position = number - _FIRST_NUMBER
         return self.of_entries.numbers[position] if 0 <= position < len(self.of_entries.numbers) else number
 
-    def fill_json(self, text: bytes) -> bytes:
-        """Replace the marks in JSON."""
+    def fill_json(self, text: bytes, *, has_numbers: bool = True) -> bytes:
+        """Replace the marks in JSON.
+
+        Args:
+            text: The JSON.
+            has_numbers: Whether the text may have marks of numbers.
+        """
+        if self.of_entries is NO_VALUES and not has_numbers:
+            return text.replace(_ENCODED_MARK, self.pool.encode())
         return self.fill_numbers(self.fill_text(text.decode())).encode()
 
     def fill_numbers(self, text: str) -> str:
@@ -105,6 +113,11 @@ class PoolValues(NamedTuple):
 def is_safe_name(pool: str) -> bool:
     """Return whether a pool's name needs no escaping in JSON, so that it can be filled into encoded text."""
     return _SAFE.fullmatch(pool) is not None
+
+
+def has_number_mark(text: bytes) -> bool:
+    """Return whether JSON has a mark of a number."""
+    return _NUMBERS.search(text.decode()) is not None
 
 
 def has_mark(value: object) -> bool:

@@ -1,10 +1,11 @@
-"""What a change of the inputs does to the workloads of node pools: previews before and after."""
+"""Compare the workloads of node pools before and after a change of overriders, subjects or node pools."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
 from app.model.merge_keys import WORKLOAD
+from app.model.openyurt import NODE_POOL
 from app.overrider.delta import MISSING, delta_of, leaves
 from app.overrider.preview import Cell, Change, Preview
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
@@ -47,6 +48,25 @@ class PoolChange(NamedTuple):
 def pool_key(cell: Cell) -> PoolKey:
     """Return the key of a cell."""
     return PoolKey(key_of(cell.subject.document), cell.pool, cell.kind)
+
+
+def find_unaffected(
+    before: Mapping[PoolKey, Cell], after: Mapping[PoolKey, Cell], changed: Collection[ObjectKey]
+) -> frozenset[PoolKey]:
+    """Return the workloads that cannot differ, because their subject and overrider are the same objects.
+
+    Args:
+        before: The workloads before the change.
+        after: The workloads after the change.
+        changed: Keys of changed objects. If a NodePool is among them, each workload may differ.
+    """
+    if any(key.group_kind == NODE_POOL for key in changed):
+        return frozenset()
+    return frozenset(key for key, cell in after.items() if key in before and _has_same_inputs(before[key], cell))
+
+
+def _has_same_inputs(before: Cell, after: Cell) -> bool:
+    return before.subject.document is after.subject.document and before.overrider is after.overrider
 
 
 def compare_previews(

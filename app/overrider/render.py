@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from app.control.slices import Sliced
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
@@ -12,7 +13,7 @@ from app.overrider.delta import apply_delta, foreign_container
 from app.overrider.overlay import overlay
 from app.overrider.owner import Owner
 from app.overrider.plan import Plan, Variant, restored_by_base
-from app.overrider.plan_cache import PlanCache
+from app.overrider.plan_cache import NotCompiledError, PlanCache
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
@@ -35,6 +36,7 @@ from app.patch import diff
 from app.store import StoreView
 
 NEVER_RENDERED: Final = Memory("", "")
+_MAX_COMPILATIONS: Final = 5
 
 
 class Rendering(NamedTuple):
@@ -90,10 +92,38 @@ class SelectedPlan(NamedTuple):
     pool: str
 
 
-def select_plan(
+def select_plan_in_slices(
     workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> Sliced[SelectedPlan | None]:
+    """Return the plan of a workload as `select_plan` does, and compile it in slices if it is not compiled.
+
+    The objects may change during a pause. The result is always from the objects of one moment: the plan is selected
+    again after each compilation.
+    """
+    for _ in range(_MAX_COMPILATIONS):
+        try:
+            return select_plan(workload, target, memory=memory, store=store, plans=plans, compiles=False)
+        except NotCompiledError as error:
+            work = error.work
+        yield from work
+    # The objects changed during each compilation. The caller waits no longer.
+    return select_plan(workload, target, memory=memory, store=store, plans=plans)
+
+
+def select_plan(
+    workload: JSONObject,
+    target: RenderTarget,
+    *,
+    memory: Memory | None,
+    store: StoreView,
+    plans: PlanCache,
+    compiles: bool = True,
 ) -> SelectedPlan | None:
-    """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`."""
+    """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`.
+
+    Raises:
+        NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
+    """
     cluster = cluster_of(workload)
     kind, namespace, owner, _ = target
     overriders = overriders_of(
@@ -110,7 +140,16 @@ def select_plan(
     _check_owner(subject, owner)
     overrider = overriders[0] if overriders else None
     try:
-        plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
+        plan = plans.plan(
+            owner.group_kind,
+            subject,
+            overrider,
+            kind=kind,
+            pool=pool,
+            cluster=cluster,
+            store=store,
+            compiles=compiles,
+        )
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
     return SelectedPlan(plan, overriders, pool) if plan.applies or memory is not None else None

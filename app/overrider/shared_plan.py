@@ -16,7 +16,7 @@ from app.model.json import JSON
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, digest_text, hash_text
 from app.overrider.plan_size import size_of
-from app.overrider.pool_mark import NO_VALUES, POOL_MARK, EntryValues, Filler, PoolValues
+from app.overrider.pool_mark import NO_VALUES, POOL_MARK, EntryValues, Filler, PoolValues, has_number_mark
 from app.overrider.undo import Memory
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
@@ -37,7 +37,7 @@ _NO_NAMES: Final[_Names] = (frozenset(), frozenset())
 class SharedPlan:
     """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
-    __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
+    __slots__ = ("__weakref__", "_has_numbers", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
     def __init__(
         self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
@@ -51,6 +51,7 @@ class SharedPlan:
         self.names: Final = names
         self.size: Final = size
         self._text: Final = text
+        self._has_numbers: Final = has_number_mark(text)
 
     def confuses(self, pool: str) -> bool:
         """Return whether, in ``pool``, an element named after the pool has the same name as another element."""
@@ -59,7 +60,9 @@ class SharedPlan:
 
     def digest(self, values: PoolValues) -> str:
         """Return the hash for a pool."""
-        return hash_text(values.fill_json(self._text)) if self._text else self.plan.digest
+        if not self._text:
+            return self.plan.digest
+        return hash_text(values.fill_json(self._text, has_numbers=self._has_numbers))
 
     def filler(self, *, creating: bool) -> Filler:
         """Return a filler for the members of the plan.

@@ -23,7 +23,7 @@ from app.overrider.render import (
     Rendering,
     RenderTarget,
     render_selected,
-    select_plan,
+    select_plan_in_slices,
 )
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, Memory, remembered
@@ -54,7 +54,7 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
 
 
 def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
-    """Answer the review of a Deployment or StatefulSet.
+    """Answer the review of a Deployment or StatefulSet. It pauses if the plan has to be compiled.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
     YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. If rendering fails, only
@@ -86,7 +86,7 @@ def _mutate_owned(
     memory = _read_memory(request, workload)
     try:
         yield Slice.READS_STORE
-        found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+        found = yield from select_plan_in_slices(workload, target, memory=memory, store=store, plans=plans)
         yield Slice.PURE
         rendering = NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
     except SubjectError as error:

@@ -27,7 +27,7 @@ from app.store.sources.kubernetes.source import KubernetesSource
 from app.store.sources.kubernetes.wire import decode_page
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.
-_SLICE: Final = 4
+_SLICE: Final = 2
 _GONE: Final = 404
 
 

@@ -1,4 +1,4 @@
-"""An apiserver that answers list requests, and what it was asked."""
+"""An apiserver that answers list requests, and counts them."""
 
 import contextlib
 import json

@@ -16,15 +16,16 @@ def show(*, terminal: bool) -> str:
         progress.count(500)
         progress.count(700)
         progress.start("yurtappsets.apps.openyurt.io")
-        console.print("")  # A change of the display is written with the next output.
     return stream.getvalue()
 
 
 def test_a_terminal_shows_the_list_and_its_objects() -> None:
     text = show(terminal=True)
+    assert "Reading nodepools.apps.openyurt.io: 1,200 objects" in text
+    assert "0/2" in text
     assert "Reading yurtappsets.apps.openyurt.io: 0 objects" in text
     assert "1/2" in text
 
 
 def test_a_pipe_gets_nothing() -> None:
-    assert show(terminal=False).strip() == ""
+    assert show(terminal=False) == ""

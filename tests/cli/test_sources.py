@@ -8,10 +8,11 @@ import typer
 from app.cli.sources import SourceOptions, check_options, read_source, select_dispatching
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.store import key_of
-from app.store.sources.kubernetes.resources import DISPATCHING, RESOURCES
+from app.store.sources.kubernetes.resources import DEFINITIONS, DISPATCHING, RESOURCES
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
+from tests.dispatch.builders import binding, definition
 
 ALPHA = "/apis/apps.openyurt.io/v1alpha1"
 FILE, CONFIG = Path("a.yaml"), Path("config")
@@ -125,3 +126,19 @@ def test_a_cluster_that_is_no_kcp_needs_no_rights_for_its_kinds() -> None:
         "apiextensions.k8s.io",
         "admissionregistration.k8s.io",
     }
+
+
+def test_kinds_of_kcp_are_read_if_a_definition_has_them(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, (_, config, _, context) = cluster
+    options = SourceOptions(kubeconfig=Path(config), context=context)
+    defined = definition("", "apibindings.apis.kcp.io", "v1alpha2", kind="APIBinding")
+    held.lists = {
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": [defined],
+        "/apis/apis.kcp.io/v1alpha2/apibindings": [binding("c", "p", "widgets.example.org")],
+    }
+    source = read_source(options, select_dispatching(kcp=False))
+    assert [key_of(one.object).cluster for one in source.documents] == ["", "c"]
+    assert not any("apiexports" in path for _, path in held.requests)
+    held.requests.clear()
+    read_source(options, [DEFINITIONS])
+    assert len(held.requests) == 1

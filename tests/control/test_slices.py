@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from app.control.slices import Pauses, Slice, Sliced, Slices, run_at_once, run_off_loop
+from app.control.slices import Pauses, Slice, Sliced, Slices, run_at_once, run_off_loop, run_until_pause
 from app.control.worker import Worker
 
 
@@ -28,6 +28,20 @@ def test_run_at_once_returns_the_result() -> None:
     assert seen == ["a0", "a1", "a2"]
     with pytest.raises(ValueError, match="broken"):
         run_at_once(failing())
+
+
+def test_run_until_pause_does_marked_slices_at_once() -> None:
+    def marked(pauses: int) -> Sliced[str]:
+        yield Slice.READS_STORE
+        for _ in range(pauses):
+            yield
+        yield Slice.PURE
+        return "done"
+
+    assert run_until_pause(marked(0)) == "done"
+    rest = run_until_pause(marked(2))
+    assert not isinstance(rest, str)
+    assert run_at_once(rest) == "done"
 
 
 async def test_each_iteration_of_the_event_loop_runs_one_slice() -> None:
@@ -116,3 +130,17 @@ async def test_slices_that_read_the_store_run_on_the_event_loop() -> None:
 
     await run_off_loop(mixed(), worker=Worker(), turn="")
     assert seen == [False, True, True, False]
+
+
+async def test_slices_that_read_the_store_let_the_event_loop_in() -> None:
+    seen: list[str] = []
+
+    def reading() -> Sliced[None]:
+        yield Slice.READS_STORE
+        for _ in range(3):
+            seen.append("slice")
+            asyncio.get_running_loop().call_soon(seen.append, "other")
+            yield
+
+    await run_off_loop(reading(), worker=Worker(), turn="")
+    assert seen == ["slice", "other"] * 3

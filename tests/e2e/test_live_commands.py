@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from tests.e2e.callers import Caller
 
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import run_command
-from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.cluster import CRDS, Api, ControlPlane
 from tests.e2e.conftest import manifest
+from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import OPENYURT, RBAC
 from tests.serving import ROOT
 
@@ -62,7 +62,7 @@ class User(NamedTuple):
 
     def requests(self) -> set[tuple[str, str, str]]:
         """Return group, resource and verb of all requests so far."""
-        return {(group, resource, verb) for group, resource, verb, _ in self.plane.audited(self.name)}
+        return {(group, resource, verb) for group, resource, verb, _ in self.plane.read_audit_log(self.name)}
 
     def assert_lists_only(self, *more: tuple[str, str]) -> None:
         """Check that exactly the documented resources were listed, and nothing else was requested."""
@@ -94,9 +94,12 @@ def user(request: pytest.FixtureRequest, plane: ControlPlane, admin: Api, namesp
         admin.create("/api/v1/namespaces", made)
     caller = Caller(admin, namespace, "reader")
     rights: set[tuple[str, str]] = set()
+    wanted = [request.param]
+    if request.param in ("explain", "lint") and admin.call("GET", f"{CRDS}/apibindings.apis.kcp.io")[0] == 200:
+        wanted.append("kcp")  # Tests of other modules leave these definitions.
     for (_, name), role in read_roles().items():
-        if name == f"fleethook-{request.param}":
-            bind(admin, caller, f"{namespace}-{role['kind'].lower()}", role)
+        if name.removeprefix("fleethook-") in wanted:
+            bind(admin, caller, f"{namespace}-{role['kind'].lower()}-{name}", role)
             for rule in role["rules"]:
                 assert rule["verbs"] == ["list"]
                 rights |= {(group, resource) for group in rule["apiGroups"] for resource in rule["resources"]}
@@ -183,6 +186,19 @@ def test_interpret_run_reads_the_customizations(user: User, subject: dict[str, A
     )
     printed = user.run("interpret", "run", "--operation", "InterpretReplica", "-f", "-", stdin=replicas)
     assert "replica" in printed
+    user.assert_lists_only()
+
+
+@pytest.fixture(scope="module")
+def kcp_defined(kcp_kinds: None) -> None:
+    """Definitions of kcp's kinds. A test requests it before its user, whose rights depend on them."""
+
+
+@pytest.mark.usefixtures("kcp_defined")
+@pytest.mark.parametrize("user", ["explain"], indirect=True)
+def test_kinds_of_kcp_are_listed_if_the_cluster_defines_them(user: User, subject: dict[str, Any]) -> None:
+    assert ("apis.kcp.io", "apibindings") in user.rights
+    user.run("explain", "-f", str(_write(user, subject)))
     user.assert_lists_only()
 
 

@@ -8,7 +8,6 @@ import pytest
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
-from app.overrider.pools import pools_of_subject
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.validation import check_overrider
 from app.store import Store
@@ -117,13 +116,6 @@ def test_only_workloads_of_the_version_that_is_read_are_rendered() -> None:
         (warning,) = answer.warnings
         assert warning.startswith("not rendered: its owner reference names apps.openyurt.io/v1")
         assert "is read as apps.openyurt.io/v1" in warning
-
-
-def test_pools_are_those_node_pools_that_exist_and_are_listed_or_selected() -> None:
-    subject = yurt_app_set_v1beta1(pools=["hangzhou", "gone"], selector=EAST)
-    pools = [node_pool("hangzhou"), node_pool("east-1", {"region": "east"}), node_pool("west-1", {"region": "west"})]
-    assert pools_of_subject(YURT_APP_SET, subject, cluster="", store=store_of(*pools)) == ["east-1", "hangzhou"]
-    assert pools_of_subject(YURT_APP_SET, subject, cluster="", store=store_of()) == ["gone", "hangzhou"]
 
 
 def test_labels_of_a_node_pool_choose_its_tweaks() -> None:

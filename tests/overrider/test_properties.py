@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import compile_plan
-from app.overrider.pool_mark import PoolValues
 from app.overrider.render import render_with
 from app.overrider.steps import RenderError
-from app.overrider.undo import Memory, remembered
+from app.overrider.undo import remembered
 from app.patch import identical
 from tests.builders import (
     container,
@@ -127,35 +126,6 @@ def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, re
         return
     by_patch = rendered(document, SUBJECT, rule, operation="UPDATE", old=document)
     assert identical(by_patch, render_with(plan, document, memory=remembered(document), creating=False))
-
-
-HANGZHOU = PoolValues("hangzhou")
-
-
-def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
-    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
-    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    assert plan.fast is not None
-    wanted = Memory(plan.digest, plan.undo_text)
-    operations = plan.fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
-    assert operations is not None
-    paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
-    assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
-    other = make_workload()
-    other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
-    assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
-
-
-def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
-    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
-    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    stored = rendered(make_workload(), SUBJECT, rule)
-    memory = remembered(stored)
-    assert plan.fast is not None
-    assert memory is not None
-    assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
-    stored["spec"]["replicas"] = 8
-    assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
 
 
 def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:

@@ -3,13 +3,11 @@
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.overrider.admission import validate_overrider
 from app.overrider.manifest_findings import check_documents
-from app.overrider.pool_token import misspelled_token
 from app.overrider.subject_admission import validate_subject
 from app.overrider.validation import check_overrider
 from app.store.yaml_reader import Document
@@ -120,30 +118,3 @@ def test_the_unchanged_overrider_is_admitted() -> None:
     subject = yurt_app_set(pools=[pool("hangzhou"), pool("beijing")])
     found = check_overrider(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
     assert [one.text for one in found if one.level == "error"] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "token"),
-    [
-        ("a-{{ nodepool }}", "{{ nodepool }}"),
-        ("{{nodepool-name}}/app", "{{nodepool-name}}"),
-        ("{{NodePool}}", "{{NodePool}}"),
-        ("{{ .NodePool }}", "{{ .NodePool }}"),
-        ("{{node_pool}}", "{{node_pool}}"),
-        ("{{nodepoool}}", None),
-        ("{{pool}}", "{{pool}}"),
-        ("{nodepool}", "{nodepool}"),
-        ("{{nodepool}", "{{nodepool}"),
-        ("{{nodepool}}", None),
-        ("x{{nodepool}}y{{nodepool}}", None),
-        ("{{nodepool}}-{{ nodepool }}", "{{ nodepool }}"),
-        ("${nodepool}", None),
-        ("$(nodepool)", None),
-        ("{{ .Values.nodepool.size }}", None),
-        ('{{ include "pool" . }}', None),
-        ('{"pool": 1}', None),
-        ("{" * 1000, None),
-    ],
-)  # fmt: skip
-def test_misspelled_tokens_are_found(text: str, token: str | None) -> None:
-    assert misspelled_token(text) == token

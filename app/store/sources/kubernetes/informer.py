@@ -42,7 +42,7 @@ _ABSENT_SECONDS: Final = 10.0
 _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
 # Events that are handled between two iterations of the event loop.
-_SLICE: Final = 20
+_SLICE: Final = 5
 # A starting apiserver refuses a list once or twice. After more refusals, every replica is assumed to be refused.
 _TRIES_BEFORE_REFUSED: Final = 3
 # While one version replaces another, kube-apiserver answers 404 to both for a second or two: it removes the old one

@@ -14,7 +14,7 @@ from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, Ver
 from app.store.sources.kubernetes.wire import Page, decode_page
 
 # Objects that are decoded, or keys that are compared, between two iterations of the event loop.
-_SLICE: Final = 10
+_SLICE: Final = 4
 _KEYS_SLICE: Final = 2_000
 GONE: Final = 410
 

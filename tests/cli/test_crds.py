@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.crds_units import parse_age, parse_size
 from app.crds.instance.validation import find_problems
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
@@ -201,23 +200,6 @@ def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
     for arguments in (("fetch", secret), ("cache", "ls"), ("cache", "show", secret), ("cache", "ls", "-o", "json")):
         shown = run(*arguments)
         assert "hunter" not in shown.stdout + shown.stderr
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90s", 90), ("1W", 604_800)])
-def test_ages_are_read_as_people_write_them(text: str, seconds: int) -> None:
-    assert parse_age(text) == seconds
-
-
-@pytest.mark.parametrize(("text", "size"), [("200MiB", 200 * 2**20), ("1kb", 1000), ("7", 7), ("3 GB", 3 * 10**9)])
-def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1d", "1.5h", "9 fortnights"])
-def test_a_text_that_is_neither_age_nor_size_is_refused(text: str) -> None:
-    for read in (parse_age, parse_size):
-        with pytest.raises(ValueError, match="is not"):
-            read(text)
 
 
 def test_names_with_dots_are_accepted_with_normalize_dot(run: Any, tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""``fleethook replay``: ask recorded reviews again, and report which are decided differently."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.asgi import Fleethook, Outside
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.load_settings import load_settings
+from app.cli.options import (
+    ChangeOption,
+    ContextOption,
+    InClusterOption,
+    KcpOption,
+    KubeconfigOption,
+    WithoutOption,
+)
+from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
+from app.cli.replay_output import Output, Printer, make_printer
+from app.cli.sources import SourceOptions, check_options, read_source, select_dispatching
+from app.interpret.python_interpreter import LoadError
+from app.records.expectations import ExpectationError, read_expectations
+from app.records.reader import Entry
+from app.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
+from app.records.replay import Replayed, Replayer, batch
+from app.records.report import Report
+from app.settings import Settings
+from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
+
+_INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
+_REVIEWS_AT_ONCE: Final = 64
+_BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+# A replay reads objects itself, follows nothing and writes nothing.
+OFFLINE: Final[dict[str, Any]] = {
+    "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,
+    "registration": "off", "controller": False, "interpreter_registration": False, "workers": 1,
+    "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
+    "log_reviews": False, "record": None, "record_routes": [],
+}  # fmt: skip
+
+
+def replay(
+    files: Annotated[
+        list[Path], typer.Argument(help="Recordings or directories of recordings; '-' for standard input.")
+    ],
+    manifests: Annotated[
+        list[Path] | None,
+        typer.Option("--manifests", help="Directory or file of the objects to decide with; may be repeated."),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    change: ChangeOption = None,
+    without: WithoutOption = None,
+    route: Annotated[
+        list[str] | None,
+        typer.Option("--route", help="Route to replay, as README.md lists it; may be repeated (default: all)."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Replay records from this time on (RFC 3339), or the last ones (1h30m before the newest)."),
+    ] = None,
+    call: Annotated[
+        bool, typer.Option("--call", help="Call webhooks, as dry runs, in place of their recorded answers.")
+    ] = False,
+    expect: Annotated[
+        Path | None, typer.Option(help="Expected changes: JSON output of a former replay, or a list of keys.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Ask recorded reviews again, and report which are decided differently.
+
+    The command decides with this build, the objects of --manifests or of a cluster, and --change and --without.
+    It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
+    that needs an answer which was not recorded is undecidable, and counts as changed.
+
+    Exit codes: 0 no changes, or exactly those of --expect; 1 changes; 2 invalid arguments, or nothing to
+    replay; 130 interrupted, with the results so far.
+    """
+    options = SourceOptions(
+        manifests or (), kubeconfig, context, in_cluster, kcp, change=change or (), without=without or ()
+    )
+    check_options(options)
+    recordings = list_recordings(files)
+    report = Report(() if expect is None else _read_expected(expect))
+    settings = load_settings(OFFLINE, config)
+    app = _build_app(settings, call=call)
+    routes = _check_routes(route or (), app)
+    for document in read_source(options, list(_list_resources(settings, kcp=kcp))).documents:
+        app.store.put(document.object)
+    selection = Selection(routes, find_since(since, recordings))
+    printer = make_printer(output)
+    entries = (one for one in read_recordings(recordings, report.add_problem) if selection.selects(one))
+    try:
+        replay_all(app, entries, _make_taker(report, printer), call=call)
+        report.is_complete = True
+    except KeyboardInterrupt:
+        printer.end(report)
+        raise typer.Exit(_INTERRUPTED) from None
+    printer.end(report)
+    _exit(report, selection)
+
+
+def _read_expected(path: Path) -> list[str]:
+    try:
+        return read_expectations(path.read_bytes())
+    except (ExpectationError, OSError) as error:
+        fail(f"--expect: {path}: {error}")
+
+
+def _build_app(settings: Settings, *, call: bool) -> Fleethook:
+    """Return the server's app without a source, whose webhooks answer as recorded unless they are to be called."""
+    outside = Outside(call_without_effects) if call else Outside(answer_from_records, RecordedHookLayer)
+    try:
+        return Fleethook(settings, log=None, outside=outside)
+    except LoadError as error:
+        fail(str(error))
+
+
+def _check_routes(routes: Sequence[str], app: Fleethook) -> frozenset[str]:
+    unknown = [one for one in routes if one not in app.reviews]
+    if unknown:
+        fail(f"--route: there is no route {unknown[0]}; give one of {', '.join(sorted(app.reviews))}")
+    return frozenset(routes)
+
+
+def _list_resources(settings: Settings, *, kcp: bool) -> Iterator[WatchedResource]:
+    """Yield the resources that the engines decide with, each once."""
+    found: dict[str, WatchedResource] = {}
+    if "overrider" in settings.engines:
+        found |= {one.name: one for one in RESOURCES}
+    if "interpret" in settings.engines:
+        found |= {one.name: one for one in (*INTERPRETING, karmada_config(settings.karmada_namespace))}
+    if "dispatch" in settings.engines:
+        found |= {one.name: one for one in select_dispatching(kcp=kcp)}
+    yield from found.values()
+
+
+def _make_taker(report: Report, printer: Printer) -> Callable[[Replayed], None]:
+    def take(one: Replayed) -> None:
+        is_expected = report.add(one)
+        if one.change is not None:
+            printer.add(one.change, is_expected=is_expected)
+
+    return take
+
+
+def replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replayed], None], *, call: bool) -> None:
+    """Replay reviews. Records are read outside the event loop, where Ctrl-C interrupts a wait for standard input."""
+    replayer = Replayer(app.find_endpoint, calls_webhooks=call)
+    with asyncio.Runner() as runner:
+        try:
+            for portion in batch(entries, count=_REVIEWS_AT_ONCE, size=_BYTES_AT_ONCE):
+                runner.run(replayer.replay(portion, take))
+        finally:
+            app.runner.close()
+            runner.run(_close_clients(app))
+
+
+async def _close_clients(app: Fleethook) -> None:
+    await app.hook_client.close()
+    await app.webhook_client.close()
+
+
+def _exit(report: Report, selection: Selection) -> None:
+    """Exit with the code of a complete replay."""
+    if not report.reviews and not report.problem_count:
+        is_filtered = selection != Selection()
+        reason = "no record matches --route and --since" if is_filtered else "the recordings hold no review"
+        fail(f"nothing to replay: {reason}")
+    if not report.reviews:
+        fail("nothing to replay: no record can be read")
+    if not report.passes:
+        raise typer.Exit(CHECK_FAILED)

@@ -1,0 +1,119 @@
+"""The rate of replaying recordings: reviews in a second of one core."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from app.api.recording import AnsweredReview
+from app.api.reply import Reply
+from app.asgi import Fleethook, Outside
+from app.cli.replay import OFFLINE, replay_all
+from app.cli.replay_input import list_recordings, read_recordings
+from app.records.files import RecordFiles
+from app.records.recorded_answers import RecordedHookLayer, answer_from_records
+from app.records.report import Report
+from app.records.setup import make_encoder
+from app.settings import Settings
+from benchmarks import varied
+from benchmarks.harness.goals import at_least
+from benchmarks.harness.rounds import Spread, spread
+from benchmarks.harness.section import Context, Section
+from benchmarks.harness.tables import table
+from benchmarks.reviews import review
+
+PATH = "/mutate-apps-v1-deployment"
+OPERATIONS = ("UPDATE", "CREATE")
+WANTED = 10_000
+COUNT = 20_000
+SMALL_COUNT = 2_000
+RATES = ("replayed", "read", "decided")
+_BLOCK = 100
+
+ABOUT = f"""{COUNT:,} reviews of Deployments, answered and recorded by our endpoints, and replayed with the same objects: the files are read and decompressed,
+each review is rendered again, and the answers are compared. The figures are reviews in a second of CPU time of the one process, so other processes change
+them little. Reading alone is the part without rendering; deciding alone are the endpoints without recordings. 100 subjects in turn are the worst order for the cache of filled plans, which has 64."""
+
+
+def run(context: Context) -> Section:
+    count = SMALL_COUNT if context.small else COUNT
+    found: dict[str, dict[str, Spread]] = {}
+    for name, bodies in list_loads():
+        directory = context.scratch / name.replace(" ", "-").replace(",", "")
+        size = asyncio.run(record(directory, bodies, count))
+        measured = [measure(directory, count) for _ in range(context.rounds)]
+        found[name] = {
+            "replayed": spread(one for one, _ in measured), "read": spread(one for _, one in measured),
+            "bytes": spread([size / count]),
+        }  # fmt: skip
+    goals = [
+        at_least(f"{name}: replayed", WANTED, one["replayed"], unit="reviews/s", places=0)
+        for name, one in found.items()
+    ]
+    header = ["reviews", "replayed/s", "read alone/s", "decided alone/s", "bytes of a record"]
+    rows = [[name, *(one[key].text(0) for key in (*RATES, "bytes"))] for name, one in found.items()]
+    return Section("Replay", f"{ABOUT}\n\n{table(header, rows)}", {"loads": found, "goals": goals})
+
+
+def list_loads() -> Iterator[tuple[str, Sequence[bytes]]]:
+    """Yield names and reviews."""
+    for operation in OPERATIONS:
+        yield f"{operation}, one Deployment", [review(operation)]
+        yield f"{operation}, 100 subjects in turn", varied.reviews(operation)
+
+
+def make_app() -> Fleethook:
+    """Return the app of a replay, with the objects of the reviews."""
+    app = Fleethook(Settings(**OFFLINE), log=None, outside=Outside(answer_from_records, RecordedHookLayer))
+    for document in varied.stored():
+        app.store.put(document)
+    return app
+
+
+async def record(directory: Path, bodies: Sequence[bytes], count: int) -> int:
+    """Record the answers to so many reviews; return the bytes of all lines."""
+    endpoint = make_app().find_endpoint(PATH)
+    assert endpoint is not None
+    encode, size = make_encoder([]).encode, 0
+    files = RecordFiles(directory, max_bytes=1 << 30).start()
+    for start in range(0, count, _BLOCK):
+        answered: list[AnsweredReview] = []
+        for number in range(start, start + _BLOCK):
+            body = bodies[number % len(bodies)]
+            reply = endpoint.answer({"path": PATH, "query_string": b"", "headers": []}, body)
+            reply = reply if isinstance(reply, Reply) else await reply
+            answered.append(
+                AnsweredReview(1.0, PATH, PATH.encode(), b"", "", 0.001, 200, {}, "u", body, reply.body, ())
+            )
+        text = encode(answered).text
+        size += len(text)
+        files.write(text)
+    files.close()
+    return size
+
+
+def measure(directory: Path, bodies: Sequence[bytes], count: int) -> dict[str, float]:
+    """Return reviews in a second of CPU time: replayed, only read, and only decided."""
+    files, report = list_recordings([directory]), Report()
+    started = time.process_time()
+    read = sum(1 for _ in read_recordings(files, report.add_problem))
+    reading = time.process_time() - started
+    app = make_app()
+    started = time.process_time()
+    replay_all(app, read_recordings(files, report.add_problem), report.add, call=False)
+    replaying = time.process_time() - started
+    deciding = asyncio.run(decide(bodies, count))
+    assert (read, report.same, report.problem_count) == (count, count, 0), vars(report)
+    return {"replayed": count / replaying, "read": count / reading, "decided": count / deciding}
+
+
+async def decide(bodies: Sequence[bytes], count: int) -> float:
+    """Return the CPU time of the answers to so many reviews."""
+    endpoint = make_app().find_endpoint(PATH)
+    assert endpoint is not None
+    started = time.process_time()
+    for number in range(count):
+        reply = endpoint.answer({"path": PATH, "query_string": b"", "headers": []}, bodies[number % len(bodies)])
+        if not isinstance(reply, Reply):
+            await reply
+    return time.process_time() - started

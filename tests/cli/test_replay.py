@@ -1,0 +1,293 @@
+"""``fleethook replay``: its input, output and exit codes."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from click.testing import Result
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.builders import container, entry, image, overrider, workload, yurt_app_set
+from tests.cli.commands import run_command
+from tests.records.recordings import MUTATE, header, line, write
+from tests.serving import ROOT
+from tests.waiting import NET
+
+EARLY, LATE = "2026-11-22T10:00:00Z", "2026-11-22T12:00:00Z"
+SUBJECT, OVERRIDER = yurt_app_set(), overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+
+
+def review(name: str = "demo-hangzhou-x", *, pool: str = "hangzhou") -> dict[str, Any]:
+    document = workload(pool=pool)
+    document["metadata"]["name"] = name
+    kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    request = {
+        "uid": "u-1", "operation": "UPDATE", "kind": kind, "namespace": "default", "name": name,
+        "object": document, "oldObject": document,
+    }  # fmt: skip
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def answer(**response: Any) -> dict[str, Any]:
+    known = {"uid": "u-1", "allowed": True}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {**known, **response}}
+
+
+UNTOUCHED = line(review(pool="beijing"), answer())
+CHANGED = line(review(), answer())
+"""An answer from before the overrider."""
+DENIED = line(
+    review("\x1b[31mred", pool="beijing"), answer(allowed=False, status={"message": "\x1b]0;no", "code": 403})
+)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(yaml.safe_dump_all([SUBJECT, OVERRIDER]))
+    return path
+
+
+def replay(manifests: Path, *arguments: Any, code: int, stdin: str = "") -> Result:
+    """Run the command in this process: starting one takes longer than a test."""
+    done = CliRunner().invoke(app, ["replay", *map(str, arguments), "--manifests", str(manifests)], input=stdin)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def replay_json(manifests: Path, *arguments: Any, code: int) -> dict[str, Any]:
+    output: dict[str, Any] = json.loads(replay(manifests, *arguments, "-o", "json", code=code).stdout)
+    return output
+
+
+def test_the_same_outcomes_exit_with_0(tmp_path: Path, manifests: Path) -> None:
+    file = write(tmp_path / "a.jsonl.gz", UNTOUCHED, UNTOUCHED)
+    assert replay(manifests, file, code=0).stdout == "2 reviews: 2 with the same outcome, 0 changed\n"
+
+
+def test_a_change_is_shown_with_its_difference_and_its_place(tmp_path: Path, manifests: Path) -> None:
+    file = write(tmp_path / "a.jsonl", UNTOUCHED, CHANGED, CHANGED)
+    lines = replay(manifests, file, code=1).stdout.splitlines()
+    assert lines[0] == "object: YurtAppSet default/demo, /mutate-apps-v1-deployment: 2 reviews"
+    assert f"Deployment.apps default/demo-hangzhou-x (UPDATE), {file}:3, change " in lines[1]
+    image_at = lines.index("    object /spec/template/spec/containers/0/image")
+    assert lines[image_at + 1 : image_at + 3] == ["      - nginx:1.0", "      + nginx:2.0"]
+    assert lines[-1] == "3 reviews: 1 with the same outcome, 2 changed"
+
+
+def test_names_and_messages_cannot_control_the_terminal(tmp_path: Path, manifests: Path) -> None:
+    file = write(tmp_path / "a.jsonl", DENIED)
+    for output in ("text", "markdown", "junit", "json"):
+        printed = replay(manifests, file, "-o", output, code=1).stdout
+        assert "\x1b" not in printed
+        assert "31mred" in printed
+
+
+def test_directories_are_searched_and_standard_input_is_read(tmp_path: Path, manifests: Path) -> None:
+    (tmp_path / "records" / "deep").mkdir(parents=True)
+    write(tmp_path / "records" / "a.jsonl.gz", UNTOUCHED)
+    write(tmp_path / "records" / "deep" / "b.jsonl", UNTOUCHED)
+    (tmp_path / "records" / "notes.txt").write_text("no recording")
+    stdin = b"\n".join([header(), UNTOUCHED, b""]).decode()
+    done = replay(manifests, tmp_path / "records", "-", code=0, stdin=stdin)
+    assert done.stdout == "3 reviews: 3 with the same outcome, 0 changed\n"
+
+
+def test_everything_readable_is_used_and_the_rest_is_reported(tmp_path: Path, manifests: Path) -> None:
+    good = write(tmp_path / "good.jsonl", UNTOUCHED, b"{", UNTOUCHED)
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(b"\n".join([header(), *[UNTOUCHED] * 50, b""]))[:-5])
+    newer = tmp_path / "newer.jsonl"
+    newer.write_bytes(header(format="fleethook.io/records/v2") + b"\n")
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text("some text\n")
+    done = replay(manifests, good, cut, newer, foreign, code=0)
+    assert done.stdout == "52 reviews: 52 with the same outcome, 0 changed\n"
+    assert [one.partition(": ")[0] for one in done.stderr.splitlines()] == [
+        f"{good}:3", f"{cut}:52", f"{newer}:1", f"{foreign}:1"
+    ]  # fmt: skip
+
+
+def test_nothing_readable_exits_with_2(tmp_path: Path, manifests: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text("some text\n")
+    done = replay(manifests, file, code=2)
+    assert "no record can be read" in done.stderr
+    assert "this is no recording of fleethook" in done.stderr
+
+
+def test_an_empty_recording_exits_with_2(tmp_path: Path, manifests: Path) -> None:
+    assert "hold no review" in replay(manifests, write(tmp_path / "a.jsonl"), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("since", "count"), [("2026-11-22T11:00:00Z", 1), ("2026-11-22T12:00:00+02:00", 2), ("90m", 1), ("2h", 2), ("0s", 1)]
+)  # fmt: skip
+def test_since_is_a_time_or_a_duration_before_the_newest_record(
+    tmp_path: Path, manifests: Path, since: str, count: int
+) -> None:
+    file = write(tmp_path / "a.jsonl", *(line(review(pool="beijing"), answer(), time=time) for time in (EARLY, LATE)))
+    assert replay_json(manifests, file, "--since", since, code=0)["summary"]["reviews"] == count
+
+
+def test_routes_are_selected(tmp_path: Path, manifests: Path) -> None:
+    other = line({"text": "{"}, {}, status=400, route="/explore", path="/explore")
+    file = write(tmp_path / "a.jsonl", UNTOUCHED, other)
+    output = replay_json(manifests, file, "--route", MUTATE, code=0)
+    assert output["summary"]["reviews"] == 1
+    assert "no record matches" in replay(manifests, file, "--route", "/interpret", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--route", "/nowhere"], "--route: there is no route /nowhere; give one of /"),
+        (["--since", "yesterday"], "--since: 'yesterday' is neither"),
+        (["--since", "2026-11-22T10:00:00"], "is neither"),
+        (["--expect", "/nowhere"], "--expect: /nowhere"),
+        (["--kubeconfig", "a"], "give only one of"),
+        (["--without", "YurtAppOverrider/none"], "--without YurtAppOverrider/none"),
+        (["/nowhere"], "/nowhere does not exist"),
+        (["-", "--since", "1h"], "standard input cannot be read twice"),
+        (["-", "-"], "more than once"),
+    ],
+)
+def test_wrong_arguments_exit_with_2(tmp_path: Path, manifests: Path, arguments: list[str], message: str) -> None:
+    file = write(tmp_path / "a.jsonl", UNTOUCHED)
+    assert message in replay(manifests, file, *arguments, code=2).stderr
+
+
+def test_a_source_is_needed(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", UNTOUCHED)
+    done = run_command("replay", str(file))
+    assert (done.returncode, "no source of objects" in done.stderr) == (2, True)
+
+
+def test_the_output_of_a_replay_is_the_expectation_of_the_next_one(tmp_path: Path, manifests: Path) -> None:
+    file = write(tmp_path / "a.jsonl", UNTOUCHED, CHANGED)
+    expected = tmp_path / "expected.json"
+    expected.write_text(replay(manifests, file, "-o", "json", code=1).stdout)
+    done = replay(manifests, file, "--expect", expected, code=0)
+    assert done.stdout == "2 reviews: 1 with the same outcome, 1 changed, 1 of these expected\n"
+    # Another change of the same workload was not expected.
+    other = tmp_path / "other.yaml"
+    other.write_text(yaml.safe_dump(overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))))
+    done = replay(manifests, file, "--expect", expected, "--change", other, code=1)
+    assert "+ nginx:3.0" in done.stdout
+    assert "expected, but not found: change " in done.stdout
+
+
+def test_an_expected_change_that_does_not_happen_exits_with_1(tmp_path: Path, manifests: Path) -> None:
+    expected = tmp_path / "expected"
+    expected.write_text("0123456789abcdef gone\n")
+    file = write(tmp_path / "a.jsonl", UNTOUCHED)
+    done = replay(manifests, file, "--expect", expected, code=1)
+    assert done.stdout.startswith("expected, but not found: change 0123456789abcdef\n")
+    assert replay_json(manifests, file, "--expect", expected, code=1)["absent"] == ["0123456789abcdef"]
+
+
+def test_a_key_is_the_same_in_another_recording(tmp_path: Path, manifests: Path) -> None:
+    files = [
+        write(
+            tmp_path / f"{uid}.jsonl", line({**(one := review()), "request": {**one["request"], "uid": uid}}, answer())
+        )
+        for uid in ("u-8", "u-9")
+    ]
+    first, second = replay_json(manifests, *files, code=1)["changes"]
+    assert (first["key"], first["uid"] != second["uid"]) == (second["key"], True)
+
+
+def test_json_has_every_change(tmp_path: Path, manifests: Path) -> None:
+    file = write(tmp_path / "a.jsonl", CHANGED, UNTOUCHED, DENIED)
+    output = replay_json(manifests, file, code=1)
+    assert [(one["kinds"], one["line"]) for one in output["changes"]] == [
+        (["object"], 2), (["verdict", "code", "message"], 4)
+    ]  # fmt: skip
+    patch = output["changes"][0]["differences"][0]["patch"]
+    assert {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:2.0"} in patch
+    assert output["changes"][1]["differences"][0] == {"aspect": "verdict", "before": "denied", "after": "allowed"}
+    assert [(one["about"], one["reviews"]) for one in output["groups"]] == [("YurtAppSet default/demo", 1)] * 2
+    assert output["summary"] == {
+        "reviews": 3, "same": 1, "changed": 2, "undecidable": 0, "expected": 0, "skipped": {}, "problems": 0,
+        "complete": True,
+    }  # fmt: skip
+
+
+def test_junit_has_a_case_for_each_route_and_each_group(tmp_path: Path, manifests: Path) -> None:
+    other = line({"text": "{"}, {"kind": "Status"}, status=503, route="/explore", path="/explore")
+    file = write(tmp_path / "a.jsonl", CHANGED, CHANGED, UNTOUCHED, other)
+    suite = ET.fromstring(replay(manifests, file, "-o", "junit", code=1).stdout)
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    (failure,) = suite.iter("failure")
+    assert failure.get("message") == "2 reviews"
+    assert "+ nginx:2.0" in (failure.text or "")
+    suite = ET.fromstring(replay(manifests, write(tmp_path / "b.jsonl", UNTOUCHED), "-o", "junit", code=0).stdout)
+    assert [(one.get("classname"), one.get("name")) for one in suite.iter("testcase")] == [(MUTATE, "1 review")]
+
+
+def test_markdown_has_a_table_and_examples(tmp_path: Path, manifests: Path) -> None:
+    document = review("a|b`c")
+    document["request"]["object"]["spec"]["template"]["spec"]["containers"] = [container(image="```x")]
+    file = write(tmp_path / "a.jsonl", line(document, answer()))
+    lines = replay(manifests, file, "-o", "markdown", code=1).stdout.splitlines()
+    assert lines[0] == "## fleethook replay"
+    assert "| object | YurtAppSet default/demo | /mutate-apps-v1-deployment |  | 1 |" in lines
+    assert any(r"a\|b\`c" in one for one in lines)
+    assert lines.count("````") == 1
+    assert "````diff" in lines
+
+
+def test_reviews_that_cannot_be_compared_are_counted(tmp_path: Path, manifests: Path) -> None:
+    later = line({}, {}, route="/later", path="/later")
+    refused = line(review(), {"kind": "Status"}, status=503)
+    done = replay(manifests, write(tmp_path / "a.jsonl", UNTOUCHED, later, refused), code=0)
+    assert "not compared: 1 review, because it was refused with HTTP 503" in done.stdout
+    assert "a.jsonl:3: this fleethook has no route /later" in done.stderr
+
+
+def test_settings_of_the_server_apply_and_its_source_is_ignored(tmp_path: Path, manifests: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"manifests": "/nowhere", "engines": ["crds"], "record": "/nowhere"}))
+    done = replay(manifests, write(tmp_path / "a.jsonl", UNTOUCHED), "--config", config, code=0)
+    assert "this fleethook lacks the route" in done.stdout
+
+
+def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path) -> None:
+    command = [sys.executable, "-m", "app", "replay", "-", "--manifests", str(manifests)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        # More than one portion, and then nothing: the command waits for standard input.
+        process.stdin.write(b"\n".join([header(), CHANGED, *[UNTOUCHED] * 200, b""]))
+        process.stdin.flush()
+        wait_until_read(process.stdin.fileno())
+        process.send_signal(signal.SIGINT)
+        printed = process.stdout.read().decode()
+        assert process.wait(timeout=NET) == 130
+    assert "+ nginx:2.0" in printed
+    assert printed.splitlines()[-1].endswith("(interrupted)")
+
+
+def wait_until_read(descriptor: int) -> None:
+    """Wait until the reader of a pipe has read everything, and so waits for more."""
+    import fcntl  # noqa: PLC0415 - only this test needs them
+    import termios  # noqa: PLC0415 - as above
+
+    from tests.waiting import wait_for  # noqa: PLC0415 - as above
+
+    def is_empty() -> bool:
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4), sys.byteorder) == 0
+
+    wait_for(is_empty, what="the pipe is empty")
+    os.sched_yield()

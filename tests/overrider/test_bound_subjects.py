@@ -1,0 +1,100 @@
+"""Tests of the subjects that have an overrider, and of the calls when they change."""
+
+from typing import Any
+
+import pytest
+
+from app.model.admission import Response
+from app.overrider.bound_subjects import (
+    announce_overrider,
+    bound_subjects,
+    call_on_change,
+    call_when_selected,
+    overrider_uids,
+)
+from app.registration.announcements import Announcement
+from app.registration.match_conditions import SubjectName, bound_condition
+from app.registration.webhooks import CONFIGURATION_NAME
+from app.store.store import key_of
+from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
+
+DEMO = SubjectName("default", "YurtAppSet", "demo")
+OTHER = {"apiVersion": API, "kind": "YurtAppSet", "name": "other"}
+RULE = overrider(entry("*"), uid="u-7")
+
+
+def configuration(name: str = CONFIGURATION_NAME, **fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        **fields,
+    }
+
+
+def test_subjects_and_uids_of_all_clusters_are_found() -> None:
+    elsewhere = overrider(entry("*"), name="b", subject=OTHER, uid="u-8", annotations={"kcp.io/cluster": "c"})
+    broken = {**overrider(entry("*"), name="c"), "subject": "demo"}
+    store = store_of(RULE, elsewhere, broken)
+    assert bound_subjects(store) == {DEMO, DEMO._replace(name="other")}
+    assert overrider_uids(store) == {"u-7", "u-8", ""}
+
+
+@pytest.mark.parametrize(
+    ("fields", "announced"),
+    [
+        ({}, [Announcement(DEMO, "u-7")]),
+        ({"operation": "UPDATE", "old": RULE}, []),
+        ({"dryRun": True}, []),
+        ({"subResource": "status"}, []),
+    ],
+)
+async def test_only_a_creation_is_announced(fields: dict[str, Any], announced: list[Announcement]) -> None:
+    calls: list[Announcement] = []
+
+    async def announce(one: Announcement) -> None:
+        calls.append(one)
+
+    await announce_overrider(request(RULE, **fields), Response(allowed=True), announce=announce)
+    assert calls == announced
+
+
+async def test_a_refused_overrider_is_not_announced() -> None:
+    async def announce(one: Announcement) -> None:
+        raise AssertionError(one)
+
+    await announce_overrider(request(RULE), Response(allowed=False), announce=announce)
+
+
+def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:
+    store = store_of(RULE, yurt_app_set())
+    calls: list[int] = []
+    end = call_on_change(store, lambda: calls.append(1))
+
+    def count(document: dict[str, Any]) -> int:
+        calls.clear()
+        store.put(document)
+        return len(calls)
+
+    assert count({**RULE, "entries": []}) == 0
+    assert count({**RULE, "subject": OTHER}) == 1
+    assert count(yurt_app_set(replicas=3)) == 0
+    assert count(configuration("other")) == 0
+    assert count(configuration()) == 1
+    store.remove(key_of(RULE))
+    assert len(calls) == 2
+    end()
+    assert count(RULE) == 0
+
+
+def test_a_configuration_that_names_subjects_is_found_now_and_later() -> None:
+    named = configuration(webhooks=[{"name": "w", "matchConditions": [bound_condition({DEMO})]}])
+    calls: list[int] = []
+    store = store_of(configuration(webhooks=[{"name": "w"}]))
+    end = call_when_selected(store, lambda: calls.append(1))
+    assert calls == []
+    store.put(named)
+    assert calls == [1]
+    end()
+    call_when_selected(store_of(named), lambda: calls.append(2))
+    assert calls == [1, 2]

@@ -1,0 +1,48 @@
+"""Tests of the patch of workloads that match their template. test_properties.py compares it with rendering."""
+
+import copy
+from typing import Any
+
+from app.model.openyurt import YURT_APP_SET
+from app.overrider.plan import compile_plan
+from app.overrider.pool_mark import PoolValues
+from app.overrider.undo import Memory, remembered
+from tests.builders import container, entry, image, overrider, pod_template, rendered, workload, yurt_app_set
+
+SPEC = "/spec/template/spec"
+TEMPLATE = pod_template(containers=[container("nginx", args=["a"]), container("second")])
+SUBJECT = yurt_app_set(template=TEMPLATE)
+HANGZHOU = PoolValues("hangzhou")
+
+
+def make_workload() -> dict[str, Any]:
+    """The workload as its owner created it."""
+    document = workload(template=copy.deepcopy(TEMPLATE))
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    return document
+
+
+def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    assert plan.fast is not None
+    wanted = Memory(plan.digest, plan.undo_text)
+    operations = plan.fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
+    assert operations is not None
+    paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
+    assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
+    other = make_workload()
+    other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
+    assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
+
+
+def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    stored = rendered(make_workload(), SUBJECT, rule)
+    memory = remembered(stored)
+    assert plan.fast is not None
+    assert memory is not None
+    assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+    stored["spec"]["replicas"] = 8
+    assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
