@@ -176,8 +176,13 @@ def _merge_elements(
         else:
             merged[position] = _merge_object(merged[position], element, schema=schema, path=place)
     named = [element for _, _, element in edits.upserts]
-    wanted = named if order is None else order
-    return order_list(merged, wanted, named=named, schema=schema, path=path, server=original)
+    if order is None or edits.replace:
+        wanted = named if order is None else order
+        return order_list(merged, wanted, named=named, schema=schema, path=path, server=original)
+    # Upstream deletes and appends in the array of the server's list. Thereby new elements get the places of deleted
+    # ones, and upstream takes that array for the server's order (patch.go: mergePatchIntoOriginal).
+    server = merged[: len(original)]
+    return order_list(merged, order, named=named, schema=schema, path=path, server=server)
 
 
 def _clean_new_value(value: JSON, schema: MergeSchema, path: str) -> JSON:

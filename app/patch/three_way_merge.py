@@ -71,13 +71,13 @@ def _build_list_patch(
     former = {identify_element(one, key, f"{path} of the last manifest"): one for one in last}
     wanted = {identify_element(one, key, f"{path}/{number}"): one for number, one in enumerate(manifest)}
     gone = [one for identity, one in former.items() if identity not in wanted]
+    order = f"$setElementOrder/{name}"
     if key is None:
         removed = {f"$deleteFromPrimitiveList/{name}": gone} if gone else {}
-        return {name: manifest, **removed}
+        return {name: manifest, order: manifest, **removed}
     elements: list[JSON] = []
     for number, (identity, one) in enumerate(wanted.items()):
         element = _build_strategic_patch(former.get(identity, {}), one, schema, path=f"{path}/{number}")
         elements.append({**element, "$retainKeys": list(one)} if schema.retain_keys else element)
     elements += [{key: one[key], "$patch": "delete"} for one in gone]
-    # kubectl also sends $setElementOrder; without it, elements keep the order of the patch, which is the same.
-    return {name: elements}
+    return {name: elements, order: [{key: one[key]} for one in manifest]}

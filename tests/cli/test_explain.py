@@ -181,6 +181,16 @@ def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(
     assert out.startswith("CREATE of widgets.example.org, Widget default/b, in the cluster\n")
 
 
+def test_a_cluster_with_logical_clusters_only_needs_the_option(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
+) -> None:
+    held, options = cluster
+    held.lists = {"/api/v1/namespaces": [namespace("c")]}
+    code, _, err = explain("-f", write_yaml("a.yaml", widget()), *options)
+    assert code == 2
+    assert "the logical cluster is unknown: give --cluster" in err
+
+
 def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m.yaml", *provide_webhooks(webhook("a.example.org"), webhook("b.example.org")))
     change = write_yaml("change.yaml", configuration("p", "validating", webhook("b.example.org", rules=[])))

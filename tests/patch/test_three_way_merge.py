@@ -42,8 +42,9 @@ def test_webhooks_are_merged_by_name() -> None:
         ]
     }
     merged = merge_three_way(last, manifest, live, schema=HOOKS)
+    # A kube-apiserver puts "other" first, because the new webhook gets the place of the removed one.
     assert merged == {
-        "webhooks": [{"name": "c"}, {"name": "a", "rules": [2, 3], "clientConfig": injected}, {"name": "other"}]
+        "webhooks": [{"name": "other"}, {"name": "c"}, {"name": "a", "rules": [2, 3], "clientConfig": injected}]
     }
 
 
@@ -74,3 +75,10 @@ def test_the_arguments_stay_unchanged() -> None:
     last, manifest, live = {"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1, "c": 2}}
     merge_three_way(last, manifest, live, schema=None)
     assert (last, manifest, live) == ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1, "c": 2}})
+
+
+def test_webhooks_of_others_stay_behind_a_new_one_if_none_is_removed() -> None:
+    last = {"webhooks": [{"name": "a"}]}
+    manifest = {"webhooks": [{"name": "c"}, {"name": "a"}]}
+    merged = merge_three_way(last, manifest, {"webhooks": [{"name": "a"}, {"name": "other"}]}, schema=HOOKS)
+    assert [one["name"] for one in merged["webhooks"]] == ["c", "a", "other"]

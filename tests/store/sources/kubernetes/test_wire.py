@@ -13,7 +13,7 @@ def test_a_page_leaves_its_items_undecoded() -> None:
 
 
 def test_an_empty_list_is_written_as_null_by_some_servers() -> None:
-    assert decode_page(b'{"metadata":{},"items":null}') == ([], "", "")
+    assert decode_page(b'{"metadata":{},"items":null}') == ([], "", "", "")
 
 
 def test_bookmarks_and_errors_are_decoded() -> None:
