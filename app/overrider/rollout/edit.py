@@ -53,6 +53,11 @@ class Edit(NamedTuple):
     pools: Sequence[str]
     node_pools: Mapping[str, JSONObject | None]
 
+    @property
+    def workloads(self) -> int:
+        """The number of workloads of the subject."""
+        return len(self.pools) * len(workload_kinds(self.subject.document))
+
 
 class EditEffects(NamedTuple):
     """The predicted effect of an edit."""

@@ -104,7 +104,7 @@ def guard_edit(
     namespace = request.namespace or str(changed["metadata"].get("namespace") or "")
     edit = read_edit(before, after, namespace=namespace, store=store)
     yield Slice.PURE
-    if edit is None:
+    if edit is None or edit.workloads < limits.minimum:
         return admission.allowed()
     effects = yield from predict_edit(edit)
     needed = make_allowance(before, after, effects.rolls)

@@ -4,7 +4,7 @@ The prediction for a workload is the object that OpenYurt's controller writes, i
 function that admission and fleethook's controller use. Changes that are due without the edit, too, do not count.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.model.gvk import GroupKind
@@ -40,8 +40,6 @@ class Outcome(NamedTuple):
     effect: Effect
     error: str = ""
     """The reason why the workload cannot be rendered or compared, ``""`` if it can."""
-    operations: Sequence[JSONObject] = ()
-    """The JSON patch that admission applies to the object of the write."""
 
 
 class World:
@@ -90,14 +88,6 @@ class World:
         node_pool = self.store.get(cluster, NODE_POOL, "", pool)
         taints: JSONObject | list[JSONObject] | None = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         return taints
-
-
-class _Written(NamedTuple):
-    """A workload as it becomes in one world."""
-
-    document: JSONObject
-    operations: Sequence[JSONObject] = ()
-    by_owner: bool = False
 
 
 def find_subjects(before: StoreView, after: StoreView, changed: Iterable[ObjectKey]) -> list[ObjectKey]:
@@ -206,13 +196,13 @@ def _predict_workload(
         written = _become(after, subject, workload, owner, edit=owner_edit)
     except (RenderError, SubjectError) as error:
         return _make_outcome(subject, workload, Effect("error"), error=str(error))
-    changes: Sequence[Difference] = find_changes(workload, written.document)
+    changes: Sequence[Difference] = find_changes(workload, written)
     pending = _find_pending(before, subject, workload, owner, edit=owner_edit) if changes else ()
-    effect = classify(kind, workload, written.document, due := subtract(changes, pending))
+    effect = classify(kind, workload, written, due := subtract(changes, pending))
     if len(due) < len(changes):
         text = "other differences from its overrider or its template are due without this edit"
         effect = effect._replace(notes=(*effect.notes, text))
-    return _make_outcome(subject, workload, effect)._replace(operations=written.operations)
+    return _make_outcome(subject, workload, effect)
 
 
 def _concerns_owner(before: World, after: World, subject: ObjectKey, edit: OwnerEdit, pool: str) -> bool:
@@ -227,14 +217,14 @@ def _find_pending(
     """Return the changes that are due without the edit: drift, and values that kube-apiserver does not store."""
     unedited = None if edit is None else edit._replace(after=edit.before)
     try:
-        return find_changes(workload, _become(before, subject, workload, owner, edit=unedited).document)
+        return find_changes(workload, _become(before, subject, workload, owner, edit=unedited))
     except (RenderError, SubjectError):
         return ()
 
 
 def _become(
     world: World, subject: ObjectKey, workload: JSONObject, owner: Owner, *, edit: OwnerEdit | None
-) -> _Written:
+) -> JSONObject:
     """Return a workload after the writes of both controllers; raises SubjectError, RenderError.
 
     Args:
@@ -244,19 +234,19 @@ def _become(
         owner: Its owner reference.
         edit: The edit of the subject, None if no controller of OpenYurt writes the workload.
     """
-    sent, by_owner = workload, False
+    sent = workload
     pool, kind = _pool_of(workload), workload["kind"]
     if edit is not None and not (subject.group_kind == YURT_APP_DAEMON and kind == "StatefulSet"):
         bare = world.bare(subject, edit.after, kind=kind, pool=pool)
         if is_written(edit, workload, pool, bare=bare, taints=world.taints(subject.cluster, pool)):
-            sent, by_owner = write(edit, workload, kind=kind, bare=bare), True
+            sent = write(edit, workload, kind=kind, bare=bare)
     target = RenderTarget(kind, subject.namespace, owner, creating=False)
     try:
         rendering = render(sent, target, memory=remembered(workload), store=world.store, plans=world.plans)
     except SubjectError:
-        return _Written(sent, (), by_owner)  # Admission admits the write unchanged, with a warning.
+        return sent  # Admission admits the write unchanged, with a warning.
     rendered: JSONObject = apply(sent, rendering.operations) if rendering.operations else sent
-    return _Written(rendered, rendering.operations, by_owner)
+    return rendered
 
 
 def _create(
@@ -298,8 +288,3 @@ def _make_outcome(subject: ObjectKey, workload: JSONObject, effect: Effect, *, e
 def _pool_of(workload: JSONObject) -> str:
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
     return pool if isinstance(pool, str) else ""
-
-
-def by_name(outcomes: Iterable[Outcome]) -> Mapping[tuple[str, str, str, str], Outcome]:
-    """Return the outcomes of existing workloads by cluster, namespace, kind and name."""
-    return {(one.subject.cluster, one.subject.namespace, one.kind, one.name): one for one in outcomes if one.name}

@@ -7,7 +7,7 @@ import pytest
 
 from app.model.admission import Response
 from app.overrider.admission import validate_overrider
-from app.overrider.rollout.guard import ALLOW_ANNOTATION, GuardLimits, make_allowance
+from app.overrider.rollout.guard import ALLOW_ANNOTATION, GuardLimits, guard_edit, make_allowance
 from tests.builders import (
     entry,
     image,
@@ -142,6 +142,13 @@ def test_few_workloads_are_not_guarded() -> None:
     limits = REFUSE._replace(minimum=21)
     assert review(edit_for("*"), limits=limits) == Response(allowed=True)
     assert not review(edit_for("*"), limits=limits._replace(minimum=20)).allowed
+
+
+def test_a_small_subject_is_not_compared() -> None:
+    asked = request(edit_for("*"), "UPDATE", OLD, kind="YurtAppOverrider")
+    for minimum, compares in ((20, True), (21, False)):
+        work = guard_edit(asked, store=store_of(SET, OLD), limits=REFUSE._replace(minimum=minimum))
+        assert (len(list(work)) > 2) == compares
 
 
 def test_limits_of_one_switch_the_guard_off() -> None:

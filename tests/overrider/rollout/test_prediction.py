@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.overrider.rollout.prediction import by_name
 from tests.builders import (
     API,
     container,
@@ -320,8 +319,3 @@ def test_without_a_controller_an_edit_of_a_daemon_changes_overridden_workloads_o
     running = daemon_fleet(DAEMON, *newer, rule)
     found = effects([DAEMON, *newer, rule], [subject, *newer, rule], running)
     assert names(found) == {**STAY, "beijing": "rolls"}
-
-
-def test_outcomes_are_found_by_workload() -> None:
-    found = by_name(effects([SET, TO_2], [SET], fleet(SET, TO_2)).values())
-    assert set(found) == {("", "default", "Deployment", f"demo-{name}-x") for name in POOLS}
