@@ -4,11 +4,10 @@ A quotation gets the hash that replaces the value itself. So a replay of the red
 """
 
 import base64
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
-
-import msgspec
 
 from app.model.json import JSON
 from app.records.hashing import Hasher, decode_base64
@@ -94,10 +93,9 @@ class QuotedValues:
         for form in (text, stripped, *long_lines):
             if form:
                 self._forms[form] = token
-                # Messages quote values as JSON, Go's %q and Python's repr do.
-                self._forms[_escape(form)] = token
-                self._forms[ascii(form)[1:-1]] = token
-                self._forms[repr(form)[1:-1]] = token
+                # Messages quote values as JSON encoders, Go's %q and Python's repr do.
+                for quote in (_quote_json, json.dumps, ascii, repr):
+                    self._forms[quote(form)[1:-1]] = token
 
     def replace_in(self, values: list[JSON]) -> list[JSON]:
         """Return JSON values in which hashes replace all quotations.
@@ -134,11 +132,8 @@ def _to_pattern(form: str) -> str:
     return f"(?<={_QUOTES}){escaped}(?={_QUOTES})"
 
 
-def _escape(text: str) -> str:
-    try:
-        return msgspec.json.encode(text)[1:-1].decode()
-    except UnicodeEncodeError:
-        return text
+def _quote_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _iterate_texts(value: JSON) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """Redaction: no value of a Secret, and of a named field, is anywhere in a recording."""
 
 import base64
+import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -150,6 +152,13 @@ def test_a_patch_that_makes_a_secret_of_another_object_is_redacted(operations: l
     assert_hidden(review({"kind": "Work", "spec": {}}), {"response": {"allowed": True, "patch": patch}})
 
 
+@pytest.mark.parametrize("padding", range(3))
+def test_escaped_names_in_a_patch_do_not_pass(padding: int) -> None:
+    operations = json.dumps([{"op": "add", "path": "/spec/x", "value": secret(stringData={"p": VALUE})}])
+    patch = to_base64(" " * padding + operations.replace("Secret", "S\\u0065cret"))
+    assert_hidden(review({"kind": "Work", "spec": {}}), {"response": {"allowed": True, "patch": patch}})
+
+
 def test_a_patch_that_makes_a_secret_of_the_object_redacts_the_object() -> None:
     patch = to_patch({"op": "replace", "path": "/kind", "value": "Secret"})
     document = {"kind": "ConfigMap", "data": {"p": VALUE}}
@@ -200,6 +209,27 @@ def test_a_value_with_a_newline_is_found_as_it_is_quoted() -> None:
     answer = {"response": {"allowed": True, "warnings": quotations}}
     text = encoder().encode([answered(review(secret(data={"p": to_base64(value)})), answer)]).text
     assert b"line of it" not in text
+
+
+def test_a_line_of_a_value_is_found_without_its_line_break() -> None:
+    answer = {"response": {"allowed": True, "warnings": [f"{VALUE} is short"]}}
+    assert_hidden(review(secret(data={"p": to_base64(f"{VALUE}\n")})), answer)
+
+
+def test_base64_with_line_breaks_is_found_as_it_is() -> None:
+    wrapped = base64.encodebytes(VALUE.encode() * 5).decode()
+    answer = {"response": {"allowed": True, "warnings": [f"the value {wrapped} has line breaks"]}}
+    found = encode_one(answered(review(secret(data={"p": wrapped})), answer))
+    assert wrapped.split()[0] not in json.dumps(found)
+
+
+@pytest.mark.parametrize("quote", [json.dumps, ascii, repr, functools.partial(json.dumps, ensure_ascii=False)])
+def test_a_value_with_characters_that_need_escapes_is_found_as_it_is_quoted(quote: Callable[[str], str]) -> None:
+    value = "p\u00e4ssword \\ \" ' \t \u4e2d secret"
+    answer = {"response": {"allowed": True, "warnings": [f"the value {quote(value)} is short"]}}
+    text = encoder().encode([answered(review(secret(stringData={"p": value})), answer)]).text
+    assert b"ssword" not in text
+    assert b" secret" not in text
 
 
 @pytest.mark.parametrize(
