@@ -22,7 +22,7 @@ from tests.e2e.installation import Installation
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.replays import Recording
 from tests.programs import require_program
-from tests.serving import serving
+from tests.serving import serving as run_server
 from tests.waiting import wait_for
 
 MISSING = (
@@ -214,6 +214,6 @@ def recording(plane: ControlPlane, kcp_kinds: None, tmp_path_factory: pytest.Tem
     records = directory / "records"
     arguments = ("--kubeconfig", str(service_account(plane)), "--record", str(records))
     # test_dispatch_access tests which callers are allowed.
-    with serving(directory, *arguments, manifests=None, FLEETHOOK_DISPATCH_OPEN="loopback") as server:
+    with run_server(directory, *arguments, manifests=None, FLEETHOOK_DISPATCH_OPEN="loopback") as server:
         wait_for(lambda: is_ready(server), what="the server is ready")
         yield Recording(server, records)

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.builders import API, entry, image, overrider, patch
+from tests.builders import entry, image, overrider, patch
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import run_registered_server
+from tests.e2e.openyurt import V1_5
+from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.predictions import Prediction, State, find_mismatches, observe, predict, read_states
 from tests.e2e.replays import Replay, run_replay, wait_for_records
-from tests.e2e.scenario import Scenario, build_pool, scenario
+from tests.e2e.scenario import BEIJING, Scenario, apply_node_pools, scenario
 from tests.serving import MUTATE
 from tests.waiting import wait_for
 
@@ -74,19 +76,20 @@ def records(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fleet(managed_plane: ControlPlane, records: Path, tmp_path: Path) -> Iterator[Scenario]:
+def fleet(openyurt_plane: ControlPlane, records: Path, tmp_path: Path) -> Iterator[Scenario]:
     """Ten subjects of 50 pools with an overrider each, created beside a server that records."""
     arguments = ("--record", str(records))
+    apply_node_pools(openyurt_plane.api(), V1Beta1(), **{pool: {} for pool in (*POOLS, BEIJING)})
     with (
-        run_registered_server(managed_plane, tmp_path, *arguments, FLEETHOOK_LEASE_DURATION="3"),
-        scenario(managed_plane.api()) as made,
+        run_registered_server(openyurt_plane, tmp_path, *arguments, FLEETHOOK_LEASE_DURATION="3"),
+        scenario(openyurt_plane.api(), release=V1_5, form=V1Beta1()) as made,
     ):
         made.start_sentinel()
         for name in SUBJECTS:
             made.override(*BEFORE, name=name)
-            document = made.subject(name, {"containers": [{"name": "nginx", "image": "nginx:1.0"}]})
-            # Pods without a node cost little, and most pools need none: ReplicaSets without pods are counted, too.
-            document["spec"]["topology"]["pools"] = [build_pool(pool, int(pool in POOLS[:3])) for pool in POOLS]
+            document = made.subject(name, {"containers": [{"name": "nginx", "image": "nginx:1.0"}]}, *POOLS)
+            # A Deployment without pods costs little, and has ReplicaSets like others.
+            document["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]["spec"]["replicas"] = 0
             made.api.create(made.form.path(made.namespace), document)
         settle(made, *SUBJECTS)
         yield made
@@ -100,7 +103,9 @@ def settle(fleet: Scenario, *overriders: str) -> None:
 
 
 def make_overrider(fleet: Scenario, name: str, entries: list[JSONObject]) -> JSONObject:
-    rule = overrider(*entries, name=name, subject={"apiVersion": API, "kind": "YurtAppSet", "name": name})
+    rule = overrider(
+        *entries, name=name, subject={"apiVersion": fleet.form.version, "kind": "YurtAppSet", "name": name}
+    )
     rule["metadata"]["namespace"] = fleet.namespace
     return rule
 
@@ -139,11 +144,11 @@ def count_changed_generations(before: States, after: States) -> int:
 
 @pytest.mark.timeout(3600)
 def test_diff_and_replay_predict_the_edits_of_overriders_in_a_fleet(
-    fleet: Scenario, managed_plane: ControlPlane, records: Path, tmp_path: Path
+    fleet: Scenario, openyurt_plane: ControlPlane, records: Path, tmp_path: Path
 ) -> None:
     wait_for_records(records, MUTATE, len(SUBJECTS) * len(POOLS))
     predictions = {
-        name: predict_edit(fleet, managed_plane, records, tmp_path, name, edit) for name, edit in EDITS.items()
+        name: predict_edit(fleet, openyurt_plane, records, tmp_path, name, edit) for name, edit in EDITS.items()
     }
     print("\nedit | diff | replay | outcome | new ReplicaSets | new generations")  # noqa: T201 - quoted in reports
     before, sets = read_states(fleet.api, fleet.namespace, *SUBJECTS), count_replica_sets(fleet)
