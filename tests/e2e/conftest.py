@@ -17,10 +17,12 @@ from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, is_established
 from tests.e2e.controlplane import build
 from tests.e2e.crds_controller import BODY, KarmadaFactory, prepare
-from tests.e2e.fleet import unregister
+from tests.e2e.fleet import is_ready, service_account, unregister
 from tests.e2e.installation import Installation
 from tests.e2e.openyurt_crds import install_openyurt_crds
+from tests.e2e.replays import Recording
 from tests.programs import require_program
+from tests.serving import serving as run_server
 from tests.waiting import wait_for
 
 MISSING = (
@@ -204,3 +206,14 @@ def put(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], Any]]:
     yield apply
     for where in dict.fromkeys(reversed(made)):
         admin.delete(where)
+
+
+@pytest.fixture(scope="module")
+def recording(plane: ControlPlane, kcp_kinds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
+    directory = tmp_path_factory.mktemp("recording")
+    records = directory / "records"
+    arguments = ("--kubeconfig", str(service_account(plane)), "--record", str(records))
+    # test_dispatch_access tests which callers are allowed.
+    with run_server(directory, *arguments, manifests=None, FLEETHOOK_DISPATCH_OPEN="loopback") as server:
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        yield Recording(server, records)

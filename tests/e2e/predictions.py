@@ -1,6 +1,7 @@
 """Compares the output of ``fleethook diff`` with the outcome of the edit in a cluster, workload by workload."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,13 +67,8 @@ class State(NamedTuple):
 
 def predict(plane: ControlPlane, directory: Path, *documents: JSONObject, without: str = "") -> Prediction:
     """Run the command with edited objects, and check its exit code."""
-    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    arguments = ["--kubeconfig", str(plane.kubeconfig("diff", user)), "--output", "json"]
-    if documents:
-        path = directory / "edit.json"
-        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
-        arguments += ["-f", str(path)]
-    found = run_command("diff", *arguments, *(["--without", without] if without else []))
+    arguments = list_source_arguments(plane, directory, documents, option="-f", without=without)
+    found = run_command("diff", *arguments)
     assert found.returncode in (0, 1), found.stderr
     output = json.loads(found.stdout)
     listed = [one for subject in output["subjects"] for one in subject["workloads"]]
@@ -93,13 +89,26 @@ def predict(plane: ControlPlane, directory: Path, *documents: JSONObject, withou
     )
 
 
-def read_states(api: Api, namespace: str, subject: str) -> dict[tuple[str, str], State]:
-    """Return the workloads of a subject, by kind and name."""
+def list_source_arguments(
+    plane: ControlPlane, directory: Path, documents: Sequence[JSONObject], *, option: str, without: str = ""
+) -> list[str]:
+    """Return the arguments of a command with the objects of a cluster, and with edits in a file that an option names."""
+    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    arguments = ["--kubeconfig", str(plane.kubeconfig("diff", user)), "--output", "json"]
+    if documents:
+        path = directory / "edit.json"
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
+        arguments += [option, str(path)]
+    return [*arguments, *(["--without", without] if without else [])]
+
+
+def read_states(api: Api, namespace: str, *subjects: str) -> dict[tuple[str, str], State]:
+    """Return the workloads of subjects, by kind and name."""
     found = {}
     for plural, kind in (("deployments", "Deployment"), ("statefulsets", "StatefulSet")):
         for item in api[f"{APPS}/namespaces/{namespace}/{plural}"]["items"]:
             metadata, spec = item["metadata"], dict(item["spec"])
-            if all(owner["name"] != subject for owner in metadata.get("ownerReferences", [])):
+            if all(owner["name"] not in subjects for owner in metadata.get("ownerReferences", [])):
                 continue
             annotations = metadata.get("annotations", {})
             rollouts = annotations.get(_REVISION) or item.get("status", {}).get("updateRevision", "")

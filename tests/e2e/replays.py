@@ -1,0 +1,145 @@
+"""Runs ``fleethook replay`` on the recording of a server, and reads its predictions."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.records.reader import Entry, read_entries
+from tests.cli.commands import run_command
+from tests.e2e.cluster import ControlPlane
+from tests.e2e.predictions import list_source_arguments
+from tests.serving import Server
+from tests.waiting import wait_for
+
+JSONObject = dict[str, Any]
+Answers = dict[str, JSONObject]
+"""The responses by the uid of the review."""
+# From the weakest effect of a changed field to the strongest one.
+_EFFECTS = ("metadata", "spec", "scales", "rolls")
+
+
+class Replay(NamedTuple):
+    """The output of the command.
+
+    Attributes:
+        reviews: The number of replayed reviews.
+        changes: The reviews that are decided differently.
+    """
+
+    reviews: int
+    changes: list[JSONObject]
+
+    @property
+    def uids(self) -> set[str]:
+        """The reviews with another outcome."""
+        return {one["uid"] for one in self.changes if not one["missing"]}
+
+    @property
+    def undecidable(self) -> set[str]:
+        """The reviews whose outcome depends on a webhook without a recorded answer."""
+        return {one["uid"] for one in self.changes if one["missing"]}
+
+    def effects(self) -> dict[str, str]:
+        """Return the strongest effect on each workload, by the generated part of its name."""
+        found: dict[str, str] = {}
+        for change in self.changes:
+            name = change["subject"]["name"]
+            prefix = name if name.endswith("-") else f"{name.rpartition('-')[0]}-"
+            effects = {_classify(one["path"]) for part in change["differences"] for one in part.get("patch", ())}
+            found[prefix] = max(effects | {found.get(prefix, "metadata")}, key=_EFFECTS.index)
+        return found
+
+
+def _classify(path: str) -> str:
+    if path.startswith("/spec/template"):
+        return "rolls"
+    if path.startswith("/spec/replicas"):
+        return "scales"
+    return "spec" if path.startswith("/spec") else "metadata"
+
+
+def run_replay(
+    plane: ControlPlane,
+    records: Path,
+    directory: Path,
+    *documents: JSONObject,
+    route: str,
+    without: str = "",
+    expect: Path | None = None,
+) -> Replay:
+    """Ask the recorded reviews again with edited objects of the cluster, and check the exit code.
+
+    Args:
+        plane: The cluster.
+        records: The directory of the recording.
+        directory: A directory for files of the command.
+        *documents: The edited objects.
+        route: The route whose reviews are asked.
+        without: An object to remove.
+        expect: The JSON output of a former replay, whose changes are left out.
+    """
+    arguments = list_source_arguments(plane, directory, documents, option="--change", without=without)
+    expectation = ["--expect", str(expect)] if expect else []
+    found = run_command("replay", str(records), "--route", route, *arguments, *expectation)
+    assert found.returncode in (0, 1), found.stderr
+    output = json.loads(found.stdout)
+    changes = [one for one in output["changes"] if not one["expected"]]
+    assert found.returncode == bool(changes or output["absent"]), found.stderr
+    assert output["summary"]["complete"]
+    return Replay(output["summary"]["reviews"], changes)
+
+
+def read_records(records: Path) -> Iterator[Entry]:
+    """Yield the records that are in the files now."""
+    for path in sorted(records.glob("*.jsonl.gz")):
+        with path.open("rb") as stream:
+            yield from (one for one in read_entries(stream, path.name) if isinstance(one, Entry))
+
+
+def wait_for_records(records: Path, route: str, count: int) -> None:
+    """Wait until the recorder has written at least as many reviews of a route."""
+
+    def is_written() -> bool:
+        return sum(one.record.route == route for one in read_records(records)) >= count
+
+    wait_for(is_written, what=f"{count} reviews of {route} are recorded")
+
+
+def wait_for_record(records: Path, uid: str) -> None:
+    """Wait until the recorder, which keeps the order, has written the review with a uid."""
+    text = uid.encode()
+    wait_for(lambda: any(text in bytes(one.record.review) for one in read_records(records)), what=f"{uid} is recorded")
+
+
+class Recording(NamedTuple):
+    """A server that records, and the directory of its recording."""
+
+    server: Server
+    records: Path
+
+
+def ask(server: Server, reviews: list[tuple[str, JSONObject]]) -> Answers:
+    """Send reviews to their paths."""
+    found = {}
+    for path, made in reviews:
+        status, answer = server.request("POST", path, json.dumps(made).encode())
+        assert status == 200, answer
+        found[made["request"]["uid"]] = json.loads(answer)["response"]
+    return found
+
+
+def copy_records(records: Path, directory: Path, reviews: list[tuple[str, JSONObject]]) -> Path:
+    """Copy the recording when it has the reviews; the predictions are made of these, while the recording goes on."""
+    wait_for_record(records, reviews[-1][1]["request"]["uid"])
+    return Path(shutil.copytree(records, directory / "records"))
+
+
+def find_changed(before: Answers, after: Answers) -> set[str]:
+    return {uid for uid, response in before.items() if after[uid] != response}
+
+
+def describe(name: str, predicted: Replay, changed: set[str]) -> str:
+    undecidable = f", {len(predicted.undecidable)} undecidable" if predicted.undecidable else ""
+    return f"{name} | {len(predicted.uids)} of {predicted.reviews} reviews change{undecidable} | {len(changed)} changed"
