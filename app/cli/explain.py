@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
-from app.cli.cluster_reader import read_lists
+from app.cli.cluster_reader import ListRequest, read_lists
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.explain_inputs import read_inputs, read_old, select_all
 from app.cli.explain_output import (
@@ -135,8 +135,7 @@ def explain(
         inputs = [one for path in file for one in read_inputs(path, named)]
     elif source_options.reads_cluster:
         lists = find_lists(source, store, resource or (), subresource=subresource, kcp=kcp)
-        lists = [one for one in lists if named in (None, one.cluster)]
-        inputs = list(select_all(read_lists(lists, kubeconfig, context=context), named))
+        inputs = _read_objects(lists, source_options, named)
     else:
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
@@ -155,6 +154,12 @@ def explain(
         print_differences([(one.explained, other.explained) for one, other in pairs], view)
     if any(describe_refusal(one.explained.explanation) for one in explained):
         raise typer.Exit(CHECK_FAILED)
+
+
+def _read_objects(lists: Sequence[ListRequest], options: SourceOptions, cluster: str | None) -> list[InputDocument]:
+    """Return the objects of lists, of one logical cluster or of all if it is None."""
+    wanted = [one for one in lists if cluster in (None, one.cluster)]
+    return list(select_all(read_lists(wanted, options.kubeconfig, context=options.context), cluster))
 
 
 class _Task(NamedTuple):
