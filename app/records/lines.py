@@ -1,5 +1,6 @@
 """Encodes answered reviews as the lines of a recording."""
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from time import gmtime, strftime
@@ -14,6 +15,8 @@ from app.records.hashing import Hasher
 from app.records.quoted_values import WorkLimitError
 from app.records.redaction import RecordValues, RedactionError, Redactor
 from app.records.suspicion import Suspicion
+
+_log: Final = logging.getLogger(__name__)
 
 _ANSWER: Final = b',"answer":'
 _END: Final = b"}\n"
@@ -105,13 +108,23 @@ class LineEncoder:
         lines: list[bytes] = []
         for number, review in enumerate(reviews):
             line = Parts(*split_line(review))
-            encoded = _join(line) if number not in suspects else self._encode_suspect(review, line)
+            encoded = _join(line) if number not in suspects else self._try_suspect(review, line)
             if encoded is not None:
                 lines.append(encoded)
         return Lines(b"".join(lines), len(lines), len(reviews) - len(lines))
 
-    def _encode_suspect(self, review: AnsweredReview, line: Parts) -> bytes | None:
+    def _try_suspect(self, review: AnsweredReview, line: Parts) -> bytes | None:
         """Return the line of a review that is redacted if necessary, None if that is impossible."""
+        try:
+            return self._encode_suspect(review, line)
+        except (RedactionError, WorkLimitError):
+            return None
+        except Exception:  # noqa: BLE001 - one review must not keep the others of its block from being recorded
+            _log.exception("a review cannot be redacted", extra={"fields": {"route": review.route, "uid": review.uid}})
+            return None
+
+    def _encode_suspect(self, review: AnsweredReview, line: Parts) -> bytes:
+        """Return the line of a review that is redacted if necessary; raises RedactionError, WorkLimitError."""
         try:
             document: JSON = msgspec.json.decode(review.body)
             is_json = not (isinstance(document, dict) and set(document) in _FORMS) and is_utf8(review.body)
@@ -122,10 +135,7 @@ class LineEncoder:
             return _join(line._replace(head=_mark(line.head, redacted=is_hash), review=_encode(shown)))
         calls = msgspec.json.decode(_encode_calls(review.calls))
         values = RecordValues(document, msgspec.json.decode(review.answer), calls)
-        try:
-            redacted = self._redactor.redact(values)
-        except (RedactionError, WorkLimitError):
-            return None
+        redacted = self._redactor.redact(values)
         if redacted is None:
             return _join(line)
         tail = _make_tail(_encode(redacted.calls) if review.calls else b"")

@@ -4,8 +4,6 @@ An object counts as a Secret if its kind says so, wherever it is: in a review, i
 an annotation, and in a patch. Quotations of its values elsewhere in the record are replaced as well.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,6 +15,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.patch.pointer import parse
 from app.records.fields import Field, nest, replace_at, unnest
 from app.records.hashing import Hasher
+from app.records.patches import Patch, close_patches, open_patches
 from app.records.quoted_values import QuotedValues, list_public_texts
 
 _KIND: Final = "Secret"
@@ -27,7 +26,6 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _OBJECTS: Final = ("object", "oldObject", "observedObject")
 # A manifest in a text that is no JSON: YAML in a ConfigMap, or JSON in a message.
 _MANIFEST: Final = re.compile(r"""kind["'\\\s]*:["'\\\s]*Secret(List)?\b""")
-_DEPTH_LIMIT: Final = 200
 
 
 class RedactionError(Exception):
@@ -69,7 +67,7 @@ class Redactor:
 
     def _redact(self, values: RecordValues) -> RecordValues | None:
         request = as_object(as_object(values.review).get("request"))
-        opened = [_open_patches(value, 0) for value in values]
+        opened = [open_patches(value) for value in values]
         quoted = QuotedValues(self._hasher)
         quoted.except_for(list_public_texts(request))
         is_secret = _is_secret_request(request)
@@ -80,45 +78,7 @@ class Redactor:
         if not quoted:
             return None
         redacted = quoted.replace_in(redacted)
-        return RecordValues(*(_close_patches(value) for value in redacted))
-
-
-class _Patch(list[JSON]):
-    """The operations of a patch that is base64 text in the record."""
-
-
-def _open_patches(value: JSON, depth: int) -> JSON:
-    """Return a copy in which base64 patches are replaced by their operations."""
-    if depth > _DEPTH_LIMIT:
-        raise RedactionError("nested too deep")
-    if isinstance(value, list):
-        return [_open_patches(element, depth + 1) for element in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: _open_patch(member) if name == "patch" else _open_patches(member, depth + 1)
-        for name, member in value.items()
-    }
-
-
-def _open_patch(value: JSON) -> JSON:
-    if not isinstance(value, str):
-        return _open_patches(value, 0)
-    try:
-        operations: JSON = msgspec.json.decode(base64.b64decode("".join(value.split()), validate=True))
-    except (binascii.Error, ValueError, RecursionError):
-        return value
-    return _Patch(operations) if isinstance(operations, list) else value
-
-
-def _close_patches(value: JSON) -> JSON:
-    if isinstance(value, _Patch):
-        return base64.b64encode(msgspec.json.encode(list(value))).decode()
-    if isinstance(value, list):
-        return [_close_patches(element) for element in value]
-    if isinstance(value, dict):
-        return {name: _close_patches(member) for name, member in value.items()}
-    return value
+        return RecordValues(*(close_patches(value) for value in redacted))
 
 
 def _names_secret(value: JSON) -> bool:
@@ -132,7 +92,7 @@ def _names_secret(value: JSON) -> bool:
 
 def _makes_secret(value: JSON) -> bool:
     """Return whether a patch in a value makes a Secret of another object."""
-    if isinstance(value, _Patch):
+    if isinstance(value, Patch):
         return any(isinstance(one, dict) and one.get("value") in _KINDS for one in value)
     if isinstance(value, list):
         return any(map(_makes_secret, value))
@@ -172,8 +132,8 @@ class _Walk:
         """Return a redacted copy of a value."""
         if isinstance(value, str):
             return self._redact_text(value)
-        if isinstance(value, _Patch):
-            return _Patch(self._redact_operation(operation) for operation in value)
+        if isinstance(value, Patch):
+            return Patch(self._redact_operation(operation) for operation in value)
         if isinstance(value, list):
             return [self.redact(element) for element in value]
         if not isinstance(value, dict):
@@ -231,8 +191,8 @@ class _Walk:
             document = _parse_json(text)
             if document is None:
                 return self._hash(text)
-            redacted = self.redact(_open_patches(document, 0))
-            return text if redacted == document else _to_text(_close_patches(redacted))
+            redacted = self.redact(open_patches(document))
+            return text if redacted == document else _to_text(close_patches(redacted))
         return self._hash(text) if _MANIFEST.search(text) else text
 
     def _needles(self) -> list[str]:

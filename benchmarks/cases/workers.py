@@ -21,7 +21,7 @@ from benchmarks.harness.rounds import Round, figure, ratio, turns
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import certificate
 from benchmarks.harness.tables import NOTE, table
-from benchmarks.reviews import overrider, yurt_app_set
+from benchmarks.varied import stored
 
 ONE, TWO = "1 worker, 1 core", "2 workers, 2 cores"
 CONNECTIONS = 16
@@ -57,7 +57,7 @@ def ask(context: Context, running: Running, cores: tuple[int, ...], authority: P
 def run(context: Context) -> Section:
     manifests = context.scratch / "manifests"
     manifests.mkdir()
-    (manifests / "objects.yaml").write_text("\n---\n".join(map(json.dumps, (yurt_app_set(), overrider()))))
+    (manifests / "objects.yaml").write_text("\n---\n".join(map(json.dumps, stored())))
     authority = certificate(context)
     both = (context.server_core, context.load_core)
     command = [

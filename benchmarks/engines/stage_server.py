@@ -143,6 +143,11 @@ async def _serve_connections(directory: Path, answer: bytes) -> None:
     await server.serve_forever()
 
 
+async def _answer(whole: AdmissionEndpoint) -> bytes:
+    """Return the complete server's answer; its log line needs a running event loop."""
+    return whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only the bytes of the answer are needed
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stage", choices=[*STAGES, TIMED])
@@ -153,8 +158,8 @@ def main() -> None:
         argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=0, objects=0, hooks=0)
     )
     whole = app.reviews[PATH]
-    answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only the bytes of the answer are needed
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        answer = runner.run(_answer(whole))
         if given.stage == CONNECTION:
             runner.run(_serve_connections(given.cert_dir, answer))
             return

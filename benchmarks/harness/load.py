@@ -34,10 +34,13 @@ class Generator(NamedTuple):
     def ask(
         self, running: Running, load: Load, *, seconds: float, warmup: float, options: Sequence[str] = ()
     ) -> Figures:
-        """Send requests for some seconds; raises RuntimeError after an error or an unexpected answer."""
+        """Send requests for some seconds; raises RuntimeError after an error or an unexpected answer, or without any answer."""
         given = {
             "port": running.port, "body": load.body, "connections": load.connections, "seconds": seconds,
             "warmup": warmup, "ca": self.authority, "pid": ",".join(map(str, running.pids)),
         }  # fmt: skip
         flags = [f"--{name}={value}" for name, value in given.items()]
-        return json.loads(output([*self.command, *flags, *load.options, *options], cores=self.cores))
+        found = json.loads(output([*self.command, *flags, *load.options, *options], cores=self.cores))
+        if not found["requests"]:
+            raise RuntimeError(f"{running.process.args!r} answered no request within {seconds:g} s: measure longer")
+        return found

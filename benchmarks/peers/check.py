@@ -1,7 +1,8 @@
 """Check that every peer changes a review as our server does: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
 
 The command starts each server, sends both reviews and some of the thousand that the benchmarks send, and applies its patch to the
-object with python-json-patch. The comparison ignores our two annotations for an undo. It also ignores empty members (`{}`, null) that
+object with python-json-patch. Our server also gets some edited reviews, and must restore the images of their template; no peer knows
+a template, so the benchmarks send edited reviews to our server alone. The comparison ignores our two annotations for an undo. It also ignores empty members (`{}`, null) that
 a peer adds because a typed object writes them (controller-runtime's `status`, `resources`). A peer must also write one log line for
 each review.
 """
@@ -22,7 +23,7 @@ import jsonpatch
 
 from benchmarks.harness.processes import serving
 from benchmarks.reviews import POOL, review
-from benchmarks.varied import reviews
+from benchmarks.varied import reviews, subjects
 
 HERE = Path(__file__).resolve().parent
 OURS = ("fleethook.io/rendered", "fleethook.io/undo")
@@ -32,12 +33,11 @@ DIFFERENT = 10
 REVIEWS = {
     title: body
     for operation in OPERATIONS
-    for number, body in enumerate(
-        (review(operation), *reviews(operation, DIFFERENT), *reviews(operation, DIFFERENT, edited=True))
-    )
+    for number, body in enumerate((review(operation), *reviews(operation, DIFFERENT)))
     for title in (f"{operation} {number}" if number else operation,)
 }
 NAME = f"-{POOL}-"
+OVERRIDDEN = f"registry.{POOL}.example.com/shop/app:1.14.2"
 
 
 def commands(binaries, kopf):
@@ -90,6 +90,22 @@ def differences(ours, theirs, path=""):
         yield path, False
 
 
+def find_wrong_images(port, directory):
+    """Yield the edited reviews in which our server does not restore the template's images."""
+    for operation in OPERATIONS:
+        edited = reviews(operation, DIFFERENT, edited=True)
+        for subject, body in zip(subjects(), edited, strict=False):
+            wanted = (OVERRIDDEN, subject.proxy, subject.app)
+            assert images(json.loads(body)["request"]["object"])[1:] != wanted[1:]
+            if (made := images(send_review(port, body, directory)[0])) != wanted:
+                yield f"edited {operation} of {subject.name}: {made} instead of {wanted}"
+
+
+def images(document):
+    pod = document["spec"]["template"]["spec"]
+    return tuple(container["image"] for container in (*pod["containers"], *pod["initContainers"]))
+
+
 def count_log_lines(log):
     """Return the number of log lines about the object; waits for them, because a server logs after its answer."""
     until = time.monotonic() + 5
@@ -128,6 +144,10 @@ def main() -> None:
                     other = [path for path, is_empty in found if not is_empty]
                     wrong += len(other)
                     print(f"{title}, {which}: {count} operations, {'DIFFERS in ' + str(other) if other else 'the same'}{'; empty: ' + ', '.join(empty) if empty else ''}")  # fmt: skip
+                if title == "fleethook":
+                    faults = list(find_wrong_images(server.port, directory))
+                    wrong += len(faults)
+                    print(f"{title}, edited: {'; '.join(faults) or 'the images of the template'}")
                 if logs and (written := count_log_lines(log)) != len(REVIEWS):
                     wrong += 1
                     print(f"{title}: {written} lines for {len(REVIEWS)} reviews")

@@ -19,6 +19,7 @@ from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook, create_app
 from app.cli.server import make_config
 from app.model.admission import AdmissionRequest, Response, patched
+from app.model.openyurt import YURT_APP_SET
 from app.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
@@ -128,12 +129,20 @@ def patch_at_length(_request: AdmissionRequest) -> Response:
     return patched([{"op": "add", "path": "/metadata/labels", "value": {"x": "x" * 200_000}}])
 
 
-def app_for_tests(log: LogSink | None = None, *, known_clients_only: bool = False, **settings: Any) -> Fleethook:
+def app_for_tests(
+    log: LogSink | None = None, *, known_clients_only: bool = False, is_compiled: bool = True, **settings: Any
+) -> Fleethook:
+    """Return an app with the plan of the workload under review, so that the review needs no waiting."""
     if known_clients_only:
         settings["client_ca_file"] = Path("ca.crt")
     app = create_app(Settings(body_limit=LIMIT, **settings), log=log)
-    for document in (yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))):
+    subject, applied = yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+    for document in (subject, applied):
         app.store.put(document)
+    if is_compiled:
+        app.plans.plan(
+            YURT_APP_SET, subject, applied, kind="Deployment", pool="hangzhou", cluster="", store=app.store
+        )  # fmt: skip
     known: dict[str, Any] = {
         "metrics": app.metrics, "body_limit": LIMIT, "log": log, "bodies": app.bodies,
         "known_clients_only": known_clients_only,

@@ -86,14 +86,16 @@ def framings(draw: st.DrawFn) -> list[bytes | Event]:
 MET: Counter[str] = Counter()
 
 
-@given(framings(), CONNECTIONS, st.booleans())
+@given(framings(), CONNECTIONS, st.booleans(), st.booleans())
 @settings(max_examples=300, deadline=None)
-def _compare_paths(chunks: list[bytes | Event], certificate: Certificate | None, known_clients_only: bool) -> None:
+def _compare_paths(
+    chunks: list[bytes | Event], certificate: Certificate | None, known_clients_only: bool, is_compiled: bool
+) -> None:
     by_asgi, direct = Notes(), Notes()
 
     async def run(notes: Notes, *, direct: bool) -> Outcome:
         # An app of its own: its log goes to its notes.
-        app = app_for_tests(notes.add_line, known_clients_only=known_clients_only)
+        app = app_for_tests(notes.add_line, known_clients_only=known_clients_only, is_compiled=is_compiled)
         with notes.taken(app):
             outcome = await ask(app, chunks, direct=direct, certificate=certificate)
         assert (app.metrics.in_flight, app.bodies.total) == (0, 0)

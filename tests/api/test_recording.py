@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.api.recording import AnsweredReview
+from app.api.recording import AnsweredReview, RecordSettingError, choose_routes
 from app.asgi import Fleethook, create_app
 from app.dispatch.call_trace import decode_failure, decode_response
 from app.dispatch.errors import CallingError, StatusError
@@ -241,3 +241,11 @@ async def test_calls_are_not_collected_without_a_recorder() -> None:
     made = create_app(Settings(), log=None)
     assert made.chain is not None
     assert not made.chain._traces
+
+
+def test_all_routes_are_recorded_unless_some_are_chosen() -> None:
+    routes = ["/explore", "/interpret"]
+    assert choose_routes(routes, []) == frozenset(routes)
+    assert choose_routes(routes, ["/explore"]) == {"/explore"}
+    with pytest.raises(RecordSettingError, match="no route /nowhere; it has /explore, /interpret"):
+        choose_routes(routes, ["/explore", "/nowhere"])

@@ -83,7 +83,7 @@ def test_tarballs_of_config_maps_and_of_a_directory(
         assert SHA in held.condition("CRDsPrepared")[2]
         wait_for(lambda: missing.has_condition("CRDsPrepared", "False", "SourceInvalid"))
         wait_for(lambda: outside.has_condition("CRDsPrepared", "False", "SourceInvalid"))
-        assert "is not in" in outside.condition("CRDsPrepared")[2]
+        assert "is not below the directory of local tarballs" in outside.condition("CRDsPrepared")[2]
 
 
 def test_beside_the_operator_only_our_condition_is_written(

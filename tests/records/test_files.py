@@ -157,12 +157,14 @@ def test_links_in_the_directory_are_not_followed(
     assert target.stat().st_size == MAX
 
 
-def test_a_device_with_the_name_of_a_file_blocks_nothing(directory: Path) -> None:
+def test_a_pipe_with_the_name_of_a_file_blocks_nothing_and_stays(directory: Path) -> None:
     directory.mkdir()
-    os.mkfifo(directory / "reviews-20260101T000000Z-00000000-000001.jsonl.gz")
+    pipe = directory / "reviews-20260101T000000Z-00000000-000001.jsonl.gz"
+    os.mkfifo(pipe)
     files = RecordFiles(directory, max_bytes=MAX).start()
     for _ in range(20):
         files.write(noise(100_000))
+    assert pipe.is_fifo()
 
 
 def test_a_block_larger_than_the_limit_is_refused(directory: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.api.recording import AnsweredReview
 from app.model.asked_calls import AskedCall
 from app.records.format import Record
+from app.records.redaction import Redactor
 from tests.records.builders import ROUTE, answered, encode_one, encoder, to_patch
 
 JSON_VALUES = st.recursive(
@@ -137,6 +138,17 @@ def test_a_review_that_cannot_be_redacted_is_left_out_and_counted() -> None:
     lines = encoder().encode([answered(), answered(nested), answered()])
     assert (lines.written, lines.refused) == (2, 1)
     assert lines.text.count(b"\n") == 2
+
+
+def test_a_defect_costs_one_review(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(Redactor, "redact", fail)
+    secret = answered({"request": {"uid": "1", "object": {"kind": "Secret"}}})
+    lines = encoder().encode([answered(), secret, answered()])
+    assert (lines.written, lines.refused) == (2, 1)
+    assert "a review cannot be redacted" in caplog.text
 
 
 def reviews_with(secret: AnsweredReview, *, at: int) -> list[AnsweredReview]:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.api.recording import AnsweredReview, RecordSettingError, choose_routes
+from app.api.recording import AnsweredReview
 from app.model.asked_calls import AskedCall
 from app.records import recorder as module
 from app.records.files import RecordFiles
 from app.records.lines import Lines
 from app.records.metrics import RecordMetrics
 from app.records.recorder import Recorder
-from app.records.throttle import Throttle
 from tests.records.builders import answered, encoder, read_lines
 from tests.waiting import wait_for
 
@@ -258,42 +257,3 @@ def test_threads_of_several_recorders_share_a_directory(counts: Counts, tmp_path
     for recorder in recorders:
         recorder.close()
     assert sorted(map(int, uids(tmp_path))) == list(range(300))
-
-
-class Core:
-    """A core that the recorder and the event loop may share."""
-
-    def __init__(self, *, is_shared: bool) -> None:
-        self.is_shared = is_shared
-        self.worked = 0.0
-        self.waited = 0.0
-
-    def work(self, seconds: float) -> None:
-        self.worked += seconds
-        self.waited += seconds if self.is_shared else 0.0
-
-
-@pytest.mark.parametrize(("is_shared", "rest"), [(False, 0.0), (True, 0.39)])
-def test_the_recorder_rests_if_the_event_loop_waits_for_its_core(*, is_shared: bool, rest: float) -> None:
-    core = Core(is_shared=is_shared)
-    throttle = Throttle(1, read_wait=lambda _: core.waited, clock=lambda: core.worked)
-    for _ in range(3):
-        throttle.begin()
-        core.work(0.01)
-        assert throttle.end() == pytest.approx(rest)
-
-
-def test_a_rest_is_bounded() -> None:
-    core = Core(is_shared=True)
-    throttle = Throttle(1, read_wait=lambda _: core.waited, clock=lambda: core.worked)
-    throttle.begin()
-    core.work(5.0)
-    assert throttle.end() == 1.0
-
-
-def test_all_routes_are_recorded_unless_some_are_chosen() -> None:
-    routes = ["/explore", "/interpret"]
-    assert choose_routes(routes, []) == frozenset(routes)
-    assert choose_routes(routes, ["/explore"]) == {"/explore"}
-    with pytest.raises(RecordSettingError, match="no route /nowhere; it has /explore, /interpret"):
-        choose_routes(routes, ["/explore", "/nowhere"])

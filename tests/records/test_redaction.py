@@ -274,6 +274,13 @@ def test_equal_values_have_equal_hashes_in_any_place() -> None:
     assert again["review"]["request"]["object"]["stringData"]["x"] == found["stringData"]["b"]
 
 
+def test_a_value_is_hashed_once() -> None:
+    document = secret(data={"a": to_base64(VALUE)}, stringData={"b": VALUE})
+    found = encode_one(answered(review(document, resource=SECRETS)))["review"]["request"]["object"]
+    token = Hasher(b"k" * 32).hash_text(VALUE)
+    assert (found["data"]["a"], found["stringData"]["b"]) == (to_base64(token), token)
+
+
 def test_hashes_depend_on_the_key() -> None:
     assert Hasher(b"a").hash_text("x") != Hasher(b"b").hash_text("x")
 
