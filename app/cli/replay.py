@@ -20,7 +20,8 @@ from app.cli.options import (
 )
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from app.cli.replay_output import Output, Printer, make_printer
-from app.cli.sources import SourceOptions, check_options, read_source, select_dispatching
+from app.cli.replay_resources import list_resources
+from app.cli.sources import SourceOptions, check_options, read_source
 from app.interpret.python_interpreter import LoadError
 from app.records.expectations import ExpectationError, read_expectations
 from app.records.reader import Entry
@@ -28,7 +29,6 @@ from app.records.recorded_answers import RecordedHookLayer, answer_from_records,
 from app.records.replay import Replayed, Replayer, batch
 from app.records.report import Report
 from app.settings import Settings
-from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
 
 _INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
@@ -90,11 +90,12 @@ def replay(
     )
     check_options(options)
     recordings = list_recordings(files)
+    _check_standard_input([*files, *(manifests or ()), *(change or ())])
     report = Report(() if expect is None else _read_expected(expect))
     settings = load_settings(OFFLINE, config)
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
-    for document in read_source(options, list(_list_resources(settings, kcp=kcp))).documents:
+    for document in read_source(options, list_resources(settings, routes, kcp=kcp)).documents:
         app.store.put(document.object)
     selection = Selection(routes, find_since(since, recordings))
     printer = make_printer(output)
@@ -107,6 +108,11 @@ def replay(
         raise typer.Exit(_INTERRUPTED) from None
     printer.end(report)
     _exit(report, selection)
+
+
+def _check_standard_input(paths: Sequence[Path]) -> None:
+    if sum(str(path) == "-" for path in paths) > 1:
+        fail("- (standard input) is given more than once")
 
 
 def _read_expected(path: Path) -> list[str]:
@@ -130,18 +136,6 @@ def _check_routes(routes: Sequence[str], app: Fleethook) -> frozenset[str]:
     if unknown:
         fail(f"--route: there is no route {unknown[0]}; give one of {', '.join(sorted(app.reviews))}")
     return frozenset(routes)
-
-
-def _list_resources(settings: Settings, *, kcp: bool) -> Iterator[WatchedResource]:
-    """Yield the resources that the engines decide with, each once."""
-    found: dict[str, WatchedResource] = {}
-    if "overrider" in settings.engines:
-        found |= {one.name: one for one in RESOURCES}
-    if "interpret" in settings.engines:
-        found |= {one.name: one for one in (*INTERPRETING, karmada_config(settings.karmada_namespace))}
-    if "dispatch" in settings.engines:
-        found |= {one.name: one for one in select_dispatching(kcp=kcp)}
-    yield from found.values()
 
 
 def _make_taker(report: Report, printer: Printer) -> Callable[[Replayed], None]:

@@ -55,8 +55,6 @@ def list_recordings(paths: Sequence[Path]) -> list[Path]:
             fail(f"{path} does not exist")
         else:
             found.append(path)
-    if found.count(_STANDARD_INPUT) > 1:
-        fail("- (standard input) is given more than once")
     return found
 
 

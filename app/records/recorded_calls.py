@@ -5,7 +5,10 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
+from app.model.text import shorten
 from app.records.format import Call
+
+_MAX_TITLE: Final = 200
 
 
 class CallName(NamedTuple):
@@ -49,14 +52,15 @@ class ReviewCalls:
             cluster: The logical cluster.
             configuration: The configuration, for people.
         """
-        title = CallName(kind, configuration, name)
+        # A read has no name of its own: its key is the name of the object, or the question.
+        title = CallName(kind, configuration, shorten(f"{name} {key}", _MAX_TITLE) if kind == "read" else name)
         if kind == "webhook":
             self.note_asked(title)
         found = self._left[kind, cluster, name, key]
         if found:
             return found.popleft()
         is_known = (kind, cluster, name, key) in self._names
-        self.note_missing(title, "it was asked less often" if is_known else "it was not asked")
+        self.note_missing(title, "it has too few recorded answers" if is_known else "it has no recorded answer")
         return None
 
     def note_asked(self, title: CallName) -> None:

@@ -41,11 +41,8 @@ def run(context: Context) -> Section:
     for name, bodies in list_loads():
         directory = context.scratch / name.replace(" ", "-").replace(",", "")
         size = asyncio.run(record(directory, bodies, count))
-        measured = [measure(directory, count) for _ in range(context.rounds)]
-        found[name] = {
-            "replayed": spread(one for one, _ in measured), "read": spread(one for _, one in measured),
-            "bytes": spread([size / count]),
-        }  # fmt: skip
+        measured = [measure(directory, bodies, count) for _ in range(context.rounds)]
+        found[name] = {key: spread(one[key] for one in measured) for key in RATES} | {"bytes": spread([size / count])}
     goals = [
         at_least(f"{name}: replayed", WANTED, one["replayed"], unit="reviews/s", places=0)
         for name, one in found.items()

@@ -159,6 +159,7 @@ def test_routes_are_selected(tmp_path: Path, manifests: Path) -> None:
         (["/nowhere"], "/nowhere does not exist"),
         (["-", "--since", "1h"], "standard input cannot be read twice"),
         (["-", "-"], "more than once"),
+        (["-", "--change", "-"], "more than once"),
     ],
 )
 def test_wrong_arguments_exit_with_2(tmp_path: Path, manifests: Path, arguments: list[str], message: str) -> None:
@@ -262,32 +263,23 @@ def test_settings_of_the_server_apply_and_its_source_is_ignored(tmp_path: Path, 
 
 
 def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path) -> None:
-    command = [sys.executable, "-m", "app", "replay", "-", "--manifests", str(manifests)]
+    command = [sys.executable, "-m", "app", "replay", "-", "--manifests", str(manifests), "--output", "json"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdin
         assert process.stdout
         # More than one portion, and then nothing: the command waits for standard input.
         process.stdin.write(b"\n".join([header(), CHANGED, *[UNTOUCHED] * 200, b""]))
         process.stdin.flush()
-        wait_until_read(process.stdin.fileno())
+        printed = process.stdout.readline() + process.stdout.read(1)
         process.send_signal(signal.SIGINT)
-        printed = process.stdout.read().decode()
+        output = json.loads(printed + process.stdout.read())
         assert process.wait(timeout=NET) == 130
-    assert "+ nginx:2.0" in printed
-    assert printed.splitlines()[-1].endswith("(interrupted)")
-
-
-def wait_until_read(descriptor: int) -> None:
-    """Wait until the reader of a pipe has read everything, and so waits for more."""
-    import fcntl  # noqa: PLC0415 - only this test needs them
-    import termios  # noqa: PLC0415 - as above
-
-    from tests.waiting import wait_for  # noqa: PLC0415 - as above
-
-    def is_empty() -> bool:
-        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4), sys.byteorder) == 0
-
-    wait_for(is_empty, what="the pipe is empty")
-    os.sched_yield()
+    assert [one["kinds"] for one in output["changes"]] == [["object"]]
+    assert output["summary"]["complete"] is False

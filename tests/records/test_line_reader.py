@@ -51,6 +51,14 @@ def test_a_file_that_was_cut_within_the_checksum_has_all_its_lines() -> None:
     assert read(gzip.compress(TEXT)[:-3]) == (LINES, [Fault(5_001, "the gzip data is cut off here")])
 
 
+@pytest.mark.parametrize("left_out", [8, 12, 20])
+def test_everything_is_read_that_the_bytes_before_a_cut_mean(left_out: int) -> None:
+    content = (b"x" * 999 + b"\n") * 3_000
+    compressed = gzip.compress(content)[:-left_out]
+    expected = zlib.decompressobj(wbits=31).decompress(compressed)
+    assert len(read(compressed)[0]) == expected.count(b"\n")
+
+
 def test_a_wrong_checksum_is_reported_after_all_lines() -> None:
     compressed = gzip.compress(TEXT)
     content = compressed[:-8] + zlib.crc32(b"another").to_bytes(4, "little") + compressed[-4:]

@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from app.asgi import Fleethook
 from app.records.reader import Entry, read_entries
 from app.records.replay import Replayed, Replayer, batch
 from app.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
-from tests.dispatch.builders import binding, configuration, export, namespace, review, webhook, widget
+from tests.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    review,
+    webhook,
+    widget,
+)
 from tests.dispatch.webhook_server import Webhooks, allow, deny, label, webhooks
-from tests.hook_server import hooking
+from tests.hook_server import run_hook
 from tests.records.recordings import MUTATE, header, line
 from tests.records.replaying import Recording, kinds, recording, replay
 
@@ -183,7 +194,7 @@ async def test_a_new_webhook_makes_a_review_undecidable(server: Webhooks, policy
     (found,) = await replay(made.entries(), objects(one, new))
     assert found.change is not None
     assert found.change.kinds == ("undecidable",)
-    assert found.change.missing == (("webhook hooks/new.example.org", "it was not asked"),)
+    assert found.change.missing == (("webhook hooks/new.example.org", "it has no recorded answer"),)
     assert found.change.about == "webhook hooks/new.example.org"
     assert found.change.differences == ()
 
@@ -196,7 +207,7 @@ async def test_a_webhook_that_is_asked_more_often_makes_a_review_undecidable(ser
     twice = {**once, "reinvocationPolicy": "IfNeeded"}
     (found,) = await replay(made.entries(), objects(twice, later, phase="mutating"))
     assert found.change is not None
-    assert found.change.missing == (("webhook hooks/a.example.org", "it was asked less often"),)
+    assert found.change.missing == (("webhook hooks/a.example.org", "it has too few recorded answers"),)
 
 
 async def test_a_webhook_that_is_not_asked_any_more_is_named(server: Webhooks) -> None:
@@ -220,6 +231,17 @@ async def test_the_labels_of_a_namespace_come_from_the_record_if_the_source_lack
     assert kinds(await replay(made.entries() * 2, objects(one))) == [(), ()]
     silver = await replay(made.entries(), [*objects(one), namespace("ws3", tier="silver")])
     assert kinds(silver) == [("verdict", "code", "message")]
+
+
+async def test_the_labels_of_a_record_are_those_of_its_review_only(server: Webhooks) -> None:
+    server.answers["/w"] = deny("no", code=403)
+    one = hook(server, "/w", "w.example.org", namespaceSelector={"matchLabels": {"tier": "gold"}})
+    async with recording(*objects(one)) as made:
+        for tier in ("gold", "silver"):
+            made.app.store.put(namespace("ws3", tier=tier))
+            await made.ask(VALIDATE, review())
+    assert [json.loads(one.answer)["response"]["allowed"] for one in made.reviews] == [False, True]
+    assert kinds(await replay(made.entries(), objects(one))) == [(), ()]
 
 
 async def test_the_caller_that_returned_is_refused_again(server: Webhooks) -> None:
@@ -269,6 +291,46 @@ async def test_call_does_not_call_webhooks_with_side_effects(server: Webhooks) -
     assert "side effects" in found.change.missing[0][1]
 
 
+def convert(asked: Any) -> web.StreamResponse:
+    request = asked["request"]
+    made = [{**one, "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
+    response = {"uid": request["uid"], "convertedObjects": made, "result": {"status": "Success"}}
+    return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
+
+
+def convertible(server: Webhooks, **members: Any) -> list[dict[str, Any]]:
+    """Return webhooks of version v2 and the definition, whose webhook converts v1."""
+    webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
+    later = {**WIDGETS, "apiVersions": ["v2"]}
+    return [
+        definition("ws1", "widgets.example.org", "v1", "v2", conversion={"strategy": "Webhook", "webhook": webhook}),
+        configuration("ws1", "mutating", hook(server, "/w", "w.example.org", rules=[later], **members)),
+    ]
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_conversion_webhooks_answer_as_recorded(server: Webhooks, works: bool) -> None:
+    server.answers["/w"] = label("a")
+    if works:
+        server.answers["/convert"] = convert
+    documents = convertible(server)
+    async with recording(*documents) as made:
+        answer = (await made.ask("/clusters/ws1/mutate", review())).json()
+    assert answer["response"]["allowed"] is works
+    before = len(server.calls)
+    assert kinds(await replay(made.entries(), documents)) == [()]
+    assert len(server.calls) == before
+
+
+async def test_a_new_conversion_makes_a_review_undecidable(server: Webhooks) -> None:
+    server.answers |= {"/w": label("a"), "/convert": convert}
+    async with recording() as made:
+        await made.ask("/clusters/ws1/mutate", review())
+    (found,) = await replay(made.entries(), convertible(server))
+    assert found.change is not None
+    assert found.change.missing == (("webhook conversion/example.org/v1/Widget", "it has no recorded answer"),)
+
+
 # --- interpreting
 
 
@@ -298,7 +360,7 @@ def question(operation: str = "ExploreHealthy", **request: Any) -> dict[str, Any
 
 
 async def test_webhooks_of_interpreters_answer_as_recorded(tmp_path: Path) -> None:
-    async with hooking(tmp_path) as asked:
+    async with run_hook(tmp_path) as asked:
         made = interpreter(asked)
         async with recording(made) as running:
             answer = (await running.ask("/explore", question())).json()
@@ -313,7 +375,7 @@ async def test_webhooks_of_interpreters_answer_as_recorded(tmp_path: Path) -> No
 
 
 async def test_a_failure_of_an_interpreter_is_repeated(tmp_path: Path) -> None:
-    async with hooking(tmp_path) as asked:
+    async with run_hook(tmp_path) as asked:
         made = interpreter(asked)
         asked.answer = asked.respond(successful=False, code=418, message="teapot")
         async with recording(made) as running:
@@ -324,7 +386,7 @@ async def test_a_failure_of_an_interpreter_is_repeated(tmp_path: Path) -> None:
 async def test_a_new_interpreter_makes_a_review_undecidable(tmp_path: Path) -> None:
     async with recording() as running:
         await running.ask("/explore", question())
-    async with hooking(tmp_path) as asked:
+    async with run_hook(tmp_path) as asked:
         (found,) = await replay(running.entries(), [interpreter(asked)])
         assert not asked.reviews
     assert found.change is not None
