@@ -179,6 +179,14 @@ def test_convert_reads_the_subjects_and_workloads(user: User, subject: dict[str,
     user.assert_lists_only()
 
 
+@pytest.mark.parametrize("user", ["convert"], indirect=True)
+def test_diff_reads_the_subjects_and_workloads(user: User, subject: dict[str, Any]) -> None:
+    namespace = subject["metadata"]["namespace"]
+    printed = user.run("diff", "-f", "-", stdin=manifest(override("nginx:3", namespace)))
+    assert printed.startswith("Total: changes none of 0 workloads\n")
+    user.assert_lists_only()
+
+
 @pytest.mark.parametrize("user", ["interpret-run"], indirect=True)
 def test_interpret_run_reads_the_customizations(user: User, subject: dict[str, Any]) -> None:
     replicas = manifest(

@@ -7,7 +7,18 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import compile_plan
 from app.overrider.pool_mark import PoolValues
 from app.overrider.undo import Memory, remembered
-from tests.builders import container, entry, image, overrider, pod_template, rendered, workload, yurt_app_set
+from tests.builders import (
+    container,
+    entry,
+    image,
+    overrider,
+    patch,
+    pod_spec,
+    pod_template,
+    rendered,
+    workload,
+    yurt_app_set,
+)
 
 SPEC = "/spec/template/spec"
 TEMPLATE = pod_template(containers=[container("nginx", args=["a"]), container("second")])
@@ -46,3 +57,15 @@ def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
     assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+
+
+def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:
+    """The overrider replaces all variables by one that the template has, with another source, further back."""
+    source = {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    template = pod_template(containers=[container(env=[{"name": "A", "value": "1"}, source])])
+    subject = yurt_app_set(template=template)
+    whole = [{"name": "B", "value": "whole"}]
+    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", whole)]))
+    stored = rendered(workload(template=copy.deepcopy(template)), subject, rule)
+    assert pod_spec(stored)["containers"][0]["env"] == whole
+    assert rendered(stored, subject, rule, operation="UPDATE", old=stored) == stored

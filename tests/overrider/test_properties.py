@@ -18,7 +18,6 @@ from tests.builders import (
     image,
     overrider,
     patch,
-    pod_spec,
     pod_template,
     rendered,
     review,
@@ -126,18 +125,3 @@ def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, re
         return
     by_patch = rendered(document, SUBJECT, rule, operation="UPDATE", old=document)
     assert identical(by_patch, render_with(plan, document, memory=remembered(document), creating=False))
-
-
-def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:
-    """The overrider replaces all variables by one that the template has, with another source, further back."""
-    source = {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    subject = yurt_app_set(template=pod_template(containers=[container(env=[{"name": "A", "value": "1"}, source])]))
-    whole = [{"name": "B", "value": "whole"}]
-    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", whole)]))
-    document = workload()
-    document["spec"]["template"]["spec"] = copy.deepcopy(
-        subject["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"]
-    )
-    stored = rendered(document, subject, rule)
-    assert pod_spec(stored)["containers"][0]["env"] == whole
-    assert rendered(stored, subject, rule, operation="UPDATE", old=stored) == stored
