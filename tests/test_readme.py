@@ -1,4 +1,4 @@
-"""The transcript of "What would my change do?" in README.md: each command runs, and prints the output of the section."""
+"""README.md shows the effect of three edits: each command of this transcript runs, and prints the output of the section."""
 
 import re
 import shutil
