@@ -134,7 +134,7 @@ def check_widgets(
 
 
 def restore(admin: Api, first: JSONObject) -> None:
-    admin.delete(f"{CONFIGURATIONS}/pr-new")
+    admin.call("DELETE", f"{CONFIGURATIONS}/pr-new")
     admin.apply(f"{CONFIGURATIONS}/pr-size", first)
 
 
