@@ -58,10 +58,9 @@ The interpreters are Karmada ResourceInterpreterCustomizations with Lua scripts,
 `app/interpret/bundle/<group>/<kind>/customization.yaml`. `fleethook interpret test app/interpret/bundle` runs all
 {total} fixtures.
 
-fleethook calls your own customizations, webhooks and Python interpreters before the bundle, and the native interpreters
-after it. To override an operation, write a ResourceInterpreterCustomization for the same kind. fleethook calls yours
-first. The
-setting `bundle: false` (`FLEETHOOK_BUNDLE=false`) disables the bundle.
+fleethook calls your own customizations, webhooks and Python interpreters before the bundle, and the native
+interpreters after it. To override an operation, write a ResourceInterpreterCustomization for the same kind. Yours is
+asked first. The setting `bundle: false` (`FLEETHOOK_BUNDLE=false`) disables the bundle.
 
 | kind | versions | rules, with their fixtures |
 |---|---|---|

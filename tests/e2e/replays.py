@@ -25,11 +25,13 @@ class Replay(NamedTuple):
 
     Attributes:
         reviews: The number of replayed reviews.
-        changes: The reviews that are decided differently.
+        changes: The reviews that are decided differently, without expected ones.
+        text: The output.
     """
 
     reviews: int
     changes: list[JSONObject]
+    text: str
 
     @property
     def uids(self) -> set[str]:
@@ -88,7 +90,7 @@ def run_replay(
     changes = [one for one in output["changes"] if not one["expected"]]
     assert found.returncode == bool(changes or output["absent"]), found.stderr
     assert output["summary"]["complete"]
-    return Replay(output["summary"]["reviews"], changes)
+    return Replay(output["summary"]["reviews"], changes, found.stdout)
 
 
 def read_records(records: Path) -> Iterator[Entry]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
-from tests.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.dispatch.webhook_server import Call, Webhooks, allow, webhooks
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.replays import Recording, ask, copy_records, describe, find_changed, run_replay
 from tests.serving import Server
@@ -38,6 +38,12 @@ def make_widget_reviews() -> list[tuple[str, JSONObject]]:
         sent = review(None if operation == "DELETE" else document, old=old, operation=operation, uid=uid)
         made.append((f"/clusters/{cluster}/validate", sent))
     return made
+
+
+def name_review(call: Call) -> str:
+    """Return the uid of the review for which fleethook made a call, which has a uid of its own."""
+    cluster, operation = call.object["metadata"]["annotations"]["kcp.io/cluster"], call.review["request"]["operation"]
+    return f"{cluster}-{operation}-{call.object['spec']['size']}"
 
 
 def deny_large(made: JSONObject) -> JSONObject:
@@ -119,7 +125,7 @@ def check_widgets(
     for edit in make_edits(hooks):
         predicted = run_replay(plane, records, directory, *edit.documents, route=VALIDATE, without=edit.without)
         for document in edit.documents:
-            put(CONFIGURATIONS, document)
+            admin.apply(f"{CONFIGURATIONS}/{document['metadata']['name']}", document)
         if edit.without:
             admin.delete(f"{CONFIGURATIONS}/pr-size")
         wait_for_webhooks(server, edit.called)
@@ -128,13 +134,13 @@ def check_widgets(
         print(describe(edit.name, predicted, changed))  # noqa: T201 - quoted in reports
         assert predicted.uids == changed
         assert len(changed) == edit.changed
-        assert predicted.undecidable == {one.review["request"]["uid"] for one in hooks.calls if one.path == "/new"}
+        assert predicted.undecidable == {name_review(one) for one in hooks.calls if one.path == "/new"}
         restore(admin, first)
         wait_for_webhooks(server, ["w.example.org"])
 
 
 def restore(admin: Api, first: JSONObject) -> None:
-    admin.delete(f"{CONFIGURATIONS}/pr-new")
+    admin.call("DELETE", f"{CONFIGURATIONS}/pr-new")
     admin.apply(f"{CONFIGURATIONS}/pr-size", first)
 
 
