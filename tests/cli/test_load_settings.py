@@ -1,0 +1,53 @@
+"""Settings from flags, the environment and a file."""
+
+import os
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.cli.load_settings import load_settings
+from app.settings import CONFIG_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
+    monkeypatch.delenv("FLEETHOOK_PORT", raising=False)
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_flags_precede_the_environment_and_the_environment_precedes_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "port: 1001\n")
+    assert load_settings({}, file).port == 1001
+    monkeypatch.setenv("FLEETHOOK_PORT", "1002")
+    assert load_settings({}, file).port == 1002
+    assert load_settings({"port": 1003}, file).port == 1003
+
+
+@pytest.mark.parametrize("former", [None, "other.yaml"])
+def test_the_environment_is_as_before_for_commands_of_the_same_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: str | None
+) -> None:
+    if former is not None:
+        monkeypatch.setenv(CONFIG_VARIABLE, former)
+    load_settings({}, write(tmp_path, "port: 1001\n"))
+    assert os.environ.get(CONFIG_VARIABLE) == former
+
+
+def test_a_missing_file_and_an_invalid_setting_end_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit):
+        load_settings({}, tmp_path / "none.yaml")
+    assert "none.yaml is not a file" in capsys.readouterr().err
+    with pytest.raises(typer.Exit):
+        load_settings({}, write(tmp_path, "port: nowhere\n"))
+    assert "settings: port: " in capsys.readouterr().err
