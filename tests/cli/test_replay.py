@@ -257,7 +257,7 @@ def test_reviews_that_cannot_be_compared_are_counted(tmp_path: Path, manifests: 
 
 def test_settings_of_the_server_apply_and_its_source_is_ignored(tmp_path: Path, manifests: Path) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump({"manifests": "/nowhere", "engines": ["crds"], "record": "/nowhere"}))
+    config.write_text(yaml.safe_dump({"manifests": "/none", "engines": ["crds"], "record": str(tmp_path / "records")}))
     done = replay(manifests, write(tmp_path / "a.jsonl", UNTOUCHED), "--config", config, code=0)
     assert "this fleethook lacks the route" in done.stdout
 
