@@ -33,7 +33,8 @@ WithoutOption = Annotated[
     typer.Option(
         "--without",
         metavar="KIND/NAME",
-        help="Object to remove, as KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]; may be repeated.",
+        help="Object to remove, as KIND/NAME, with .GROUP, NAMESPACE/ and @CLUSTER if needed: "
+        "KIND.GROUP/NAMESPACE/NAME. May be repeated.",
     ),
 ]
 InterpretersOption = Annotated[
