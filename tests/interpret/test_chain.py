@@ -47,7 +47,7 @@ def fail(error: Exception) -> Callable[[Question], Any]:
 async def test_the_first_layer_with_an_interpreter_answers() -> None:
     chain = Chain([StubLayer("a"), StubLayer("b", lambda _: WELL), StubLayer("c", fail(AssertionError()))])
     explained = await chain.answer(QUESTION)
-    assert explained == (WELL, (Step("a", "", "none"), Step("b", "b-hook", "answered")))
+    assert explained == (WELL, (Step("a", "", "none"), Step("b", "b-hook", "answered")), ())
 
 
 async def test_an_ignored_failure_asks_the_next_layer_and_an_error_ends_the_search() -> None:
@@ -75,7 +75,7 @@ async def test_an_answer_that_does_not_fit_is_a_failure_of_its_layer() -> None:
 
 
 def test_an_answer_without_waiting_is_returned_at_once() -> None:
-    assert Chain([StubLayer("a", lambda _: WELL)]).begin(QUESTION) == (WELL, (Step("a", "a-hook", "answered"),))
+    assert Chain([StubLayer("a", lambda _: WELL)]).begin(QUESTION) == (WELL, (Step("a", "a-hook", "answered"),), ())
 
 
 async def test_large_questions_are_answered_and_validated_off_the_loop() -> None:
