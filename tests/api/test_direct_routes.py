@@ -116,7 +116,7 @@ MET: Counter[str] = Counter()
 
 @given(WORLDS, st.lists(REQUESTS, min_size=1, max_size=4), st.integers(0, 2000))
 @settings(max_examples=150, deadline=None)
-def test_both_paths_answer_count_log_and_authorize_alike(world: World, requests: list[bytes], cut: int) -> None:
+def _compare_paths(world: World, requests: list[bytes], cut: int) -> None:
     # Each request in two reads, or in one.
     chunks = [part for request in requests for part in (request[:cut], request[cut:]) if part]
     by_asgi, direct = Notes(), Notes()
@@ -138,10 +138,12 @@ def test_both_paths_answer_count_log_and_authorize_alike(world: World, requests:
     MET["connections"] += 1
 
 
-def test_the_property_has_met_both_paths() -> None:
-    if MET["connections"] < 120:
-        pytest.skip("the property did not run in this process")
-    assert MET["answers at once"] > 100, MET
+def test_both_paths_answer_count_log_and_authorize_alike() -> None:
+    MET.clear()
+    _compare_paths()
+    assert MET["connections"] >= 120, MET
+    # A random draw: the number varies, and only has to show that the property met the direct path.
+    assert MET["answers at once"] > 50, MET
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_templates_have_comments(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_of_another_type_has_no_text(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.json", "# What is no comment.\n") == set()
+    assert read(tmp_path / "a.json", "# The lint does not read JSON.\n") == set()
 
 
 def test_the_command_prints_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
