@@ -24,7 +24,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "cli/crds_arguments.py",
         "cli/crds_cache.py",
         "cli/crds_controller.py",
-        "cli/crds_options.py",
         "cli/crds_output.py",
         "cli/crds_process.py",
         "cli/crds_progress.py",

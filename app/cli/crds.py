@@ -15,6 +15,7 @@ from app.cli.crds_output import Output, exit_on_error, show, warn
 from app.cli.crds_progress import Style, display_progress
 from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
 from app.cli.lazy import CommandSpec, lazy_group
+from app.cli.option_groups import expand
 from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
@@ -75,7 +76,7 @@ def _options(
 
 
 @crds.command()
-@option.expand
+@expand
 def fetch(
     context: typer.Context,
     *,
@@ -150,7 +151,7 @@ def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
 
 
 @crds.command()
-@option.expand
+@expand
 def verify(
     *,
     file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
@@ -176,7 +177,7 @@ def verify(
 
 
 @crds.command()
-@option.expand
+@expand
 def pin(
     *,
     url: Annotated[str, typer.Argument(help="Address of the tarball.")],

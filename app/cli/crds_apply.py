@@ -14,6 +14,7 @@ from app.cli.crds_output import Output, exit_on_error, show
 from app.cli.crds_release import ReleaseOptions, read_release
 from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.json_output import write_json
+from app.cli.option_groups import expand
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, render_crds
@@ -30,7 +31,7 @@ class Form(StrEnum):
     JSON = "json"
 
 
-@option.expand
+@expand
 def render(
     context: typer.Context,
     wanted: ReleaseOptions,
@@ -52,7 +53,7 @@ def render(
             write_json(listed)
 
 
-@option.expand
+@expand
 def apply(
     context: typer.Context,
     wanted: ReleaseOptions,

@@ -10,6 +10,7 @@ from app.cli import crds_options as option
 from app.cli.crds_output import Output, exit_on_error, show, warn
 from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
 from app.cli.crds_units import parse_age, parse_size
+from app.cli.option_groups import expand
 from app.crds.cache.cache import Cache, Origin
 from app.crds.cache.listing import Listed
 from app.crds.cache.permissions import is_key
@@ -122,7 +123,7 @@ def remove(context: typer.Context, entry: _EntryArgument) -> None:
 
 
 @cache.command(name="import")
-@option.expand
+@expand
 def import_tarball(
     context: typer.Context,
     *,

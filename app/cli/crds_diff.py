@@ -12,6 +12,7 @@ from app.cli.crds_output import Output, exit_on_error, show
 from app.cli.crds_release import ReleaseOptions, read_release, read_tree
 from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.exit_codes import CHECK_FAILED
+from app.cli.option_groups import expand
 from app.crds.apply.diff import CRDChange, compare
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch
@@ -22,7 +23,7 @@ from app.crds.failures import CRDsError, Exit
 _READ: Final = ("crds/bases", "crds/patches")
 
 
-@option.expand
+@expand
 def diff(
     context: typer.Context,
     wanted: ReleaseOptions,

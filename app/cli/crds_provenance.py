@@ -14,7 +14,7 @@ from app.crds.provenance.verify import Provenance, verify_attestation
 
 
 class ProvenanceOptions(NamedTuple):
-    """Options of commands (`app.cli.crds_options.expand`)."""
+    """Options of commands (`app.cli.option_groups.expand`)."""
 
     provenance: option.Provenance = None
     trust_root: option.TrustRoot = None

@@ -38,7 +38,7 @@ CAFileOption = Annotated[Path | None, typer.Option(help="PEM certificates of the
 
 
 class ReleaseOptions(NamedTuple):
-    """Options of commands about a tarball, its download, and its instance (`app.cli.crds_options.expand`)."""
+    """Options of commands about a tarball, its download, and its instance (`app.cli.option_groups.expand`)."""
 
     url: option.URL = None
     karmada: KarmadaOption = None

@@ -30,15 +30,8 @@ from app.cli.explain_request import (
     plan_request,
 )
 from app.cli.explain_resources import find_lists
-from app.cli.options import (
-    ChangeOption,
-    ContextOption,
-    InClusterOption,
-    KcpOption,
-    KubeconfigOption,
-    WithoutOption,
-)
-from app.cli.sources import SourceOptions, read_source, select_dispatching
+from app.cli.option_groups import expand
+from app.cli.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from app.cli.terminal import write_error
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
@@ -61,6 +54,7 @@ class PhaseName(StrEnum):
     VALIDATING = "validating"
 
 
+@expand
 def explain(
     manifests: Annotated[
         Path | None,
@@ -68,12 +62,7 @@ def explain(
             help="Directory or file of APIBindings, APIExports, schemas, webhook configurations and Namespaces."
         ),
     ] = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    in_cluster: InClusterOption = False,
-    kcp: KcpOption = False,
-    change: ChangeOption = None,
-    without: WithoutOption = None,
+    live: ClusterOptions = ClusterOptions(),
     file: Annotated[
         list[Path] | None,
         typer.Option("--file", "-f", help="Object or AdmissionReview to explain; '-' for stdin; may be repeated."),
@@ -123,18 +112,16 @@ def explain(
     """
     if bool(file) == every:
         fail("give either -f FILE or --all")
-    source_options = SourceOptions(
-        () if manifests is None else (manifests,), kubeconfig, context, in_cluster, kcp, change or (), without or ()
-    )
+    source_options = live.beside(() if manifests is None else (manifests,))
     if resource and not (every and source_options.reads_cluster):
         fail("--resource needs --all and a cluster: give --kubeconfig or --in-cluster")
-    source = read_source(source_options, select_dispatching(kcp=kcp), every_kind=every)
+    source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
     store = source.store(INDEXES)
     named = None if cluster is None else _resolve_cluster(store, cluster)
     if file:
         inputs = [one for path in file for one in read_inputs(path, named)]
     elif source_options.reads_cluster:
-        lists = find_lists(source, store, resource or (), subresource=subresource, kcp=kcp)
+        lists = find_lists(source, store, resource or (), subresource=subresource, kcp=live.kcp)
         inputs = _read_objects(lists, source_options, named)
     else:
         inputs = list(select_all(source.documents, named))

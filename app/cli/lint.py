@@ -10,16 +10,11 @@ import typer
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, make_webhook_row, print_text, select_new
 from app.cli.json_output import write_json
+from app.cli.option_groups import expand
 from app.cli.options import (
-    ChangeOption,
-    ContextOption,
-    InClusterOption,
-    KcpOption,
-    KubeconfigOption,
     StrictOption,
-    WithoutOption,
 )
-from app.cli.sources import SourceOptions, fill_store, read_source, select_dispatching
+from app.cli.sources import ClusterOptions, fill_store, read_source, select_dispatching
 from app.dispatch.factory import INDEXES
 from app.dispatch.lint.lint import lint as lint_webhooks
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -36,17 +31,13 @@ class Output(StrEnum):
     JSON = "json"
 
 
+@expand
 def lint(
     manifests: Annotated[
         list[Path] | None,
         typer.Option(help="Directory or file of overriders, subjects and webhook configurations; may be repeated."),
     ] = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    in_cluster: InClusterOption = False,
-    kcp: KcpOption = False,
-    change: ChangeOption = None,
-    without: WithoutOption = None,
+    live: ClusterOptions = ClusterOptions(),
     new: Annotated[bool, typer.Option("--new", help="Report only findings that --change or --without causes.")] = False,
     strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
@@ -65,10 +56,10 @@ def lint(
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
     """
-    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, kcp, change or (), without or ())
+    options = live.beside(manifests)
     if new and not options.changes:
         fail("--new needs --change or --without")
-    source = read_source(options, [*RESOURCES, *select_dispatching(kcp=kcp)])
+    source = read_source(options, [*RESOURCES, *select_dispatching(kcp=live.kcp)])
     rows = _check(source.documents)
     if new and rows:
         rows = select_new(rows, _check(source.before))

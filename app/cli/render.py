@@ -7,19 +7,14 @@ import typer
 
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
+from app.cli.option_groups import expand
 from app.cli.options import (
-    ChangeOption,
-    ContextOption,
-    InClusterOption,
-    KcpOption,
-    KubeconfigOption,
     OptionalFilesOption,
     StrictOption,
-    WithoutOption,
 )
 from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
-from app.cli.sources import SourceOptions, fill_store, read_source
+from app.cli.sources import ClusterOptions, fill_store, read_source
 from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
@@ -62,14 +57,10 @@ class _Rendered(NamedTuple):
     rows: list[Row]
 
 
+@expand
 def render(
     file: OptionalFilesOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    in_cluster: InClusterOption = False,
-    kcp: KcpOption = False,
-    change: ChangeOption = None,
-    without: WithoutOption = None,
+    live: ClusterOptions = ClusterOptions(),
     pool: Annotated[str | None, typer.Option(help="Render only this node pool.")] = None,
     strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.yaml,
@@ -88,9 +79,7 @@ def render(
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
     """
-    options = SourceOptions(
-        file or (), kubeconfig, context, in_cluster, kcp, change or (), without or (), files_option="-f"
-    )
+    options = live.beside(file, files_option="-f")
     source = read_source(options, RESOURCES)
     matrix = _build_matrix(source.documents, pool)
     if options.changes:

@@ -10,18 +10,11 @@ import typer
 from app.asgi import Fleethook, Outside
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.load_settings import load_settings
-from app.cli.options import (
-    ChangeOption,
-    ContextOption,
-    InClusterOption,
-    KcpOption,
-    KubeconfigOption,
-    WithoutOption,
-)
+from app.cli.option_groups import expand
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from app.cli.replay_output import Output, Printer, make_printer
 from app.cli.replay_resources import list_resources
-from app.cli.sources import SourceOptions, check_options, read_source
+from app.cli.sources import ClusterOptions, check_options, read_source
 from app.interpret.python_interpreter import LoadError
 from app.records.expectations import ExpectationError, read_expectations
 from app.records.reader import Entry
@@ -43,6 +36,7 @@ OFFLINE: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@expand
 def replay(
     files: Annotated[
         list[Path], typer.Argument(help="Recordings or directories of recordings; '-' for standard input.")
@@ -51,12 +45,7 @@ def replay(
         list[Path] | None,
         typer.Option("--manifests", help="Directory or file of the objects to decide with; may be repeated."),
     ] = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    in_cluster: InClusterOption = False,
-    kcp: KcpOption = False,
-    change: ChangeOption = None,
-    without: WithoutOption = None,
+    live: ClusterOptions = ClusterOptions(),
     route: Annotated[
         list[str] | None,
         typer.Option("--route", help="Route to replay, as README.md lists it; may be repeated (default: all)."),
@@ -85,17 +74,15 @@ def replay(
     Exit codes: 0 no changes, or exactly those of --expect; 1 changes; 2 invalid arguments, or nothing to
     replay; 130 interrupted, with the results so far.
     """
-    options = SourceOptions(
-        manifests or (), kubeconfig, context, in_cluster, kcp, change=change or (), without=without or ()
-    )
+    options = live.beside(manifests)
     check_options(options)
     recordings = list_recordings(files)
-    _check_standard_input([*files, *(manifests or ()), *(change or ())])
+    _check_standard_input([*files, *(manifests or ()), *(live.change or ())])
     report = Report(() if expect is None else _read_expected(expect))
     settings = load_settings(OFFLINE, config)
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
-    for document in read_source(options, list_resources(settings, routes, kcp=kcp)).documents:
+    for document in read_source(options, list_resources(settings, routes, kcp=live.kcp)).documents:
         app.store.put(document.object)
     selection = Selection(routes, find_since(since, recordings))
     printer = make_printer(output)

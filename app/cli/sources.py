@@ -7,12 +7,44 @@ from typing import NamedTuple
 from app.cli.cluster_reader import find_namespace, read_cluster
 from app.cli.exit_codes import fail
 from app.cli.manifests import read_objects
+from app.cli.options import (
+    ChangeOption,
+    ContextOption,
+    InClusterOption,
+    KcpOption,
+    KubeconfigOption,
+    WithoutOption,
+)
 from app.cli.terminal import write_error
 from app.cli.what_if import Overlay, overlay
 from app.dispatch.equivalent_resources import DEFINITION
 from app.store import Index, ObjectKey, Store, key_of
 from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
 from app.store.yaml_reader import Document
+
+
+class ClusterOptions(NamedTuple):
+    """The options of commands that read a cluster and may change its objects (`app.cli.option_groups.expand`)."""
+
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    in_cluster: InClusterOption = False
+    kcp: KcpOption = False
+    change: ChangeOption = None
+    without: WithoutOption = None
+
+    def beside(self, files: Sequence[Path] | None, *, files_option: str = "--manifests") -> "SourceOptions":
+        """Return the options of a source that may be these files instead."""
+        return SourceOptions(
+            files or (),
+            self.kubeconfig,
+            self.context,
+            self.in_cluster,
+            self.kcp,
+            self.change or (),
+            self.without or (),
+            files_option=files_option,
+        )
 
 
 class SourceOptions(NamedTuple):
