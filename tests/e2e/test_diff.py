@@ -3,17 +3,17 @@
 import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from tests.builders import entry, image, patch, tweak
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
+from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.predictions import Prediction, find_mismatches, predict, read_states
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
-from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, apply_node_pools, build_pool, scenario
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, build_pool, scenario
 from tests.waiting import wait_for
 
 JSONObject = dict[str, Any]
@@ -22,31 +22,15 @@ TO_3 = entry(BEIJING, HANGZHOU, items=[image("nginx", "nginx:3.0")])
 ALLOW = "fleethook.io/allow-rollout"
 
 
-class Version(NamedTuple):
-    """A version of OpenYurt, and the fixture with its definitions."""
-
-    plane: str
-    release: Release
-    form: Form
-
-
-VERSIONS = {
-    "openyurt-1.4": Version("managed_plane", V1_4, V1Alpha1()),
-    "openyurt-1.7": Version("openyurt_plane", V1_5, V1Beta1()),
-}
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=["openyurt-1.4", "openyurt-1.7"])
 def version(request: pytest.FixtureRequest) -> Version:
     return VERSIONS[request.param]
 
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
-    found: ControlPlane = request.getfixturevalue(version.plane)
-    if version.form.node_pools_path:
-        apply_node_pools(found.api(), version.form, **{name: {} for name in (*POOLS, "jinan")})
-    return found
+    """The control plane, with the NodePools that the version needs."""
+    return version.start_plane(request, (*POOLS, "jinan"))
 
 
 @pytest.fixture(scope="module")

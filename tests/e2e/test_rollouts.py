@@ -6,41 +6,20 @@ the ReplicaSets that the Deployment controller created for them. Both must equal
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
-from tests.e2e.openyurt_v1beta1 import V1Beta1
+from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.proxy import Proxy, run_proxy_in_thread
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
-from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, apply_node_pools, scenario, with_image
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, scenario, with_image
 from tests.waiting import wait_for
 
 DELAYS = (0, 20, 50, 200)
 TO_2, TO_3 = (entry(BEIJING, HANGZHOU, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
 OVERRIDDEN = (BEIJING, HANGZHOU)
-
-
-class Version(NamedTuple):
-    """A version of OpenYurt.
-
-    Attributes:
-        plane: The fixture that is a control plane with the definitions of that version.
-    """
-
-    plane: str
-    release: Release
-    form: Form
-
-
-VERSIONS = {
-    "openyurt-1.4": Version("managed_plane", V1_4, V1Alpha1()),
-    "openyurt-1.5": Version("managed_plane", V1_5, V1Alpha1()),
-    "openyurt-1.7": Version("openyurt_plane", V1_5, V1Beta1()),
-}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -51,10 +30,7 @@ def version(request: pytest.FixtureRequest) -> Version:
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
     """The control plane, with the NodePools that the version needs."""
-    found: ControlPlane = request.getfixturevalue(version.plane)
-    if version.form.node_pools_path:
-        apply_node_pools(found.api(), version.form, **{name: {} for name in POOLS})
-    return found
+    return version.start_plane(request)
 
 
 @pytest.fixture(scope="module")
