@@ -27,6 +27,7 @@ from tests.e2e.openyurt import (
 )
 from tests.e2e.watch import Watch
 from tests.e2e.workloads import APPS, path_of
+from tests.waiting import NET
 
 _TRIES = 5
 """Number of immediate tries of a write, each after a new read (upstream: updateRetries)."""
@@ -95,7 +96,7 @@ class YurtAppSetController:
         """Pause the controller, as if it were behind; it handles the changes afterwards."""
         with self._state:
             self._held = True
-            self._state.wait_for(lambda: not self._working, timeout=30)
+            assert self._state.wait_for(lambda: not self._working, timeout=NET), "the controller is still writing"
         try:
             yield
         finally:

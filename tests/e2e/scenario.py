@@ -195,16 +195,14 @@ class Scenario:
         spec: JSONObject = answer["spec"]
         return spec
 
-    def wait_for_specs(self, specs: dict[str, JSONObject], *, name: str = "demo", seconds: float = 30) -> None:
+    def wait_for_specs(self, specs: dict[str, JSONObject], *, name: str = "demo") -> None:
         """Wait until every pool's workload has exactly the spec."""
         try:
-            wait_for(lambda: self._specs(name) == specs, seconds=seconds)
+            wait_for(lambda: self._specs(name) == specs)
         except AssertionError:
             found = self._specs(name)
             assert found == specs, describe(found, specs)
-        wait_for(
-            lambda: self.controller.has_settled(name), seconds=seconds, what="OpenYurt's controller has nothing to do"
-        )
+        wait_for(lambda: self.controller.has_settled(name), what="OpenYurt's controller has nothing to do")
 
     def _specs(self, name: str) -> dict[str, JSONObject]:
         return {pool: workload["spec"] for pool, workload in self.workloads(name).items()}

@@ -92,7 +92,7 @@ def test_an_edit_does_not_wait_for_a_hundred_conflicts(plane: ControlPlane, demo
         counts = audit.counts(demo.namespace)
         return {name: count for name, count in counts.items() if name.startswith("conflict-")}
 
-    wait_for(lambda: len(tried()) == CONFLICTS, seconds=300, what="fleethook tries each of them")
+    wait_for(lambda: len(tried()) == CONFLICTS, what="fleethook tries each of them")
     before = sum(tried().values())
     demo.handle_sentinel()
     writes = sum(tried().values()) - before

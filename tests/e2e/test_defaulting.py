@@ -159,7 +159,7 @@ class Cases:
     def observe(self) -> None:
         """Wait until all is rendered or a time limit ends, and check whether it stays unchanged."""
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: not self._not_rendered(), seconds=30)
+            wait_for(lambda: not self._not_rendered())
         before, missing, early = self.workloads(), self._not_rendered(), self._writes()
         try:
             self._demo.handle_sentinel()

@@ -9,8 +9,8 @@ import yaml
 
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import run_command
-from tests.e2e.cluster import CRDS, Api, ControlPlane
-from tests.e2e.conftest import manifest
+from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane
+from tests.e2e.conftest import install_crds, manifest
 from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import OPENYURT, RBAC
 from tests.serving import ROOT
@@ -85,6 +85,23 @@ def bind(admin: Api, caller: Caller, name: str, role: dict[str, Any]) -> None:
     admin.apply(f"{scope}/{role['kind'].lower()}bindings/{name}", binding)
 
 
+@pytest.fixture(scope="module")
+def plane(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module: the commands read all namespaces, and other tests leave invalid objects."""
+    with control_plane(binaries, tmp_path_factory.mktemp("live-commands")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Api:
+    return plane.api()
+
+
+@pytest.fixture(scope="module")
+def crds(admin: Api) -> None:
+    install_crds(admin)
+
+
 @pytest.fixture
 def user(request: pytest.FixtureRequest, plane: ControlPlane, admin: Api, namespace: str, crds: None) -> User:
     """A service account with the roles of the command that the test names."""
@@ -96,7 +113,7 @@ def user(request: pytest.FixtureRequest, plane: ControlPlane, admin: Api, namesp
     rights: set[tuple[str, str]] = set()
     wanted = [request.param]
     if request.param in ("explain", "lint") and admin.call("GET", f"{CRDS}/apibindings.apis.kcp.io")[0] == 200:
-        wanted.append("kcp")  # Tests of other modules leave these definitions.
+        wanted.append("kcp")
     for (_, name), role in read_roles().items():
         if name.removeprefix("fleethook-") in wanted:
             bind(admin, caller, f"{namespace}-{role['kind'].lower()}-{name}", role)

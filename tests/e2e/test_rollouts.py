@@ -75,15 +75,15 @@ def demo(make: Make) -> Scenario:
     return made
 
 
-def await_images(demo: Scenario, claim: str, *overridden: str, seconds: float = 30) -> None:
+def await_images(demo: Scenario, claim: str, *overridden: str) -> None:
     """Wait until the overridden pools equal the template with an image, and the others equal the template."""
     chosen = overridden or OVERRIDDEN
     specs = {pool: demo.expected(pool, *([with_image(claim)] if pool in chosen else [])) for pool in POOLS}
-    demo.wait_for_specs(specs, seconds=seconds)
+    demo.wait_for_specs(specs)
 
 
-def await_template(demo: Scenario, seconds: float = 30) -> None:
-    demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS}, seconds=seconds)
+def await_template(demo: Scenario) -> None:
+    demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
 
 
 def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo") -> None:
@@ -188,7 +188,7 @@ def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
     with instance.away():
         demo.edit_container(image="nginx:1.1", args=["--second"])
         wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
-    await_images(demo, "nginx:2.0", seconds=60)
+    await_images(demo, "nginx:2.0")
     demo.settle("demo")
     expect(demo, overridden=2, others=2)
 
@@ -197,7 +197,7 @@ def test_edits_and_deletions_of_an_overrider_during_an_outage(demo: Scenario, in
     """Meanwhile writes of overriders fail. A deletion succeeds, and the workloads are restored afterwards."""
     with instance.away():
         demo.stop_overriding()
-    await_template(demo, seconds=60)
+    await_template(demo)
     demo.settle()
     expect(demo, overridden=2, others=1)
 
@@ -208,7 +208,7 @@ def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, i
     with instance.away():
         demo.create(args=["--first"])
         wait_for(lambda: is_refused(demo), what="OpenYurt's controller is refused")
-    await_images(demo, "nginx:2.0", seconds=60)
+    await_images(demo, "nginx:2.0")
     demo.settle("demo")
     expect(demo, overridden=1, others=1)
 
@@ -221,7 +221,7 @@ def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, 
         demo.edit_container("there", args=["--second"])
         demo.create(name="new")
         for name in ("there", "new"):
-            wait_for(lambda name=name: demo.controller.has_settled(name), seconds=15, what=f"{name} is written")
+            wait_for(lambda name=name: demo.controller.has_settled(name), what=f"{name} is written")
     assert not is_refused(demo, "there")
     assert not is_refused(demo, "new")
     demo.settle()

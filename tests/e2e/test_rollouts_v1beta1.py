@@ -167,9 +167,7 @@ def test_pools_that_come_and_go_with_labels_roll_out_nothing_else(openyurt_plane
         demo.api.merge(f"{FORM.node_pools_path}/{came}", {"metadata": {"labels": {"in": label}}})
         demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0")) for pool in pools})
         summary = f"{len(pools)}/{len(pools)}"
-        wait_for(
-            lambda summary=summary: demo.status()["summary"] == summary, what=f"the summary is {summary}", seconds=60
-        )
+        wait_for(lambda summary=summary: demo.status()["summary"] == summary, what=f"the summary is {summary}")
         demo.settle("demo")
     # The pool's second workload is a new one. Each of them had one template, the overridden one.
     assert demo.counts()[there] == (1, 1)
@@ -219,9 +217,7 @@ def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPla
     path = demo.workload_path(BEIJING)
     specs = {pool: demo.expected(pool) for pool in (HANGZHOU, SHANGHAI)}
     demo.api.merge(path, {"metadata": {"labels": {SUBJECT_LABEL: None}}})
-    wait_for(
-        lambda: not demo.api[path]["metadata"].get("ownerReferences"), what="OpenYurt releases the workload", seconds=60
-    )
+    wait_for(lambda: not demo.api[path]["metadata"].get("ownerReferences"), what="OpenYurt releases the workload")
     audit = Audit(openyurt_plane)
     for override, claim in ((TO_2, "nginx:2.0"), (TO_3, "nginx:3.0")):
         demo.override(override)
