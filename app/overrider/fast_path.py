@@ -25,6 +25,15 @@ _ANNOTATION_POINTERS: Final = {
 }
 
 
+class CreatedMembers(NamedTuple):
+    """The members that only a creation can set, and the number of replicas."""
+
+    spec: JSONObject
+    """The members of the template's spec, which the overrider does not change."""
+    replicas: int | None
+    """The number of replicas of a rendered workload, None if neither the template nor the overrider sets it."""
+
+
 class PrecompiledPatch(NamedTuple):
     """The patch of every workload that matches the template of a plan, in all node pools that share the plan."""
 
@@ -39,7 +48,10 @@ class PrecompiledPatch(NamedTuple):
     """Members that the patch removes."""
     replicas: int | None
     """The number of replicas that the overrider sets, None if it sets none."""
+    created: "CreatedMembers | None"
+    """The further members of a new workload, None if each new workload has to be rendered."""
     template: PoolTemplate
+    """The placement of the template; its members are left out."""
     bare: JSONObject
     """The members of a workload that matches the template."""
     rendered: JSONObject
@@ -69,6 +81,14 @@ class PrecompiledPatch(NamedTuple):
             return None
         made = map(values.fill, self.operations) if self.is_marked else self.operations
         return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
+
+    def operations_for_new(
+        self, workload: JSONObject, *, wanted: Memory, values: PoolValues
+    ) -> list[JSONObject] | None:
+        """Return the operations for the creation of ``workload``, None if it has to be rendered."""
+        if self.created is None or not matches(workload["spec"], self.created.spec, values):
+            return None
+        return self._replace(replicas=self.created.replicas).operations_for(workload, wanted=wanted, values=values)
 
     def operations_after_edit(
         self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues
@@ -145,6 +165,8 @@ def compile_fast_path(
     base: JSONObject,
     target: JSONObject,
     delta: ObjectDelta,
+    *,
+    created: CreatedMembers | None,
 ) -> PrecompiledPatch | None:
     """Return the patch of a workload that matches its template, None if each workload has to be rendered.
 
@@ -153,6 +175,7 @@ def compile_fast_path(
         base: The workload that the template describes, without the members that only a creation can set.
         target: The rendered form of ``base``.
         delta: The difference between ``base`` and ``target``.
+        created: The members of new workloads that ``base`` does not have, None to have each of them rendered.
     """
     collected = _Collected([], [], [], [])
     if not _collect(delta, (), collected):
@@ -166,7 +189,8 @@ def compile_fast_path(
         tuple(place for place in collected.absent if place != (("spec",), "replicas")),
         tuple(collected.removed),
         replicas,
-        template,
+        created,
+        template._replace(named={}, named_on_update={}, pool_patch=None),
         _select_compared(base),
         _select_compared(target),
         tuple(one for one in find_edited_values(delta) if one.pointer != _REPLICAS),
