@@ -130,7 +130,7 @@ class FilledPlans:
         self._patched.append(ref(of))
         if len(self._patched) > MAX_PATCHES and (oldest := self._patched.popleft()()) is not None:
             oldest.forget_patch()
-        return patch._replace(is_marked=False)
+        return patch.name_checks()
 
     def _get_filler(self, shared: SharedPlan, creating: bool | None) -> Filler:  # noqa: FBT001 - part of a key
         """Return the filler of a plan, or of its patch if ``creating`` is None."""
