@@ -139,6 +139,23 @@ def test_damage_never_ends_with_an_exception(text: bytes, at: int, damage: bytes
     assert numbers == sorted(numbers)
 
 
+class Pipe(io.BytesIO):
+    """A stream that cannot be read again."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+@given(st.integers(0, len(TEXT) // 4), st.binary(max_size=20), st.integers(0, 3_000))
+def test_a_damaged_file_has_the_lines_of_a_damaged_pipe(at: int, damage: bytes, left_out: int) -> None:
+    content = gzip.compress(TEXT[:90_000], 1) + gzip.compress(TEXT[90_000:], 1)
+    at %= len(content)
+    content = content[:at] + damage + content[at + len(damage) : len(content) - left_out]
+    file = io.BytesIO(b"before" + content)
+    file.seek(6)
+    assert list(read_lines(file)) == list(read_lines(Pipe(content)))
+
+
 @given(st.lists(st.binary(max_size=200).map(lambda one: one.replace(b"\n", b""))), st.booleans())
 def test_every_line_of_a_sound_file_is_read(lines: list[bytes], is_compressed: bool) -> None:
     text = b"".join(one + b"\n" for one in lines)
