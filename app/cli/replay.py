@@ -1,7 +1,9 @@
 """``fleethook replay``: ask recorded reviews again, and report which are decided differently."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,6 +11,7 @@ import typer
 
 from app.asgi import Fleethook, Outside
 from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.file_progress import show_files
 from app.cli.load_settings import load_settings
 from app.cli.option_groups import expand
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
@@ -16,6 +19,7 @@ from app.cli.replay_output import Output, Printer, make_printer
 from app.cli.replay_resources import list_resources
 from app.cli.sources import ClusterOptions, check_options, read_source
 from app.interpret.python_interpreter import LoadError
+from app.lifetime import settle_garbage_collector
 from app.records.expectations import ExpectationError, read_expectations
 from app.records.reader import Entry
 from app.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
@@ -84,17 +88,25 @@ def replay(
     routes = _check_routes(route or (), app)
     for document in read_source(options, list_resources(settings, routes, kcp=live.kcp)).documents:
         app.store.put(document.object)
+    settle_garbage_collector()
     selection = Selection(routes, find_since(since, recordings))
     printer = make_printer(output)
-    entries = (one for one in read_recordings(recordings, report.add_problem) if selection.selects(one))
     try:
-        replay_all(app, entries, _make_taker(report, printer), call=call)
+        # JSON is written while the recordings are read, so at the same terminal a bar would be within it.
+        hidden = output is Output.JSON and sys.stdout.isatty()
+        with show_files(recordings, partial(_describe_progress, report), hidden=hidden) as progress:
+            entries = read_recordings(recordings, report.add_problem, progress=progress)
+            replay_all(app, filter(selection.selects, entries), _make_taker(report, printer), call=call)
         report.is_complete = True
     except KeyboardInterrupt:
         printer.end(report)
         raise typer.Exit(_INTERRUPTED) from None
     printer.end(report)
     _exit(report, selection)
+
+
+def _describe_progress(report: Report) -> str:
+    return f"Replaying: {report.reviews:,} reviews, {report.changed + report.undecidable:,} changed"
 
 
 def _check_standard_input(paths: Sequence[Path]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from app.cli.exit_codes import fail
+from app.cli.file_progress import FileProgress, show_files
 from app.records.format import FILE_SUFFIX
 from app.records.reader import Entry, Problem, read_entries
 from app.records.since import parse_duration, parse_time
@@ -58,17 +59,19 @@ def list_recordings(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_recordings(files: Sequence[Path], report: Report) -> Iterator[Entry]:
+def read_recordings(files: Sequence[Path], report: Report, *, progress: FileProgress | None = None) -> Iterator[Entry]:
     """Yield the records of files; problems go to ``report``."""
     for file in files:
-        for one in _read_file(file):
+        for one in _read_file(file, progress):
             if isinstance(one, Problem):
                 report(one)
             else:
                 yield one
 
 
-def _read_file(file: Path) -> Iterator[Entry | Problem]:
+def _read_file(file: Path, progress: FileProgress | None) -> Iterator[Entry | Problem]:
+    if progress is not None:
+        progress.start()
     with contextlib.ExitStack() as stack:
         try:
             is_input = file == _STANDARD_INPUT
@@ -76,7 +79,13 @@ def _read_file(file: Path) -> Iterator[Entry | Problem]:
         except OSError as error:
             yield Problem(str(file), 1, f"it cannot be read: {error.strerror}")
             return
-        yield from read_entries(stream, "<stdin>" if is_input else str(file))
+        entries = read_entries(stream, "<stdin>" if is_input else str(file))
+        if progress is None:
+            yield from entries
+            return
+        for one in entries:
+            yield one
+            progress.advance(stream)
 
 
 def find_since(text: str | None, files: Sequence[Path]) -> datetime:
@@ -93,8 +102,10 @@ def find_since(text: str | None, files: Sequence[Path]) -> datetime:
         fail(f"--since: {text!r} is neither an RFC 3339 time (2026-11-22T10:00:00Z) nor a duration (90m, 1h30m, 7d)")
     if _STANDARD_INPUT in files:
         fail("--since: a duration ends at the newest record, and standard input cannot be read twice: give a time")
-    times = (parse_time(entry.record.time) for entry in read_recordings(files, lambda _: None))
-    newest = max((time for time in times if time is not None), default=None)
+    with show_files(files, lambda: "Searching for the newest record") as progress:
+        entries = read_recordings(files, lambda _: None, progress=progress)
+        times = (parse_time(entry.record.time) for entry in entries)
+        newest = max((time for time in times if time is not None), default=None)
     try:
         return _OLDEST if newest is None else newest - duration
     except OverflowError:

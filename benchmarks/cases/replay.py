@@ -10,6 +10,7 @@ from app.api.reply import Reply
 from app.asgi import Fleethook, Outside
 from app.cli.replay import OFFLINE, replay_all
 from app.cli.replay_input import list_recordings, read_recordings
+from app.lifetime import settle_garbage_collector
 from app.records.files import RecordFiles
 from app.records.recorded_answers import RecordedHookLayer, answer_from_records
 from app.records.report import Report
@@ -96,6 +97,7 @@ def measure(directory: Path, bodies: Sequence[bytes], count: int) -> dict[str, f
     read = sum(1 for _ in read_recordings(files, report.add_problem))
     reading = time.process_time() - started
     app = make_app()
+    settle_garbage_collector()
     started = time.process_time()
     replay_all(app, read_recordings(files, report.add_problem), report.add, call=False)
     replaying = time.process_time() - started

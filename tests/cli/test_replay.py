@@ -283,3 +283,19 @@ def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path)
         assert process.wait(timeout=NET) == 130
     assert [one["kinds"] for one in output["changes"]] == [["object"]]
     assert output["summary"]["complete"] is False
+
+
+def test_a_terminal_shows_the_progress_and_standard_output_only_the_result(tmp_path: Path, manifests: Path) -> None:
+    file = write(tmp_path / "a.jsonl.gz", *[UNTOUCHED] * 100)
+    master, slave = os.openpty()
+    arguments = [sys.executable, "-m", "app", "replay", str(file), "--manifests", str(manifests)]
+    environment = {**os.environ, "TERM": "xterm"}
+    done = subprocess.run(
+        arguments, stdout=subprocess.PIPE, stderr=slave, cwd=ROOT, env=environment, timeout=NET, check=False
+    )
+    os.close(slave)
+    shown = os.read(master, 65536)
+    os.close(master)
+    assert done.stdout == b"100 reviews: 100 with the same outcome, 0 changed\n"
+    assert b"Replaying: 0 reviews, 0 changed" in shown
+    assert b"Replaying: 64 reviews, 0 changed" in shown

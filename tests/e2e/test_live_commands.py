@@ -1,5 +1,6 @@
 """Commands that read a cluster work with exactly the rights that docs/what-if.md names, and only list."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,12 +8,15 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from tests.builders import entry, image, overrider, yurt_app_set
+from tests.builders import entry, image, overrider, owner, workload, yurt_app_set
 from tests.cli.commands import run_command
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, manifest
 from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import OPENYURT, RBAC
+from tests.records.recordings import MUTATE
+from tests.records.replaying import recording
+from tests.records.test_replay import admission
 from tests.serving import ROOT
 
 _KARMADA = "karmada-system"
@@ -111,8 +115,11 @@ def user(request: pytest.FixtureRequest, plane: ControlPlane, admin: Api, namesp
         admin.create("/api/v1/namespaces", made)
     caller = Caller(admin, namespace, "reader")
     rights: set[tuple[str, str]] = set()
-    wanted = [request.param]
-    if request.param in ("explain", "lint") and admin.call("GET", f"{CRDS}/apibindings.apis.kcp.io")[0] == 200:
+    wanted = ["lint", "interpret-run"] if request.param == "replay" else [request.param]
+    if (
+        request.param in ("explain", "lint", "replay")
+        and admin.call("GET", f"{CRDS}/apibindings.apis.kcp.io")[0] == 200
+    ):
         wanted.append("kcp")
     for (_, name), role in read_roles().items():
         if name.removeprefix("fleethook-") in wanted:
@@ -202,6 +209,48 @@ def test_diff_reads_the_subjects_and_workloads(user: User, subject: dict[str, An
     printed = user.run("diff", "-f", "-", stdin=manifest(override("nginx:3", namespace)))
     assert printed.startswith("Total: changes none of 0 workloads\n")
     user.assert_lists_only()
+
+
+@pytest.mark.parametrize("user", ["replay"], indirect=True)
+def test_replay_finds_the_reviews_that_an_edit_decides_differently(
+    user: User, subject: dict[str, Any], records: str
+) -> None:
+    namespace = subject["metadata"]["namespace"]
+    arguments = ("replay", records, "--kubeconfig", str(user.kubeconfig))
+    same = run_command(*arguments)
+    assert (same.returncode, same.stdout) == (0, "1 review: 1 with the same outcome, 0 changed\n"), same.stderr
+    user.assert_lists_only()
+    edited = run_command(*arguments, "--change", "-", stdin=manifest(override("nginx:3", namespace)))
+    assert edited.returncode == 1, edited.stderr
+    assert f"object: YurtAppSet {namespace}/demo, {MUTATE}: 1 review\n" in edited.stdout
+    assert "      - nginx:2\n      + nginx:3\n" in edited.stdout
+    user.assert_lists_only()
+
+
+@pytest.mark.parametrize("user", ["render"], indirect=True)
+def test_replay_of_overriders_lists_only_their_resources(user: User, records: str) -> None:
+    assert "1 with the same outcome" in user.run("replay", records, "--route", MUTATE)
+    user.assert_lists_only()
+
+
+async def _record_workload(*documents: dict[str, Any]) -> bytes:
+    """Return a recording of a new workload, which a server with these objects has answered."""
+    subject = documents[0]["metadata"]
+    made = workload(pool="beijing", owners=[owner(uid=subject["uid"])])
+    made["metadata"]["namespace"] = subject["namespace"]
+    async with recording(*documents) as server:
+        await server.ask(MUTATE, admission(made, namespace=subject["namespace"]))
+        return server.text()
+
+
+@pytest.fixture
+def records(admin: Api, subject: dict[str, Any], tmp_path: Path) -> str:
+    """The recording of a server with the objects of the cluster."""
+    path = f"{OPENYURT}/namespaces/{subject['metadata']['namespace']}"
+    documents = [admin.call("GET", f"{path}/{plural}/demo")[1] for plural in ("yurtappsets", "yurtappoverriders")]
+    file = tmp_path / "reviews.jsonl"
+    file.write_bytes(asyncio.run(_record_workload(*documents)))
+    return str(file)
 
 
 @pytest.mark.parametrize("user", ["interpret-run"], indirect=True)
