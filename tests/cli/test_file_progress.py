@@ -16,14 +16,13 @@ def show(*files: Path, terminal: bool, hidden: bool = False) -> str:
     stream, parts = io.StringIO(), 0
     console = Console(file=stream, force_terminal=terminal, width=120, color_system=None)
     with show_files(files, lambda: f"{parts} parts\x1b[31m", hidden=hidden, console=console) as progress:
-        for file in files:
+        for _ in files:
             progress.start()
             half = io.BytesIO(bytes(100))
             half.seek(50)
             for _ in range(READS):
                 parts += 1
                 progress.advance(half)
-            assert file
     return stream.getvalue()
 
 
