@@ -57,6 +57,11 @@ class SharedPlan:
         self._text: Final = text
         self._has_numbers: Final = has_number_mark(text)
 
+    @property
+    def hashed_bytes(self) -> int:
+        """The length of the text that is hashed for each pool, which takes most of the time to find the pool's plan."""
+        return len(self._text)
+
     def confuses(self, pool: str) -> bool:
         """Return whether, in ``pool``, an element named after the pool has the same name as another element."""
         marked, others = self.names or _NO_NAMES

@@ -4,7 +4,7 @@ Sources: kube-controller-manager v1.36, pkg/controller/deployment/util (EqualIgn
 ReplicaSet if its pod template differs) and pkg/controller/statefulset (a StatefulSet gets a new revision).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
@@ -20,6 +20,7 @@ EFFECTS: Final[tuple[EffectName, ...]] = (
 )  # fmt: skip
 _POD_TEMPLATE: Final = ("spec", "template")
 _REPLICAS: Final = ("spec", "replicas")
+_PAUSED: Final = ("spec", "paused")
 _TERMS: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
@@ -111,6 +112,14 @@ def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collecti
     return Effect("metadata", 0, replicas, paths) if areas else Effect("unchanged", 0, replicas)
 
 
+def reduce_changes(changes: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the first changes of each kind that `classify` tells apart. Only the paths of its result are fewer."""
+    kinds: dict[tuple[str, bool], Difference] = {}
+    for one in changes:
+        kinds.setdefault((_area_of(one), one.address == _PAUSED), one)
+    return tuple(kinds.values())
+
+
 def _area_of(difference: Difference) -> str:
     if difference.address[:2] == _POD_TEMPLATE:
         return "template"
@@ -128,7 +137,7 @@ def replicas_of(workload: JSONObject) -> int:
 def _resumes(kind: str, before: JSONObject, changes: Collection[Difference]) -> bool:
     """Return whether a Deployment is resumed whose pod template changed while it was paused."""
     unpaused = any(
-        one.address == ("spec", "paused") and one.stored is True and (one.requested is ABSENT or not one.requested)
+        one.address == _PAUSED and one.stored is True and (one.requested is ABSENT or not one.requested)
         for one in changes
     )
     status = as_object(before.get("status"))

@@ -6,7 +6,7 @@ from app.control.slices import run_at_once
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.dry_run import Subject
 from app.overrider.rollout.edit import Edit, EditEffects, predict_edit
-from tests.builders import entry, image, overrider, patch, pod_template, pool, yurt_app_set
+from tests.builders import entry, image, overrider, patch, pod_template, pool, tweak, yurt_app_set, yurt_app_set_v1beta1
 
 Document = dict[str, Any]
 POOLS = [f"pool-{number}" for number in range(5000)]
@@ -66,6 +66,41 @@ def test_an_entry_that_did_not_fit_before_rolls_the_workloads_that_it_now_change
     assert run_at_once(predict_edit(edit)).rolling == ("hangzhou",)
     edit = make_edit(yurt_app_set(), broken, None, ["hangzhou", "beijing"])
     assert run_at_once(predict_edit(edit)).rolling == ()
+
+
+def test_a_container_named_after_its_pool_is_no_change() -> None:
+    """Only the plan after the edit belongs to a single pool, because an entry names a container that pools rename."""
+    rename = patch("replace", "/spec/template/spec/containers/0/name", "m-{{nodepool-name}}")
+    subject = yurt_app_set_v1beta1(pools=["hangzhou"], tweaks=[tweak("hangzhou", patches=[rename])])
+    new = overrider(entry("*", items=[image("m-a", "nginx:2")]))
+    effects = run_at_once(predict_edit(make_edit(subject, None, new, ["hangzhou"])))
+    assert effects.totals.effects == {"metadata": 1}
+
+
+def test_many_changed_values_are_compared_in_short_slices() -> None:
+    """Values that are the same in each node pool are compared once, and others count by their number."""
+    names = POOLS[:200]
+    subject = yurt_app_set(pools=[pool(name) for name in names])
+
+    def note(value: str) -> Document:
+        notes = {f"note-{number}": value for number in range(400)}
+        return overrider(entry("*", patches=[patch("add", "/spec/template/metadata/annotations", notes)]))
+
+    equal, effects = count_slices(make_edit(subject, note("a"), note("b"), names))
+    assert effects.totals.effects == {"rolls": 200}
+    varied, effects = count_slices(make_edit(subject, note("{{nodepool}}-a"), note("{{nodepool}}-b"), names))
+    assert effects.totals.effects == {"rolls": 200}
+    assert varied - equal > 90
+
+
+def test_a_large_plan_is_hashed_for_few_pools_in_a_slice() -> None:
+    names = POOLS[:80]
+    template = {**pod_template(), "metadata": {"annotations": {"note": "x" * 400_000}}}
+    subject = yurt_app_set(pools=[pool(name) for name in names], template=template)
+    old, new = (overrider(entry("*", items=[image("nginx", f"nginx:{tag}")])) for tag in (1, 2))
+    slices, effects = count_slices(make_edit(subject, old, new, names))
+    assert effects.rolls == 80
+    assert slices > 40
 
 
 def test_a_text_that_equals_the_name_of_a_pool_is_no_change_in_that_pool() -> None:
