@@ -153,7 +153,7 @@ async def test_the_time_of_a_body_begins_with_a_head_that_needs_no_parser() -> N
     request = encode(review("u-2"))
     await wire.read(request[:200])
     assert wire.protocol.stage() is Stage.WAITING
-    assert wire.protocol._timer is not None
+    assert (wire.protocol._timer is not None, wire.protocol._timer_for.name) == (True, "BODY")
     await wire.read(request[200:])
     assert wire.protocol.stage() is Stage.IDLE
     assert wire.protocol._timer is None
