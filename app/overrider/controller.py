@@ -33,7 +33,6 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.backoff import Backoff
 from app.overrider.binding import Binding, select_overriders
 from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
@@ -52,6 +51,7 @@ from app.overrider.steps import RenderError
 from app.overrider.subject_state import SubjectState, collect_state, find_overriders
 from app.overrider.workload_client import Limits, RequiredVersions
 from app.overrider.workloads import Change, Workloads
+from app.overrider.write_backoff import Backoff
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
 
