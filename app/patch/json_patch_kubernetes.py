@@ -20,7 +20,7 @@ from app.model.json import JSON
 from app.patch.draft import Draft
 from app.patch.equality import identical
 from app.patch.errors import OperationError
-from app.patch.kubernetes_paths import (
+from app.patch.json_patch_kubernetes_paths import (
     MISSING,
     PathTarget,
     delete,

@@ -4,7 +4,7 @@ import pytest
 
 from app.patch.draft import Draft
 from app.patch.errors import OperationError
-from app.patch.kubernetes_paths import (
+from app.patch.json_patch_kubernetes_paths import (
     PathTarget,
     delete,
     find_container,
