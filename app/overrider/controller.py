@@ -49,7 +49,7 @@ from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
 from app.overrider.subject_state import SubjectState, collect_state, find_overriders
-from app.overrider.workload_client import Limits, RequiredVersions
+from app.overrider.workload_client import RequiredVersions, WriteLimits
 from app.overrider.workloads import Change, Workloads
 from app.overrider.write_backoff import Backoff
 from app.store import ObjectKey, Store
@@ -98,7 +98,7 @@ class OverriderController:
         source: KubernetesSource,
         plans: PlanCache,
         *,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
+        limits: WriteLimits = WriteLimits(),  # noqa: B008 - immutable
         resync_seconds: float = RESYNC_SECONDS,
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
