@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import ScriptLimits, Machine, Program
+from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from benchmarks.engines import hostile_lua, lua_runtimes
 from benchmarks.engines.lua_scripts import SCRIPTS, Script
 from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import ScriptLimits, LuaError, Program
+from app.interpret.lua.vm import LuaError, Program, ScriptLimits
 from benchmarks.engines.lua_scripts import deployment
 
 FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"

@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import ScriptLimits, Machine, Program
+from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from app.patch import apply
 from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds, patch_documents
