@@ -115,15 +115,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "cli/replay_input.py",
         "cli/replay_output.py",
         "overrider/rollout/owner_write.py",
-        "records/changes.py",
-        "records/describe.py",
-        "records/format.py",
-        "records/hashing.py",
-        "records/metrics.py",
-        "records/patches.py",
-        "records/quoted_values.py",
-        "records/recorded_calls.py",
-        "records/setup.py",
     ),
 }
 
