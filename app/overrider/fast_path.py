@@ -55,7 +55,7 @@ class ExpectedWorkload(NamedTuple):
     workload: Expected
     template: Expected
     check: object | None
-    """Identifies the check of a pool's template, None if pools share it. A template that passed it is not read again."""
+    """Identifies the check of a pool's template, None if pools share it. It reads a template once."""
 
     def fits(self, workload: JSONObject, placement: PoolTemplate, values: PoolValues) -> bool:
         """Return whether a workload has these members, and its pods the placement."""

@@ -1,71 +1,77 @@
-"""The cache of decoded pod templates."""
+"""Tests of decoded pod templates that reviews share."""
 
 import gc
-import json
-from typing import Any
 
 import msgspec
 import pytest
 
 from app.model.template_cache import MAX_TEMPLATE_BYTES, MAX_TEMPLATES, decode_template, find_template
 
-TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "nginx"}]}}
+
+def decode(text: str, *, cluster: str = "", namespace: str = "default") -> object:
+    return decode_template(msgspec.Raw(text.encode()), cluster=cluster, namespace=namespace)
 
 
-def decode(value: Any, *, cluster: str = "", namespace: str = "default", spaces: int = 0) -> Any:
-    text = json.dumps(value).encode() + b" " * spaces
-    return decode_template(msgspec.Raw(text), cluster=cluster, namespace=namespace)
+def test_equal_templates_of_a_namespace_are_one_object() -> None:
+    first, second = decode('{"spec": {"a": 1}}'), decode('{"spec": {"a": 1}}')
+    assert first == {"spec": {"a": 1}}
+    assert second is first
+    assert decode('{"spec": {"a": 2}}') == {"spec": {"a": 2}}
 
 
-def test_equal_templates_are_decoded_once() -> None:
-    assert decode(TEMPLATE) == TEMPLATE
-    assert decode(TEMPLATE) is decode(TEMPLATE)
+def test_namespaces_and_clusters_share_no_template() -> None:
+    found = [decode('{"b": 1}'), decode('{"b": 1}', namespace="other"), decode('{"b": 1}', cluster="ws")]
+    assert len({id(one) for one in found}) == 3
 
 
-@pytest.mark.parametrize("owner", [{"namespace": "other"}, {"cluster": "ws1"}])
-def test_namespaces_and_clusters_share_no_template(owner: dict[str, str]) -> None:
-    assert decode(TEMPLATE, **owner) == TEMPLATE
-    assert decode(TEMPLATE, **owner) is not decode(TEMPLATE)
-
-
-def test_templates_beyond_the_limit_are_decoded_but_not_cached() -> None:
-    size = len(json.dumps(TEMPLATE))
-    fits, large = (decode(TEMPLATE, spaces=MAX_TEMPLATE_BYTES - size + more) for more in (0, 1))
-    assert fits == large == TEMPLATE
-    assert find_template(fits) is not None
-    assert find_template(large) is None
-
-
-def test_only_the_decoded_template_itself_is_found() -> None:
-    decoded = decode(TEMPLATE)
-    found = find_template(decoded)
-    assert found is not None
-    assert found.value is decoded
-    assert find_template(dict(decoded)) is None
-    assert find_template(None) is None
-
-
-def test_a_template_remembers_the_latest_checks() -> None:
-    found = find_template(decode({"spec": {"of": "checks"}}))
-    assert found is not None
-    for check in range(8):
-        found.add(check)
-    assert found.passed == set(range(8))
-    found.add(8)
-    assert found.passed == {8}
-
-
-def test_the_oldest_template_is_forgotten() -> None:
-    first = decode({"spec": {"of": "oldest"}})
-    for number in range(MAX_TEMPLATES):
-        decode({"spec": {"of": number}})
-    gc.collect()
+def test_a_large_template_is_decoded_each_time() -> None:
+    text = '{"a": "%s"}' % ("x" * MAX_TEMPLATE_BYTES)
+    first = decode(text)
+    assert first == decode(text)
+    assert first is not decode(text)
     assert find_template(first) is None
-    assert decode({"spec": {"of": "oldest"}}) is not first
 
 
-@pytest.mark.parametrize("text", [b"{", b"", b'"\xff"'])
-def test_text_that_is_no_json_is_an_error_each_time(text: bytes) -> None:
+def test_a_template_with_an_error_is_refused_each_time() -> None:
     for _ in range(2):
-        with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
-            decode_template(msgspec.Raw(text), cluster="", namespace="default")
+        with pytest.raises(msgspec.DecodeError):
+            decode('{"a": }')
+
+
+def test_checks_are_kept_with_their_template() -> None:
+    check = object()
+    found = find_template(decode('{"c": 1}'))
+    assert found is not None
+    assert check not in found.passed
+    found.add(check)
+    again = find_template(decode('{"c": 1}'))
+    assert again is not None
+    assert check in again.passed
+    other = find_template(decode('{"c": 2}'))
+    assert other is not None
+    assert check not in other.passed
+
+
+def test_an_equal_object_that_nobody_cached_is_not_found() -> None:
+    assert find_template(decode('{"d": 1}')) is not None
+    assert find_template({"d": 1}) is None
+    assert find_template("text") is None
+
+
+def test_old_checks_make_room_for_new_ones() -> None:
+    found = find_template(decode('{"e": 1}'))
+    assert found is not None
+    checks = [object() for _ in range(100)]
+    for check in checks:
+        found.add(check)
+        assert check in found.passed
+        assert len(found.passed) <= 8
+
+
+def test_the_number_of_templates_is_bounded() -> None:
+    found = decode('{"f": 0}')
+    assert find_template(found) is not None
+    for number in range(MAX_TEMPLATES):
+        decode(f'{{"g": {number}}}')
+    gc.collect()
+    assert find_template(found) is None
