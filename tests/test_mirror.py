@@ -110,10 +110,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "overrider/workload_client.py",
     ),
     "tests/records, tests/cli/test_{replay,diff,explain,render}.py and tests/conformance/test_records.py test these": (
-        "cli/diff_output.py",
-        "cli/explain_inputs.py",
-        "cli/replay_input.py",
-        "cli/replay_output.py",
         "overrider/rollout/owner_write.py",
     ),
 }
