@@ -103,12 +103,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "model/crd.py",
         "model/openyurt.py",
     ),
-    "tests/conformance/test_overrider.py, test_render_properties.py and the tests of the callers test these": (
-        "overrider/converge.py",
-        "overrider/outdated_workloads.py",
-        "overrider/status_reporter.py",
-        "overrider/workload_client.py",
-    ),
     "tests/records, tests/cli/test_{replay,diff,explain,render}.py and tests/conformance/test_records.py test these": (
         "overrider/rollout/owner_write.py",
     ),
