@@ -82,11 +82,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "crds/provenance/statement.py",
         "crds/provenance/trust_root.py",
     ),
-    "tests/conformance/test_builtin_versions.py compares these with kube-apiserver": (
-        "dispatch/builtin_conversion/autoscaler_metrics.py",
-        "dispatch/builtin_conversion/autoscalers.py",
-        "dispatch/builtin_conversion/devices.py",
-    ),
     "tests/conformance and tests/dispatch/cel test these by their callers": ("dispatch/cel/errors.py",),
     "tests/conformance/test_interpreter.py and tests/interpret/test_registration.py test these": (
         "interpret/fixtures.py",
