@@ -83,16 +83,9 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "crds/provenance/trust_root.py",
     ),
     "tests/conformance and tests/dispatch/cel test these by their callers": ("dispatch/cel/errors.py",),
-    "tests/conformance/test_interpreter.py and tests/interpret/test_registration.py test these": (
-        "interpret/fixtures.py",
-        "interpret/layers.py",
-        "interpret/registrar.py",
-    ),
     "tests/interpret/lua/test_vm.py, test_runner.py and tests/conformance test these by scripts": (
         "interpret/lua/cursor.py",
-        "interpret/lua/layer.py",
         "interpret/lua/malloc_trim.py",
-        "interpret/lua/refusal_events.py",
     ),
     "tests/conformance and the tests of all engines use these types": (
         "model/crd.py",
