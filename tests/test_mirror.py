@@ -41,16 +41,9 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "crds/apply/plan.py",
         "crds/apply/target.py",
     ),
-    "tests/crds/archive/test_archive.py and test_tar.py test these by tarballs": (
-        "crds/archive/names.py",
-        "crds/archive/tree.py",
-    ),
     "tests/crds/cache/test_cache.py and test_links.py test these by a cache on disk": (
         "crds/cache/layout.py",
         "crds/cache/locks.py",
-        "crds/cache/metadata.py",
-        "crds/cache/permissions.py",
-        "crds/cache/staging.py",
     ),
     "tests/crds/controller/test_controller.py tests these by a running controller": (
         "crds/controller/applier.py",
@@ -58,10 +51,7 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "crds/controller/metrics.py",
         "crds/controller/verifier_process.py",
     ),
-    "tests/crds/test_fetch.py, tests/conformance and the tests of the callers test these": (
-        "crds/descriptors.py",
-        "crds/failures.py",
-    ),
+    "tests/crds/test_fetch.py, tests/conformance and the tests of the callers test these": ("crds/failures.py",),
     "tests/crds/download/test_download.py tests these by requests to a server": (
         "crds/download/connection.py",
         "crds/download/dial.py",
@@ -69,10 +59,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "crds/download/partial.py",
         "crds/download/tls_context.py",
         "crds/download/transfer.py",
-    ),
-    "tests/crds/instance/test_validation.py and tests/conformance test these": (
-        "crds/instance/http_validation.py",
-        "crds/instance/source_warnings.py",
     ),
     "tests/crds/provenance/test_verify.py tests these by signed attestations": (
         "crds/provenance/attestation.py",
