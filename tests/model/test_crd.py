@@ -32,6 +32,7 @@ class Thing(msgspec.Struct, rename="camel"):
     parts: list[Part] = []
     values: dict[str, str | None] = {}
     numbers: dict[str, int] = {}
+    level: str | None = "low"
     api_version: str = "example.org/v1"
     kind: str = "Thing"
 
@@ -50,7 +51,7 @@ def test_references_and_alternatives_are_resolved() -> None:
     assert (first["type"], first["description"], first["required"]) == ("object", "The first part.", ["partName"])
     assert first["properties"]["partName"] == {"type": "string", "minLength": 1, "description": "Its name."}
     assert first["properties"]["mode"] == {"type": "string", "pattern": "^a", "default": "auto"}
-    assert "default" not in first
+    assert found["level"] == {"type": "string"}, "an optional field is absent by default"
     assert found["parts"]["items"]["properties"].keys() == {"partName", "mode"}
 
 
