@@ -164,7 +164,7 @@ class DirectProtocol(ClosingProtocol):
             if len(data) <= self._missing:
                 self._grow_repeated(self._pending, data)
                 return
-            self.catch_up()  # Another request follows.
+            self._catch_up()  # Another request follows.
         elif self._begin_repeated(data):
             return
         is_first = self._is_between_messages
@@ -207,7 +207,7 @@ class DirectProtocol(ClosingProtocol):
     def note_unparsed(self, *, is_complete: bool) -> None:
         """Take note of a part of a request that the parser does not read."""
 
-    def catch_up(self) -> None:
+    def _catch_up(self) -> None:
         """Have the parser read the pending request, if it has not; nothing else changes."""
         if self._unparsed_head is None:
             return
@@ -298,7 +298,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _start(self, app: Any) -> None:
         """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
-        self.catch_up()
+        self._catch_up()
         body, is_complete = self._body, self._is_complete
         self.forget_pending()
         usual, self.app = self.app, app

@@ -164,12 +164,6 @@ class GuardedProtocol(DirectProtocol):
             self._reading = _Reading.BODY
             self._since = self.loop.time()
 
-    def catch_up(self) -> None:
-        """Keep the time at which the request began."""
-        since = self._since
-        super().catch_up()
-        self._since = since
-
     def data_received(self, data: bytes) -> None:
         """Parse the bytes of a read, and check them against the limits of size and time."""
         self._bytes_since_body += len(data)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.api.connections import Stage
 from app.api.repeated_head import MAX_HEAD, KnownHead, remember_head
 from tests.api.direct_connections import (
     FAILING,
@@ -143,6 +144,20 @@ async def test_the_parser_reads_only_the_first_of_equal_heads(monkeypatch: pytes
         await wire.read(request[100:])
     assert not read
     assert (await wire.end()).writes == 3
+
+
+async def test_the_time_of_a_body_begins_with_a_head_that_needs_no_parser() -> None:
+    wire = Wire(app_for_tests(), direct=True)
+    await wire.read(encode(review()))
+    assert wire.protocol.stage() is Stage.IDLE
+    request = encode(review("u-2"))
+    await wire.read(request[:200])
+    assert wire.protocol.stage() is Stage.WAITING
+    assert (wire.protocol._timer is not None, wire.protocol._timer_for.name) == (True, "BODY")
+    await wire.read(request[200:])
+    assert wire.protocol.stage() is Stage.IDLE
+    assert wire.protocol._timer is None
+    await wire.end()
 
 
 async def test_a_request_that_the_parser_has_not_read_is_answered_at_shutdown() -> None:
