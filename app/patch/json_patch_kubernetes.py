@@ -133,8 +133,7 @@ def _compile_move(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
     source = parse_path(operation, "from")
     if source.error:
         return _always_fail(f"move operation failed to decode from: {source.error}")
-    missing = f"move operation does not apply: doc is missing from path: {source.text}: {MISSING}"
-    nowhere = f"move operation does not apply: doc is missing destination path: {path.text}: {MISSING}"
+    missing, nowhere = _describe_missing("move", source, path)
 
     def apply(draft: Draft) -> None:
         container = own_container(draft, source, missing)
@@ -150,12 +149,17 @@ def _compile_move(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
     return apply
 
 
+def _describe_missing(op: str, source: OperationPath, path: OperationPath) -> tuple[str, str]:
+    """Return the errors of an operation whose source or destination has no container."""
+    problem = f"{op} operation does not apply: doc is missing"
+    return f"{problem} from path: {source.text}: {MISSING}", f"{problem} destination path: {path.text}: {MISSING}"
+
+
 def _compile_copy(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
     source = parse_path(operation, "from")
     if source.error:
         return _always_fail(f"copy operation failed to decode from: {source.error}")
-    missing = f"copy operation does not apply: doc is missing from path: {source.text}: {MISSING}"
-    nowhere = f"copy operation does not apply: doc is missing destination path: {path.text}: {MISSING}"
+    missing, nowhere = _describe_missing("copy", source, path)
 
     def apply(draft: Draft) -> None:
         container = find_container(draft, source, missing)
