@@ -48,7 +48,7 @@ from app.interpret.layers import assemble_chain
 from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
-from app.interpret.lua.vm import Limits
+from app.interpret.lua.vm import ScriptLimits
 from app.interpret.python_interpreter import Interpreter, load
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
@@ -146,7 +146,9 @@ class Fleethook(FastAPI):
         self.credentials: Final = None if config_file is None else Credentials(config_file)
         self.requests: Final = RequestQuota(settings.dispatch_workspace_requests)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
-        self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
+        self.runner: Final = Runner(
+            ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
+        )
         self._record: Final = record
         self.chain: Chain | None = None
         """Layers of interpreters, None if the engine is off."""

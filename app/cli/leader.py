@@ -163,7 +163,7 @@ def _make_controller(
     registered: Callable[[], Awaitable[object]] | None,
 ) -> "OverriderController":
     from app.overrider.controller import OverriderController  # noqa: PLC0415 - see app.kube
-    from app.overrider.workload_client import Limits  # noqa: PLC0415 - as above
+    from app.overrider.workload_client import WriteLimits  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     return OverriderController(
@@ -171,7 +171,7 @@ def _make_controller(
         app.store,
         app.cluster.source,
         app.plans,
-        limits=Limits(settings.controller_rate, settings.controller_concurrency),
+        limits=WriteLimits(settings.controller_rate, settings.controller_concurrency),
         resync_seconds=settings.resync_interval,
         absent_seconds=settings.discovery_interval,
         registered=registered,

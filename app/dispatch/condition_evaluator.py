@@ -13,7 +13,7 @@ from app.control.worker import Worker
 from app.dispatch.cel import Activation, ExpressionError, Program
 from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
-from app.dispatch.cel.program import Limits
+from app.dispatch.cel.program import EvaluationLimits
 from app.dispatch.hooks import Hook
 from app.dispatch.match_conditions import (
     Budget,
@@ -26,7 +26,7 @@ from app.dispatch.match_conditions import (
 from app.store.gc_freeze import GCFreezer
 
 # About 1 ms: a unit of cost takes about 0.5 us here. Only loops over large objects cost more.
-_INLINE: Final = Limits(cost=2_000, work=4_000)
+_INLINE: Final = EvaluationLimits(cost=2_000, work=4_000)
 # Units of cost after which other requests get a turn: about 3 ms.
 _SLICE: Final = 6_000
 # Compiling a condition takes as long as this many units of cost, plus the units for each character.
@@ -81,7 +81,7 @@ class ConditionEvaluator:
             return verdict
 
     async def _evaluate(
-        self, hook: Hook, condition: Condition, scope: Activation, limits: Limits, cluster: str
+        self, hook: Hook, condition: Condition, scope: Activation, limits: EvaluationLimits, cluster: str
     ) -> tuple[ConditionResult, int]:
         """Evaluate a condition; return its result and the time on the event loop, in units of cost."""
         program, compiling = await self._find_program(hook.cluster, condition.expression, cluster)
@@ -91,7 +91,7 @@ class ConditionEvaluator:
         def get_program(_expression: str) -> Program:
             return program
 
-        inline = Limits(min(limits.cost, _INLINE.cost), min(limits.work, _INLINE.work))
+        inline = EvaluationLimits(min(limits.cost, _INLINE.cost), min(limits.work, _INLINE.work))
         result = evaluate_condition(condition, scope, inline, get_program)
         work = compiling + _EVALUATING + result.used
         if inline == limits or not result.exhausted:

@@ -13,7 +13,7 @@ from app.dispatch.cel import (
     Program,
     compile_condition,
 )
-from app.dispatch.cel.program import LIMITS, Limits
+from app.dispatch.cel.program import LIMITS, EvaluationLimits
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000
@@ -97,7 +97,7 @@ class Budget:
         )
 
 
-Evaluation = Generator[tuple[Condition, Limits], ConditionResult, ConditionsVerdict]
+Evaluation = Generator[tuple[Condition, EvaluationLimits], ConditionResult, ConditionsVerdict]
 """Yields each condition with its limits, receives its result, and returns the verdict."""
 
 
@@ -116,7 +116,7 @@ def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budge
     for condition in conditions:
         if exceeded := budget.use(0):
             return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
-        result = yield condition, Limits(min(LIMITS.cost, remaining), LIMITS.work)
+        result = yield condition, EvaluationLimits(min(LIMITS.cost, remaining), LIMITS.work)
         remaining -= result.cost
         if remaining < 0:
             return _report_errors((_OUT_OF_BUDGET,), _list_results(conditions, results), fail_open=fail_open)
@@ -169,7 +169,7 @@ def _list_results(conditions: Sequence[Condition], answers: Sequence[ConditionRe
 def evaluate_condition(
     condition: Condition,
     scope: Activation,
-    limits: Limits = LIMITS,
+    limits: EvaluationLimits = LIMITS,
     get_program: Callable[[str], Program] = compile_condition,
 ) -> ConditionResult:
     """Evaluate one condition.

@@ -33,7 +33,6 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.backoff import Backoff
 from app.overrider.binding import Binding, select_overriders
 from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
@@ -50,8 +49,9 @@ from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
 from app.overrider.subject_state import SubjectState, collect_state, find_overriders
-from app.overrider.workload_client import Limits, RequiredVersions
+from app.overrider.workload_client import RequiredVersions, WriteLimits
 from app.overrider.workloads import Change, Workloads
+from app.overrider.write_backoff import Backoff
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
 
@@ -98,7 +98,7 @@ class OverriderController:
         source: KubernetesSource,
         plans: PlanCache,
         *,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
+        limits: WriteLimits = WriteLimits(),  # noqa: B008 - immutable
         resync_seconds: float = RESYNC_SECONDS,
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),

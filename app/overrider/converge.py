@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
-from app.overrider.backoff import Backoff
 from app.overrider.binding import Binding
 from app.overrider.bound_workloads import hash_of
 from app.overrider.differences import fingerprint
@@ -24,6 +23,7 @@ from app.overrider.undo import RENDERED_ANNOTATION
 from app.overrider.unstored_values import summarize_unstored
 from app.overrider.workload_client import RequiredVersions
 from app.overrider.workloads import Workloads
+from app.overrider.write_backoff import Backoff
 from app.store import ObjectKey
 
 _log: Final = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
-from app.overrider.matching import Path, value_of
 from app.overrider.pool_mark import PoolValues
+from app.overrider.template_match import Path, value_of
 from app.patch import format_pointer
 
 _SCALARS: Final = (str, int, float, bool)

@@ -10,11 +10,11 @@ from app.model.selectors import validate_selector
 from app.model.size import count_values
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from app.overrider.dry_run import Subject
+from app.overrider.entry_pool_rules import knows_node_pools
 from app.overrider.finding import Finding
 from app.overrider.gaps import list_names
 from app.overrider.node_pools import NodePoolView
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
-from app.overrider.pool_rules import knows_node_pools
 from app.overrider.pools import pools_of_subject
 from app.overrider.subject_parts import depends_on_node_pools
 from app.store import StoreView

@@ -12,11 +12,11 @@ from app.model.json import JSON, JSONObject
 from app.model.template_cache import find_template
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from app.overrider.edited_values import EditedValue, find_edited_values, set_values
-from app.overrider.matching import Path, matches, value_of
 from app.overrider.overlay import EXCLUSIVE
 from app.overrider.pool_mark import PoolValues, has_mark
 from app.overrider.pool_template import PoolTemplate
 from app.overrider.template import is_placed
+from app.overrider.template_match import Path, matches, value_of
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION, Memory, annotations_of, remembered
 from app.patch import format_pointer
 

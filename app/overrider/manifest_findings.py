@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from app.overrider.entry_pool_rules import knows_node_pools, selects_node_pools
 from app.overrider.finding import Finding, Level
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.pool_rules import knows_node_pools, selects_node_pools
 from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.subject_patch_rules import check_pool_patches, check_tweaks

@@ -12,9 +12,9 @@ from app.model.json import JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
 from app.overrider.drift import Drift
-from app.overrider.matching import matches
 from app.overrider.overlay import overlay
 from app.overrider.shared_plan import PoolPlan
+from app.overrider.template_match import matches
 from app.overrider.workload_schema import check_workload
 from app.patch import apply, diff
 

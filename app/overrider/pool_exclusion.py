@@ -8,24 +8,17 @@ EVERY_POOL: Final = "*"
 EXCLUDE: Final = "-"
 
 
-def applies_to(pools: JSON, pool: str) -> bool:
-    """Return whether an entry with these ``pools`` applies to ``pool``.
+class PoolSelector:
+    """The compiled ``pools`` of an entry: a lookup takes the same time for any number of names.
 
     ``name`` selects that pool, ``*`` every pool, and ``-name`` excludes a pool at any position in the list. OpenYurt
     documents exclusions too, but its webhook ignores them (deploymentrender_webhook.go, v1.4.4).
     """
-    if not isinstance(pools, list):
-        return False
-    return f"{EXCLUDE}{pool}" not in pools and (pool in pools or EVERY_POOL in pools)
-
-
-class PoolSelector:
-    """The compiled ``pools`` of an entry: a lookup takes the same time for any number of names."""
 
     __slots__ = ("_excluded", "every", "named")
 
     def __init__(self, pools: JSON) -> None:
-        """Compile ``pools`` as `applies_to` reads them."""
+        """Compile ``pools``, which may have any shape; a value that is not a list selects no pool."""
         names = [item for item in pools if isinstance(item, str)] if isinstance(pools, list) else []
         self.every: Final = EVERY_POOL in names
         """Whether ``*`` selects all pools that are not excluded."""

@@ -12,10 +12,10 @@ from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, SUBJECT_VERSIONS
 from app.overrider.binding import overriders_of
 from app.overrider.dry_run import Subject
+from app.overrider.entry_pool_rules import SubjectPools
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePools
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.pool_rules import SubjectPools
 from app.overrider.validation import check_fit, check_rules, pools_to_check
 from app.store import ObjectKey, StoreView
 

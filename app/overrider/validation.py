@@ -12,10 +12,10 @@ from app.model.openyurt import GROUP
 from app.overrider.binding import overriders_of, subject_of
 from app.overrider.dry_run import Subject, dry_run_overrider, find_subject
 from app.overrider.effect_rules import check_controller, check_node_pools
+from app.overrider.entry_pool_rules import SubjectPools, check_pools, known_pools
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
 from app.overrider.overrider_rules import check_parts
-from app.overrider.pool_rules import SubjectPools, check_pools, known_pools
 from app.overrider.unknown_subject import unknown_subject
 from app.store import StoreView
 

@@ -31,8 +31,8 @@ _SLICE: Final = 2
 _GONE: Final = 404
 
 
-class Limits(NamedTuple):
-    """Limits of the rate at which workloads are touched."""
+class WriteLimits(NamedTuple):
+    """Limits of the rate at which a controller writes workloads."""
 
     per_second: float = 50.0
     """Touches per second on average."""
@@ -72,7 +72,7 @@ class WorkloadClient:
         source: KubernetesSource,
         *,
         slices: Slices,
-        limits: Limits,
+        limits: WriteLimits,
         now: Callable[[], datetime],
         scheduler: Scheduler | None = None,
     ) -> None:

@@ -22,7 +22,7 @@ from app.overrider.drift import NO_DRIFT, Drift, detect_drift
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plan_cache import PlanCache
 from app.overrider.unstored_values import UnstoredValues
-from app.overrider.workload_client import Limits, WorkloadClient, WriteResult
+from app.overrider.workload_client import WorkloadClient, WriteLimits, WriteResult
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices
 from app.store.partial import PartialObject
@@ -68,7 +68,7 @@ class Workloads:
         plans: PlanCache,
         *,
         slices: Slices,
-        limits: Limits,
+        limits: WriteLimits,
         absent_seconds: float,
         every_cluster: bool,
         now: Callable[[], datetime],

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from app.model.json import JSON
-from app.patch import kubernetes, rfc6902
+from app.patch import json_patch_kubernetes, rfc6902
 from app.patch.draft import Draft
 from app.patch.errors import OperationError, PatchError
 from app.patch.limits import PatchLimits
@@ -13,7 +13,7 @@ Dialect = Literal["rfc6902", "kubernetes"]
 
 _COMPILERS: Final[dict[str, Callable[[Mapping[str, JSON]], Callable[[Draft], None]]]] = {
     "rfc6902": rfc6902.compile_operation,
-    "kubernetes": kubernetes.compile_operation,
+    "kubernetes": json_patch_kubernetes.compile_operation,
 }
 
 

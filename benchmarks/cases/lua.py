@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Limits, Machine, Program
+from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from benchmarks.engines import hostile_lua, lua_runtimes
 from benchmarks.engines.lua_scripts import SCRIPTS, Script
 from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
-LIMITS = Limits()
+LIMITS = ScriptLimits()
 HOSTILE_SECONDS = 0.5
 SLOW_CALLS = (8, 40)
 UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import Limits, LuaError, Program
+from app.interpret.lua.vm import LuaError, Program, ScriptLimits
 from benchmarks.engines.lua_scripts import deployment
 
 FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"
@@ -126,7 +126,7 @@ def _memory() -> float:
 async def beside(seconds: float) -> Found:
     """Measure with a deadline of ``seconds`` for each script."""
     scripts, ended = programs(), dict[str, int]()
-    runner = Runner(Limits(seconds=seconds))
+    runner = Runner(ScriptLimits(seconds=seconds))
     end = time.perf_counter() + ALONE_SECONDS
     alone = await _requests(runner, lambda: time.perf_counter() > end)
     feeding = asyncio.create_task(_feed(runner, scripts, ended))

@@ -27,7 +27,7 @@ from app.kube.errors import APIError
 from app.lifetime import pause_garbage_collector, settle_garbage_collector
 from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.controller import OverriderController
-from app.overrider.workload_client import Limits
+from app.overrider.workload_client import WriteLimits
 from app.settings import Settings
 from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -167,7 +167,7 @@ class Server:
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
-            self.connection, self.app.store, self.source, self.app.plans, limits=Limits(self.given.rate, 10),
+            self.connection, self.app.store, self.source, self.app.plans, limits=WriteLimits(self.given.rate, 10),
             slices=self.app.slices, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())

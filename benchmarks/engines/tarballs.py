@@ -6,10 +6,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from app.crds.archive.archive import unpack, verify
-from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.limits import LIMITS, ArchiveLimits
 
 MIB = 1024 * 1024
-LARGE = Limits(download_bytes=128 * MIB, unpacked_bytes=256 * MIB)
+LARGE = ArchiveLimits(download_bytes=128 * MIB, unpacked_bytes=256 * MIB)
 EXTRACTALL, UNPACK = "tarfile.extractall", "unpack"
 
 Way = Callable[[Path, Path], object]

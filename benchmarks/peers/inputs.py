@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Limits, Machine, Program
+from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from app.patch import apply
 from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds, patch_documents
@@ -24,7 +24,7 @@ def lua_inputs():
     for script in SCRIPTS:
         program = Program(script.function, script.function, parse_script(script.source).runnable)
         documents = json.loads(json.dumps(script.arguments))  # decoded, so that no value is shared
-        expected = machine.call(program, script.function, documents, results=1, limits=Limits())[0]
+        expected = machine.call(program, script.function, documents, results=1, limits=ScriptLimits())[0]
         made.append({
             "name": script.title, "function": script.function, "script": script.source, "arguments": script.arguments,
             "expected": expected,

@@ -13,7 +13,7 @@ from app.interpret.chain import Chain, NativeLayer
 from app.interpret.hook_validation import problems
 from app.interpret.lua.convert import as_list, as_object
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Limits, Machine, Program
+from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from app.interpret.native.prune import prune
 from app.interpret.question import Answer, Question
 from app.interpret.webhook_layer import read_response
@@ -235,7 +235,7 @@ def test_lua(case: dict[str, Any]) -> None:
         source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
         documents = [{}]
     program = Program(case["id"], case["id"], parse_script(source).runnable)
-    [found] = Machine().call(program, "F", documents, results=1, limits=Limits(), references=documents)
+    [found] = Machine().call(program, "F", documents, results=1, limits=ScriptLimits(), references=documents)
     if given.get("target") == "list":
         found = as_list(found, "F")
     elif given.get("target") == "object":

@@ -11,7 +11,7 @@ from app.kube.connection import Connection
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.controller import OverriderController
 from app.overrider.plan_cache import PlanCache
-from app.overrider.workload_client import Limits
+from app.overrider.workload_client import WriteLimits
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -51,7 +51,7 @@ class Fleet:
             self.objects,
             self.source,
             self.plans,
-            limits=Limits(**limits),
+            limits=WriteLimits(**limits),
             now=self.now,
             registered=None if self.registered is None else self.registered.wait,
             openyurt_conflict=lambda: self.conflict,

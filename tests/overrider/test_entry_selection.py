@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.overrider.entry_selection import EntrySelection, selects_any
-from app.overrider.pool_exclusion import applies_to
+from app.overrider.pool_exclusion import PoolSelector
 
 POOLS = ["a", "b", "c", "-a", ""]
 LISTS = st.one_of(
@@ -17,14 +17,14 @@ def test_the_index_selects_the_entries_that_apply(lists: list[object]) -> None:
     entries = [{"pools": pools} for pools in lists]
     selection = EntrySelection(entries)
     for pool in POOLS:
-        applying = tuple(number for number, pools in enumerate(lists) if applies_to(pools, pool))
+        applying = tuple(number for number, pools in enumerate(lists) if PoolSelector(pools).selects(pool))
         assert selection.applying(pool) == applying
         assert selection.any_applies(pool) == bool(applying)
 
 
 @given(pools=LISTS, known=st.frozensets(st.sampled_from(POOLS)))
 def test_a_list_selects_any_of_the_known_pools(pools: object, known: frozenset[str]) -> None:
-    assert selects_any(pools, known) == any(applies_to(pools, pool) for pool in known)
+    assert selects_any(pools, known) == any(PoolSelector(pools).selects(pool) for pool in known)
 
 
 def test_entries_of_a_wrong_type_apply_to_no_pool() -> None:

@@ -9,7 +9,7 @@ from app.overrider.binding import Binding
 from app.overrider.event_handlers import EventHandlers
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plan_cache import PlanCache
-from app.overrider.workload_client import Limits
+from app.overrider.workload_client import WriteLimits
 from app.overrider.workloads import Workloads
 from tests.builders import entry, node_pool, overrider, store_of, yurt_app_daemon, yurt_app_set
 from tests.control.clock import FakeClock
@@ -33,7 +33,7 @@ class World:
             self.store,
             PlanCache(),
             slices=Slices(),
-            limits=Limits(),
+            limits=WriteLimits(),
             absent_seconds=10.0,
             every_cluster=False,
             now=lambda: START,

@@ -1,7 +1,10 @@
 """The node pools that an entry selects and excludes."""
 
+from typing import Any
+
 import pytest
 
+from app.overrider.pool_exclusion import PoolSelector
 from tests.builders import (
     container,
     entry,
@@ -15,6 +18,26 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
+
+
+@pytest.mark.parametrize(
+    ("pools", "selected"),
+    [
+        (["a"], {"a"}),
+        (["*"], {"a", "b", "c"}),
+        (["*", "-a", "-b"], {"c"}),
+        (["-a", "a", "b"], {"b"}),
+        (["-a"], set()),
+        (["--a", "*"], {"a", "b", "c"}),
+        ([1, None, ["a"], {"name": "a"}, "c"], {"c"}),
+        ([], set()),
+        (None, set()),
+        ("a", set()),
+        ({"a": "a", "*": "*"}, set()),
+    ],
+)
+def test_names_stars_and_exclusions_select_node_pools(pools: Any, selected: set[str]) -> None:
+    assert {pool for pool in ("a", "b", "c") if PoolSelector(pools).selects(pool)} == selected
 
 
 @pytest.mark.parametrize("pools", [("*", "-hangzhou"), ("-hangzhou", "*"), ("hangzhou", "-hangzhou"), ("-hangzhou",)])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
 from app.overrider.plan_cache import PlanCache
-from app.overrider.pool_exclusion import applies_to
+from app.overrider.pool_exclusion import PoolSelector
 from app.overrider.preview import Cell, Change, Preview, cells, preview
 from app.overrider.steps import RenderError, compile_steps
 from app.overrider.template import build_template
@@ -329,7 +329,7 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
     assert found, change
     number, member, position = int(found[1]), found[2], int(found[3])
     entry = rule["entries"][number]
-    assert applies_to(entry["pools"], shown.pool)
+    assert PoolSelector(entry["pools"]).selects(shown.pool)
     assert position < len(entry[member])
     place = place_of(change, bare, shown.workload)
     states = []

@@ -10,7 +10,7 @@ from app.overrider.binding import Binding
 from app.overrider.plan_cache import PlanCache
 from app.overrider.status import Result, status_in_slices, status_of
 from app.overrider.subject_state import collect_state
-from app.overrider.workload_client import Limits
+from app.overrider.workload_client import WriteLimits
 from app.overrider.workloads import Workloads
 from tests.builders import overrider, pool, store_of, workload, yurt_app_set
 from tests.overrider.running import Fleet
@@ -34,7 +34,7 @@ def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(
-        cast("Any", None), store, PlanCache(), slices=Slices(), limits=Limits(), absent_seconds=1.0,
+        cast("Any", None), store, PlanCache(), slices=Slices(), limits=WriteLimits(), absent_seconds=1.0,
         every_cluster=False, now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
     )  # fmt: skip
     for name in names[1:]:

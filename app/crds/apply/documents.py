@@ -6,7 +6,7 @@ Upstream: operator/pkg/tasks/init/karmadaresource.go (v1.17.1), which walks ``cr
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
+from app.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
@@ -25,7 +25,7 @@ class Tree(NamedTuple):
     """Texts of patches by path, in order, with their placeholders."""
 
 
-def read_files(files: Mapping[str, bytes], limits: Limits = LIMITS) -> Tree:
+def read_files(files: Mapping[str, bytes], limits: ArchiveLimits = LIMITS) -> Tree:
     """Parse the files of a verified tarball.
 
     Args:

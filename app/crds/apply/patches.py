@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from app.crds.apply.documents import Tree, read_first_document
 from app.crds.apply.placeholders import substitute
 from app.crds.archive.content import name_patched_crd
-from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
+from app.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import MergeSchema
@@ -30,7 +30,7 @@ class Patch(NamedTuple):
     body: JSONObject
 
 
-def build_patches(tree: Tree, values: Mapping[str, str], limits: Limits = LIMITS) -> list[Patch]:
+def build_patches(tree: Tree, values: Mapping[str, str], limits: ArchiveLimits = LIMITS) -> list[Patch]:
     """Return the patches of a tarball for an instance.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from app.crds.archive import tar
 from app.crds.archive.content import REQUIRED, Content
 from app.crds.archive.inflate import GzipReader
-from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.limits import LIMITS, ArchiveLimits
 from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.archive.names import TOP, Names
 from app.crds.archive.operator_rules import OperatorRules
@@ -36,7 +36,7 @@ class _VerifiedTarball(NamedTuple):
     """The files, None if there are too many bytes of them."""
 
 
-def load(tarball: Path, *, limits: Limits = LIMITS) -> bytes:
+def load(tarball: Path, *, limits: ArchiveLimits = LIMITS) -> bytes:
     """Return the bytes of a file that a user named.
 
     Raises:
@@ -50,7 +50,9 @@ def load(tarball: Path, *, limits: Limits = LIMITS) -> bytes:
         raise CRDsError(Exit.DISK, f"cannot read {tarball}: {error.strerror or error}") from error
 
 
-def verify(tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False) -> Manifest:
+def verify(
+    tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False, normalize_dot: bool = False
+) -> Manifest:
     """Read a tarball to its end and return its manifest.
 
     Arguments:
@@ -71,7 +73,7 @@ def unpack(
     tarball: Tarball,
     into: Directory,
     *,
-    limits: Limits = LIMITS,
+    limits: ArchiveLimits = LIMITS,
     strict: bool = False,
     normalize_dot: bool = False,
     verified: Manifest | None = None,
@@ -100,7 +102,12 @@ def unpack(
 
 
 def read_files(
-    tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False, again: bool = False
+    tarball: Tarball,
+    *,
+    limits: ArchiveLimits = LIMITS,
+    strict: bool = False,
+    normalize_dot: bool = False,
+    again: bool = False,
 ) -> tuple[Manifest, Mapping[str, bytes]]:
     """Verify a tarball and return its files by path, without writing them; arguments and errors as ``verify``.
 
@@ -112,7 +119,7 @@ def read_files(
     return found.manifest, {file.path: file.body for file in found.kept or ()}
 
 
-def list_files(tarball: bytes, *, limits: Limits = LIMITS, normalize_dot: bool = False) -> Manifest:
+def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS, normalize_dot: bool = False) -> Manifest:
     """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
     return _verify_entries(
         tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0
@@ -128,12 +135,12 @@ def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
     return find_differences(directory, manifest.files, top=TOP, required=REQUIRED)
 
 
-def _read_bytes(tarball: Tarball, limits: Limits) -> bytes:
+def _read_bytes(tarball: Tarball, limits: ArchiveLimits) -> bytes:
     return tarball if isinstance(tarball, bytes) else load(tarball, limits=limits)
 
 
 def _verify_entries(
-    data: bytes, limits: Limits, names: Names, *, content: Content | None, strict: bool, keep: int
+    data: bytes, limits: ArchiveLimits, names: Names, *, content: Content | None, strict: bool, keep: int
 ) -> _VerifiedTarball:
     inflated = GzipReader(data, limits=limits)
     operator = OperatorRules()
@@ -164,7 +171,7 @@ def _verify_entries(
     )
 
 
-def _read_again(data: bytes, limits: Limits, names: Names) -> Iterator[Written]:
+def _read_again(data: bytes, limits: ArchiveLimits, names: Names) -> Iterator[Written]:
     for entry in tar.entries(GzipReader(data, limits=limits).take, limits):
         if entry.kind == tar.FILE:
             yield Written(names.path_of(entry.name), entry.body, entry.mtime)

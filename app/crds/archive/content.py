@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
+from app.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSON, as_object
@@ -26,7 +26,7 @@ _GROUPS: Final = (".karmada.io", ".x-k8s.io")
 class Content:
     """Checks the CRDs and patches of a tarball, one file at a time."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
         """Create it for one tarball; ``limits`` bound the YAML of all its files together."""
         self._crds: Final[dict[str, str]] = {}
         self._patches: Final[list[str]] = []

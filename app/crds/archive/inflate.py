@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 
 _PIECE: Final = 64 * 1024
@@ -19,7 +19,7 @@ _MAGIC: Final = b"\x1f\x8b"
 class GzipReader:
     """Reads the content of a gzip file in order."""
 
-    def __init__(self, packed: bytes, *, limits: Limits) -> None:
+    def __init__(self, packed: bytes, *, limits: ArchiveLimits) -> None:
         self._pieces: Final = _inflate(packed, limits.max_unpacked(len(packed)), limits)
         self._piece = memoryview(b"")
 
@@ -50,7 +50,7 @@ class GzipReader:
         return bool(self._piece)
 
 
-def _inflate(packed: bytes, max_bytes: int, limits: Limits) -> Iterator[bytes]:
+def _inflate(packed: bytes, max_bytes: int, limits: ArchiveLimits) -> Iterator[bytes]:
     stream = zlib.decompressobj(_GZIP_ONLY)
     rest, waiting, total = memoryview(packed), b"", 0
     while not stream.eof:
@@ -82,7 +82,7 @@ def _decompress(stream: "zlib._Decompress", data: bytes, *, first: bool) -> byte
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is damaged: {error}") from None
 
 
-def _describe_excess(max_bytes: int, limits: Limits) -> str:
+def _describe_excess(max_bytes: int, limits: ArchiveLimits) -> str:
     if max_bytes == limits.unpacked_bytes:
         return f"the tarball holds more than {max_bytes} bytes"
     return f"the tarball holds more than {max_bytes} bytes, over {limits.ratio} times its own size"

@@ -7,7 +7,7 @@ from app.crds.failures import CRDsError, Exit
 _MIB: Final = 1024 * 1024
 
 
-class Limits(NamedTuple):
+class ArchiveLimits(NamedTuple):
     """Limits of one tarball. A release has 90 KB, 730 KB unpacked, 33 entries, a ratio of 8.5 and 33,000 YAML nodes."""
 
     download_bytes: int = 16 * _MIB
@@ -32,13 +32,13 @@ class Limits(NamedTuple):
         return min(self.unpacked_bytes, max(self.ratio_from_bytes, self.ratio * packed))
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = ArchiveLimits()
 
 
 class YAMLBudget:
     """Bytes and nodes of YAML that the files of one tarball may still have. Make one for each tarball."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: ArchiveLimits = LIMITS) -> None:
         """Start with the full budget of ``limits``."""
         self.limits: Final = limits
         self._bytes = limits.yaml_bytes

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.archive.tar_attributes import Attributes, check_global
 from app.crds.archive.tar_header import BLOCK, Header, distrust, parse_header
 from app.crds.failures import CRDsError, Exit
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     """Content of a FILE; empty for other types."""
 
 
-def entries(take: Take, limits: Limits) -> Iterator[Entry]:
+def entries(take: Take, limits: ArchiveLimits) -> Iterator[Entry]:
     """Yield the entries until the end-of-archive mark; only zeros may follow it.
 
     Arguments:
@@ -91,7 +91,7 @@ def _merge(header: Header, attributes: Attributes) -> Header:
     return header._replace(name=attributes.name or header.name, link=attributes.link or header.link, size=size)
 
 
-def _read_entry(take: Take, header: Header, limits: Limits) -> Entry:
+def _read_entry(take: Take, header: Header, limits: ArchiveLimits) -> Entry:
     name, kind = _decode_name(header.name), header.kind
     mtime = min(max(header.mtime, 0), _MAX_MTIME)
     if kind == PAX_GLOBAL:

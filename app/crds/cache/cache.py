@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol, Self
 import msgspec
 
 from app.crds.archive import archive
-from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.limits import LIMITS, ArchiveLimits
 from app.crds.cache.integrity import check_entry, find_tree_problems, read_tarball
 from app.crds.cache.layout import LOCK_SECONDS, Layout
 from app.crds.cache.listing import Listed, State, measure_size, select_removable
@@ -74,7 +74,7 @@ class Cache(Layout):
         self,
         root: Path,
         *,
-        limits: Limits = LIMITS,
+        limits: ArchiveLimits = LIMITS,
         clock: Callable[[], datetime] = _read_clock,
         verify: Verify | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -349,7 +349,7 @@ class Cache(Layout):
         )  # fmt: skip
 
 
-def _load_file(file: Path, limits: Limits) -> bytes:
+def _load_file(file: Path, limits: ArchiveLimits) -> bytes:
     try:
         return archive.load(file, limits=limits)
     except CRDsError as error:
@@ -358,7 +358,7 @@ def _load_file(file: Path, limits: Limits) -> bytes:
         raise CRDsError(exit_code, str(error)) from None
 
 
-def _load_staged(key: str, staged: Staged, limits: Limits) -> bytes:
+def _load_staged(key: str, staged: Staged, limits: ArchiveLimits) -> bytes:
     with translate_os_errors(f"reading what came for {key}"):
         return read_tarball(staged.directory, limits)
 

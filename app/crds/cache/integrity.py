@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.crds.archive.archive import list_files, verify_tree
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.cache.metadata import TARBALL, Record, read_record
 from app.crds.cache.permissions import translate_os_errors
 from app.crds.descriptors import exists, read_regular
@@ -23,7 +23,7 @@ class Checked(NamedTuple):
     """The problems, one line each."""
 
 
-def read_tarball(directory: int, limits: Limits) -> bytes:
+def read_tarball(directory: int, limits: ArchiveLimits) -> bytes:
     """Return the bytes of the tarball in an open directory; raises OSError, and CRDsError LIMIT if it is too large."""
     try:
         return read_regular(TARBALL, directory, most=limits.download_bytes)
@@ -33,7 +33,7 @@ def read_tarball(directory: int, limits: Limits) -> bytes:
         raise CRDsError(Exit.LIMIT, f"the tarball has more than {limits.download_bytes} bytes") from None
 
 
-def check_entry(directory: int, limits: Limits) -> Checked:
+def check_entry(directory: int, limits: ArchiveLimits) -> Checked:
     """Check the entry that is open as ``directory``.
 
     The tree is compared with the files in the tarball, not with the record: a writer of the tree can edit the record
@@ -58,7 +58,9 @@ def check_entry(directory: int, limits: Limits) -> Checked:
     return Checked(record, tarball, verify_tree(directory, manifest))
 
 
-def find_tree_problems(directory: int, tree: str, tarball: bytes, limits: Limits, *, normalize_dot: bool) -> list[str]:
+def find_tree_problems(
+    directory: int, tree: str, tarball: bytes, limits: ArchiveLimits, *, normalize_dot: bool
+) -> list[str]:
     """Return the differences of an entry's tree from a tarball; none without a tree. Raises CRDsError DISK."""
     with translate_os_errors("reading the cache"):
         if not exists(tree, directory):

@@ -17,7 +17,7 @@ from app.control.child_process import answer_questions
 from app.crds.apply.documents import read_files
 from app.crds.apply.patches import build_patches, render_crds
 from app.crds.archive import archive
-from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.limits import LIMITS, ArchiveLimits
 from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSON
@@ -72,7 +72,7 @@ class Answer(msgspec.Struct, frozen=True):
         return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
 
 
-def scale_limits(scale: int) -> Limits:
+def scale_limits(scale: int) -> ArchiveLimits:
     """Return the limits; those on the work for a tarball are divided by ``scale``."""
     return LIMITS._replace(**{name: getattr(LIMITS, name) // scale for name in _WORK})
 
@@ -107,7 +107,7 @@ def process_question(message: bytes) -> Answer:
     return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
 
 
-def _read(question: Question, values: dict[str, str], limits: Limits) -> Answer:
+def _read(question: Question, values: dict[str, str], limits: ArchiveLimits) -> Answer:
     _, files = archive.read_files(question.tarball, limits=limits, normalize_dot=question.normalize_dot, again=True)
     tree = read_files(files, limits)
     patches = build_patches(tree, values, limits)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from app.crds.descriptors import write_all
 from app.crds.download.retry import AttemptError
 from app.crds.failures import CRDsError, Exit
 
@@ -62,9 +63,7 @@ class Partial:
         if self.size + len(data) > self._most:
             raise self._make_too_large_error("the body has more")
         with _translate_os_errors(self._path):
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self._file, view) :]
+            write_all(self._file, data)
         self._digest.update(data)
         self.size += len(data)
 

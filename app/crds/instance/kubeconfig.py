@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from app.crds.archive.limits import Limits, YAMLBudget
+from app.crds.archive.limits import ArchiveLimits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.kube.rest_config import RestConfig
@@ -19,7 +19,7 @@ from app.outbound.credential import Credential, CredentialError
 from app.outbound.trust import TrustError, create_context
 
 # Upstream's kubeconfig has 8 KiB and about 30 nodes.
-_LIMITS: Final = Limits(yaml_bytes=128 * 1024, yaml_nodes=1000, yaml_depth=20)
+_LIMITS: Final = ArchiveLimits(yaml_bytes=128 * 1024, yaml_nodes=1000, yaml_depth=20)
 _CLUSTER: Final = {"server", "certificate-authority-data"}
 _USER: Final = {"client-certificate-data", "client-key-data", "token"}
 _BEARER: Final = "Bearer "

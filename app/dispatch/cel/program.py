@@ -12,7 +12,7 @@ from app.dispatch.cel.planner import Plan
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 
-class Limits(NamedTuple):
+class EvaluationLimits(NamedTuple):
     """The limits of one evaluation: the cost in Kubernetes' units, and the work in elements (`evaluation.MAX_WORK`)."""
 
     cost: int
@@ -33,7 +33,7 @@ class Measurement(NamedTuple):
     used: int
 
 
-LIMITS: Final = Limits(MAX_COST, MAX_WORK)
+LIMITS: Final = EvaluationLimits(MAX_COST, MAX_WORK)
 # cel-cpp itself rejects more than 100,000 code points and more than 32 levels. etcd limits the object that contains the
 # expression to 1.5 MiB.
 MAX_LENGTH: Final = 100_000
@@ -68,7 +68,7 @@ class Program:
         """
         return self.measure(activation).value
 
-    def measure(self, activation: Activation, limits: Limits = LIMITS) -> Measurement:
+    def measure(self, activation: Activation, limits: EvaluationLimits = LIMITS) -> Measurement:
         """Evaluate the condition and return its result with the usage; raises the errors of `evaluate`."""
         evaluation = Evaluation(activation.access, max_work=limits.work)
         frame: Frame = [0, limits.cost, *activation.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]

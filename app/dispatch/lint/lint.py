@@ -11,7 +11,7 @@ from app.dispatch.lint.calls import call_findings
 from app.dispatch.lint.chain import LintedHook, budget_findings, duplicate_findings, find_ordering_name, order_findings
 from app.dispatch.lint.codes import CODES, Finding, Issue
 from app.dispatch.lint.filters import filter_findings
-from app.dispatch.lint.rules import rule_findings
+from app.dispatch.lint.rule_checks import rule_findings
 from app.dispatch.validation.configuration import configuration_problems
 from app.dispatch.validation.warnings import configuration_warnings
 from app.model.json import JSONObject, as_object

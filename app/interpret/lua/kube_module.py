@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from app.interpret.access import InterpretError
-from app.interpret.native.pods import dependencies, requirements
+from app.interpret.native.pod_templates import dependencies, requirements
 from app.model.json import JSON
 from app.model.quantity import Quantity
 

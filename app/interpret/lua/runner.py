@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 from app.interpret.lua.fair_thread_pool import FairThreadPool
 from app.interpret.lua.malloc_trim import trim_memory
-from app.interpret.lua.vm import Limits, LuaError, Machine, Program
+from app.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from app.model.json import JSON
 
-_EVENT_LOOP_LIMITS: Final = Limits(seconds=0.005, instructions=100_000, memory=4 << 20)
+_EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """Limits of a script on the event loop."""
-_FIRST_POOL_LIMITS: Final = Limits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
+_FIRST_POOL_LIMITS: Final = ScriptLimits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
 """Limits of a script in the first pool: so many instructions take 10 to 50 ms, and longer on a busy machine."""
 _LIMIT_ERRORS: Final = frozenset({"deadline", "instructions", "memory"})
 _MAX_REMEMBERED: Final = 1000
@@ -61,9 +61,9 @@ class Call(NamedTuple):
 class Runner:
     """Runs scripts within limits, for one event loop."""
 
-    def __init__(self, limits: Limits | None = None, *, threads: int = 4) -> None:
+    def __init__(self, limits: ScriptLimits | None = None, *, threads: int = 4) -> None:
         """Prepare; the first calls create machines and threads."""
-        self.limits: Final = limits or Limits()
+        self.limits: Final = limits or ScriptLimits()
         self._at_once: Final = _take_smaller(_EVENT_LOOP_LIMITS, self.limits)
         slow = max(1, threads - 1)
         self._limits_of: Final = (_take_smaller(_FIRST_POOL_LIMITS, self.limits), self.limits)
@@ -175,7 +175,7 @@ class Runner:
             trim_memory()
         raise problem
 
-    def _run(self, call: Call, limits: Limits) -> list[JSON]:
+    def _run(self, call: Call, limits: ScriptLimits) -> list[JSON]:
         with self._machine() as machine:
             return machine.call(
                 call.program,
@@ -202,9 +202,9 @@ class Runner:
                 self._idle.append(machine)
 
 
-def _take_smaller(most: Limits, limits: Limits) -> Limits:
+def _take_smaller(most: ScriptLimits, limits: ScriptLimits) -> ScriptLimits:
     """Return the smaller of each limit."""
-    return Limits(
+    return ScriptLimits(
         min(most.seconds, limits.seconds),
         min(most.instructions, limits.instructions),
         min(most.memory, limits.memory),

@@ -34,7 +34,7 @@ _TICK: Final = 100
 _SLACK: Final = 16 << 20
 
 
-class Limits(NamedTuple):
+class ScriptLimits(NamedTuple):
     """Limits of one call."""
 
     seconds: float = 1.0
@@ -147,7 +147,7 @@ class Machine:
         numbers: Sequence[int] = (),
         *,
         results: int,
-        limits: Limits,
+        limits: ScriptLimits,
         with_globals: bool = False,
         references: Sequence[JSON] = (),
     ) -> list[JSON]:
@@ -187,7 +187,7 @@ class Machine:
         except OutputLimitError:
             raise self._make_error(limits, function, program, "output") from None
 
-    def try_(self, program: Program, limits: Limits) -> list[str]:
+    def try_(self, program: Program, limits: ScriptLimits) -> list[str]:
         """Run the top level of a script and return the global functions that it defines; raises LuaError."""
         self._load(program)
         self._exchange.begin(())
@@ -219,7 +219,7 @@ class Machine:
         return frozenset(self._api.names())
 
     def _run_limited(
-        self, call: Callable[[int, float], Any], limits: Limits, function: str, program: Program
+        self, call: Callable[[int, float], Any], limits: ScriptLimits, function: str, program: Program
     ) -> tuple[Any, ...]:
         if self._lua.get_memory_used() > 4 * _SLACK:
             self._lua.gccollect()
@@ -243,7 +243,7 @@ class Machine:
         raise self._make_error(limits, function, program, *returned[1:4])
 
     def _make_error(
-        self, limits: Limits, function: str, program: Program, kind: ErrorKind, message: str = "", place: str = ""
+        self, limits: ScriptLimits, function: str, program: Program, kind: ErrorKind, message: str = "", place: str = ""
     ) -> LuaError:
         texts = {
             "deadline": f"{function} took more than {limits.seconds:g} s",

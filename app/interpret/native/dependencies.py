@@ -4,7 +4,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go.
 """
 
 from app.interpret.access import InterpretError, objects, text
-from app.interpret.native import pods
+from app.interpret.native import pod_templates
 from app.model.json import JSONObject
 from app.model.names import label_value_problem
 
@@ -15,19 +15,19 @@ def _read_namespace(document: JSONObject) -> str:
 
 def workload(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of the Pods of a workload."""
-    return pods.dependencies(pods.template_of(document), _read_namespace(document))
+    return pod_templates.dependencies(pod_templates.template_of(document), _read_namespace(document))
 
 
 def cron_job(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of the Pods of a CronJob."""
-    return pods.dependencies(
-        pods.template_of(document, "spec", "jobTemplate", "spec", "template"), _read_namespace(document)
+    return pod_templates.dependencies(
+        pod_templates.template_of(document, "spec", "jobTemplate", "spec", "template"), _read_namespace(document)
     )
 
 
 def pod(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of a Pod."""
-    return pods.dependencies(document, _read_namespace(document))
+    return pod_templates.dependencies(document, _read_namespace(document))
 
 
 def stateful_set(document: JSONObject) -> list[JSONObject]:

@@ -6,7 +6,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/replica.go, reviser
 from collections.abc import Callable
 
 from app.interpret.access import InterpretError, count, number, with_member
-from app.interpret.native.pods import known_requirements, requirements, template_of
+from app.interpret.native.pod_templates import known_requirements, requirements, template_of
 from app.model.json import JSON, JSONObject
 
 Counted = tuple[int, JSON]

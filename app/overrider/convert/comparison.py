@@ -11,7 +11,7 @@ from app.overrider.convert.pool_conversion import PoolConversion, step_of, workl
 from app.overrider.convert.remark import Remark
 from app.overrider.convert.states import PoolSource, kind_of
 from app.overrider.convert.webhook import Trial, find_refusal
-from app.overrider.pool_rules import knows_node_pools
+from app.overrider.entry_pool_rules import knows_node_pools
 from app.overrider.pool_template import SubjectError
 from app.patch import format_pointer
 from app.store import ObjectKey, StoreView

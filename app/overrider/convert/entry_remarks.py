@@ -9,7 +9,7 @@ from app.model.openyurt import NODEPOOL_TOKEN, YURT_APP_DAEMON
 from app.overrider.convert.comparison import Subject
 from app.overrider.convert.pool_conversion import Part, PoolConversion
 from app.overrider.convert.remark import Remark
-from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, applies_to
+from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
 from app.store import ObjectKey
 from app.store.store import key_of
 
@@ -37,7 +37,8 @@ def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) ->
     for number, entry in enumerate(subject.overrider.get("entries") or ()):
         if not isinstance(entry, dict):
             continue
-        pools = tuple(one.pool for one in conversions if applies_to(entry.get("pools"), one.pool))
+        selector = PoolSelector(entry.get("pools"))
+        pools = tuple(one.pool for one in conversions if selector.selects(one.pool))
         yield from _describe(entry, f"entries[{number}]", late, key)
         if not pools:
             yield Remark("note", "unused", key, f"entries[{number}]", "applies to no node pool, so it is not converted")

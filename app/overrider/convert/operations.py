@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
-from app.overrider.matching import value_of
 from app.overrider.patch_paths import PathError, find_target, missing_parent, pointer_of
+from app.overrider.template_match import value_of
 from app.patch import PatchError, apply, diff, format_pointer, identical, parse_pointer, resolve_pointer
 
 Operation = JSONObject

@@ -17,8 +17,8 @@ from app.overrider.convert.placement import as_v1beta1
 from app.overrider.convert.tokens import replace_text
 from app.overrider.convert.zero_values import without_zeros
 from app.overrider.elements import merge_repeated
+from app.overrider.entry_selection import EntrySelection
 from app.overrider.plan import patch_pool, place_template
-from app.overrider.pool_exclusion import applies_to
 from app.overrider.pool_mark import POOL_MARK
 from app.overrider.pool_template import PoolSettings
 from app.overrider.steps import RenderError, Step, compile_steps
@@ -91,7 +91,7 @@ def states_of(source: PoolSource, base: JSONObject) -> Iterator[State]:
     if bare is not placed:
         yield state(bare, bare, (1,), "", f"{field}.patch")
     workload = marked = bare
-    numbers = [number for number, entry in enumerate(source.entries) if _applies(entry, source.pool)]
+    numbers = EntrySelection(list(source.entries)).applying(source.pool)
     steps = (compile_steps(source.entries, pool, applying=numbers) for pool in (source.pool, POOL_MARK))
     for step, marked_step in zip(*steps, strict=True):
         workload, marked = _run_step(step, workload), _run_marked_step(marked_step, marked)
@@ -110,10 +110,6 @@ def _build_bare(
     )
     placed = place_template(group_kind, subject, template, kind=source.kind, pool=pool)
     return placed, patch_pool(placed, template)
-
-
-def _applies(entry: JSON, pool: str) -> bool:
-    return isinstance(entry, dict) and applies_to(entry.get("pools"), pool)
 
 
 def _get_pool_field(source: PoolSource) -> str:

@@ -19,7 +19,7 @@ from app.model.kcp import cluster_of
 from app.model.openyurt import GROUP
 from app.overrider.binding import effective_overrider, overriders_of, subject_of
 from app.overrider.dry_run import Subject, find_subject
-from app.overrider.pool_rules import known_pools
+from app.overrider.entry_pool_rules import known_pools
 from app.overrider.rollout.edit import Edit, EditEffects, predict_edit
 from app.store import StoreView
 

@@ -7,7 +7,7 @@ import yaml
 
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, build_patches, render_crds
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
 
@@ -123,7 +123,7 @@ def test_a_patch_for_a_missing_crd_is_reported() -> None:
 def test_all_patches_share_one_budget() -> None:
     texts = {f"crds/patches/{name}_in_works.yaml": "a: b\n" for name in "xyz"}
     given = Tree({WORKS: works()}, texts)
-    assert len(build_patches(given, VALUES, Limits(yaml_nodes=9))) == 3
+    assert len(build_patches(given, VALUES, ArchiveLimits(yaml_nodes=9))) == 3
     with pytest.raises(CRDsError, match=r"^crds/patches/z_in_works\.yaml: .* 8 nodes together$") as raised:
-        build_patches(given, VALUES, Limits(yaml_nodes=8))
+        build_patches(given, VALUES, ArchiveLimits(yaml_nodes=8))
     assert raised.value.exit is Exit.LIMIT

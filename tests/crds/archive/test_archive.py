@@ -13,7 +13,7 @@ import pytest
 from app.crds.archive import archive
 from app.crds.archive.archive import FileDigest, Manifest, unpack, verify, verify_tree
 from app.crds.archive.inflate import GzipReader
-from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.limits import LIMITS, ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
 
@@ -38,7 +38,7 @@ def into(tmp_path: Path) -> Path:
     return tmp_path / "entry"
 
 
-def failure(tarball: Path, *, limits: Limits = LIMITS, strict: bool = False) -> tuple[Exit, str]:
+def failure(tarball: Path, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> tuple[Exit, str]:
     with pytest.raises(CRDsError) as caught:
         verify(tarball, limits=limits, strict=strict)
     return caught.value.exit, str(caught.value)
@@ -217,18 +217,18 @@ def test_damage_that_looks_like_an_invalid_tar_is_reported_as_damage(tarball: Pu
 
 def test_a_tarball_beyond_the_download_limit_is_not_read(tarball: Put) -> None:
     data = build(small())
-    assert failure(tarball(data), limits=Limits(download_bytes=len(data) - 1)) == (
+    assert failure(tarball(data), limits=ArchiveLimits(download_bytes=len(data) - 1)) == (
         Exit.LIMIT,
         f"{tarball(data)} has more than {len(data) - 1} bytes",
     )
-    verify(tarball(data), limits=Limits(download_bytes=len(data)))
+    verify(tarball(data), limits=ArchiveLimits(download_bytes=len(data)))
 
 
 def test_the_unpacked_limit_applies_to_the_complete_tar(tarball: Put) -> None:
     data = build(small())
     size = len(gzip.decompress(data))
-    verify(tarball(data), limits=Limits(unpacked_bytes=size))
-    assert failure(tarball(data), limits=Limits(unpacked_bytes=size - 1)) == (
+    verify(tarball(data), limits=ArchiveLimits(unpacked_bytes=size))
+    assert failure(tarball(data), limits=ArchiveLimits(unpacked_bytes=size - 1)) == (
         Exit.LIMIT,
         f"the tarball holds more than {size - 1} bytes",
     )
@@ -241,18 +241,18 @@ def test_the_ratio_counts_above_a_mebibyte(tarball: Put) -> None:
     code, text = failure(tarball(build(zeros)))
     assert code is Exit.LIMIT
     assert text == "the tarball holds more than 1048576 bytes, over 100 times its own size"
-    verify(tarball(build(zeros)), limits=Limits(ratio=2000))
+    verify(tarball(build(zeros)), limits=ArchiveLimits(ratio=2000))
 
 
 def test_a_file_may_be_as_large_as_the_limit(tarball: Put) -> None:
     largest = max(len(body or b"") for body in small().values())
-    verify(tarball(build(small())), limits=Limits(file_bytes=largest))
-    assert failure(tarball(build(small())), limits=Limits(file_bytes=largest - 1))[0] is Exit.LIMIT
+    verify(tarball(build(small())), limits=ArchiveLimits(file_bytes=largest))
+    assert failure(tarball(build(small())), limits=ArchiveLimits(file_bytes=largest - 1))[0] is Exit.LIMIT
 
 
 def test_there_may_be_as_many_entries_as_the_limit(tarball: Put) -> None:
-    verify(tarball(build(small())), limits=Limits(entries=len(small())))
-    assert failure(tarball(build(small())), limits=Limits(entries=len(small()) - 1)) == (
+    verify(tarball(build(small())), limits=ArchiveLimits(entries=len(small())))
+    assert failure(tarball(build(small())), limits=ArchiveLimits(entries=len(small()) - 1)) == (
         Exit.LIMIT,
         f"the tarball has more than {len(small()) - 1} entries",
     )

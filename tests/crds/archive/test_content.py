@@ -1,7 +1,7 @@
 import pytest
 
 from app.crds.archive.content import Content, name_patched_crd
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, members, patch
 
@@ -120,7 +120,7 @@ def test_a_base_that_cannot_be_rendered_is_refused(body: bytes, text: str) -> No
 
 
 def test_all_bases_share_one_budget() -> None:
-    content = Content(Limits(yaml_bytes=2 * len(WORKS)))
+    content = Content(ArchiveLimits(yaml_bytes=2 * len(WORKS)))
     content.add("crds/bases/a.yaml", WORKS)
     content.add("crds/bases/b.yaml", WORKS.replace(b"works.", b"xorks."))
     for path in ("crds/bases/c.yaml", "crds/patches/x_works.yaml"):

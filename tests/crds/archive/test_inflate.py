@@ -5,22 +5,22 @@ import gzip
 import pytest
 
 from app.crds.archive.inflate import GzipReader
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 
 DATA = bytes(range(256)) * 1000
 PACKED = gzip.compress(DATA)
 
 
-def read(packed: bytes, limits: Limits | None = None) -> bytes:
-    reader = GzipReader(packed, limits=limits or Limits())
+def read(packed: bytes, limits: ArchiveLimits | None = None) -> bytes:
+    reader = GzipReader(packed, limits=limits or ArchiveLimits())
     taken = reader.take(len(DATA) * 2)
     reader.drain()
     return taken
 
 
 def test_pieces_are_read_in_order() -> None:
-    reader = GzipReader(PACKED, limits=Limits())
+    reader = GzipReader(PACKED, limits=ArchiveLimits())
     assert [reader.take(3), reader.take(100_000), reader.take(10**9), reader.take(1)] == [
         DATA[:3], DATA[3:100_003], DATA[100_003:], b"",
     ]  # fmt: skip
@@ -45,9 +45,9 @@ def test_a_file_that_is_not_one_complete_gzip_is_refused(packed: bytes, message:
 
 
 def test_the_content_has_a_limit_and_a_ratio_to_the_file() -> None:
-    assert read(PACKED, Limits(unpacked_bytes=len(DATA))) == DATA
+    assert read(PACKED, ArchiveLimits(unpacked_bytes=len(DATA))) == DATA
     with pytest.raises(CRDsError, match=f"holds more than {len(DATA) - 1} bytes$") as caught:
-        read(PACKED, Limits(unpacked_bytes=len(DATA) - 1))
+        read(PACKED, ArchiveLimits(unpacked_bytes=len(DATA) - 1))
     assert caught.value.exit is Exit.LIMIT
     with pytest.raises(CRDsError, match="over 2 times its own size"):
-        read(PACKED, Limits(ratio=2, ratio_from_bytes=10))
+        read(PACKED, ArchiveLimits(ratio=2, ratio_from_bytes=10))

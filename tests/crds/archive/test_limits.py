@@ -2,17 +2,17 @@
 
 import pytest
 
-from app.crds.archive.limits import Limits, YAMLBudget
+from app.crds.archive.limits import ArchiveLimits, YAMLBudget
 from app.crds.failures import CRDsError, Exit
 
 
 @pytest.mark.parametrize(("packed", "unpacked"), [(1, 100), (10, 100), (11, 110), (99, 500)])
 def test_the_ratio_applies_to_files_above_a_size_and_below_the_limit(packed: int, unpacked: int) -> None:
-    assert Limits(unpacked_bytes=500, ratio=10, ratio_from_bytes=100).max_unpacked(packed) == unpacked
+    assert ArchiveLimits(unpacked_bytes=500, ratio=10, ratio_from_bytes=100).max_unpacked(packed) == unpacked
 
 
 def test_the_files_of_a_tarball_share_a_budget() -> None:
-    budget = YAMLBudget(Limits(yaml_bytes=10, yaml_nodes=2))
+    budget = YAMLBudget(ArchiveLimits(yaml_bytes=10, yaml_nodes=2))
     budget.take_bytes("a.yaml", 10)
     for _ in range(2):
         budget.take_node("a.yaml")

@@ -5,12 +5,12 @@ import io
 import pytest
 
 from app.crds.archive import tar
-from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.limits import LIMITS, ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.archive.tar_headers import END, header, pax, record
 
 
-def read(plain: bytes, limits: Limits = LIMITS) -> list[tar.Entry]:
+def read(plain: bytes, limits: ArchiveLimits = LIMITS) -> list[tar.Entry]:
     return list(tar.entries(io.BytesIO(plain).read, limits))
 
 
@@ -152,8 +152,8 @@ def test_a_size_beyond_the_limit_is_not_read(plain: bytes, text: str) -> None:
 
 def test_headers_that_are_no_entries_count_as_entries() -> None:
     names = pax(record(b"comment", b"x"), kind=b"g") * 5
-    assert [entry.kind for entry in read(names + header() + END, Limits(entries=6))] == [tar.PAX_GLOBAL] * 5 + [
+    assert [entry.kind for entry in read(names + header() + END, ArchiveLimits(entries=6))] == [tar.PAX_GLOBAL] * 5 + [
         tar.FILE
     ]
     with pytest.raises(CRDsError, match="more than 5 entries"):
-        read(names + header() + END, Limits(entries=5))
+        read(names + header() + END, ArchiveLimits(entries=5))

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
+from app.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from app.crds.archive.yaml_document import YAMLDocument, read_document
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import members
 
 
 def read(text: str, **limits: int) -> YAMLDocument:
-    return read_document("x.yaml", text.encode(), YAMLBudget(Limits(**limits)))
+    return read_document("x.yaml", text.encode(), YAMLBudget(ArchiveLimits(**limits)))
 
 
 def refusal(text: str, **limits: int) -> tuple[Exit, str]:
@@ -55,7 +55,7 @@ def test_bytes_are_counted_before_they_are_parsed() -> None:
 
 
 def test_files_share_a_budget() -> None:
-    budget = YAMLBudget(Limits(yaml_nodes=7))
+    budget = YAMLBudget(ArchiveLimits(yaml_nodes=7))
     assert [read_document("x.yaml", b"a: b", budget).value for _ in range(2)] == [{"a": "b"}] * 2
     with pytest.raises(CRDsError, match=r"^y\.yaml: .* 7 nodes together$"):
         read_document("y.yaml", b"a: b", budget)
@@ -107,6 +107,6 @@ def test_a_large_file_is_given_up_when_its_budget_is_spent(monkeypatch: pytest.M
 
 def test_a_release_takes_a_sixth_of_the_budget() -> None:
     bodies = {path: body for path, body in members().items() if body is not None and path.startswith("crds/bases/")}
-    sixth = YAMLBudget(Limits(yaml_bytes=LIMITS.yaml_bytes // 6, yaml_nodes=LIMITS.yaml_nodes // 6))
+    sixth = YAMLBudget(ArchiveLimits(yaml_bytes=LIMITS.yaml_bytes // 6, yaml_nodes=LIMITS.yaml_nodes // 6))
     for path, body in bodies.items():
         read_document(path, body, sixth)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.cache import layout
 from app.crds.cache.cache import Cache, Entry, Origin
 from app.crds.cache.metadata import TARBALL
@@ -167,7 +167,7 @@ def test_another_digest_than_the_pinned_one_is_never_committed(cache: Cache) -> 
 
 
 def test_limits_are_those_of_the_cache(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, limits=Limits(entries=3))
+    cache = Cache(tmp_path, limits=ArchiveLimits(entries=3))
     assert failure(lambda: put(cache)).exit is Exit.LIMIT
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.archive.limits import Limits
+from app.crds.archive.limits import ArchiveLimits
 from app.crds.cache.cache import Cache, Origin
 from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError, Exit
@@ -160,7 +160,9 @@ def test_a_file_that_grows_while_it_is_read_is_refused_at_the_limit(
     (tmp_path / "given").write_bytes(GOOD)
     monkeypatch.setattr(os, "fstat", lambda descriptor, real=os.fstat: _smaller(real(descriptor)))
     with pytest.raises(CRDsError) as caught:
-        Cache(tmp_path / "data", limits=Limits(download_bytes=100)).import_file(KEY, tmp_path / "given", Origin(URL))
+        Cache(tmp_path / "data", limits=ArchiveLimits(download_bytes=100)).import_file(
+            KEY, tmp_path / "given", Origin(URL)
+        )
     assert caught.value.exit is Exit.LIMIT
 
 
@@ -169,14 +171,14 @@ def _smaller(status: os.stat_result) -> os.stat_result:
 
 
 def test_a_download_beyond_the_limit_has_the_exit_code_of_a_limit(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, limits=Limits(download_bytes=len(GOOD) - 1))
+    cache = Cache(tmp_path, limits=ArchiveLimits(download_bytes=len(GOOD) - 1))
     with serving(tarball(GOOD)) as origin, pytest.raises(CRDsError) as caught:
         bring(cache, origin.url)
     assert (caught.value.exit, str(caught.value)) == (Exit.LIMIT, f"the tarball has more than {len(GOOD) - 1} bytes")
 
 
 def test_a_tarball_beyond_the_limit_is_not_adopted(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, limits=Limits(download_bytes=100))
+    cache = Cache(tmp_path, limits=ArchiveLimits(download_bytes=100))
     cache.path(KEY).mkdir(parents=True)
     (cache.path(KEY) / TARBALL).write_bytes(GOOD)
     with pytest.raises(CRDsError) as caught:

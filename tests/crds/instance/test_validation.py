@@ -1,6 +1,5 @@
 """Validation of ``spec.crdTarball``, beyond the cases of the conformance data."""
 
-import base64
 from typing import Any
 
 import pytest
@@ -20,72 +19,9 @@ def found(tarball: Any, *, old: Any = None, strict: bool = False) -> list[str]:
     return [f"{field}: {text}" for field, text in find_problems(karmada, old=old, strict=strict)]
 
 
-def found_http(**members: Any) -> list[str]:
-    return [text.removeprefix(f"{HTTP}.") for text in found({"httpSource": {"url": URL, **members}})]
-
-
-def warned(**members: Any) -> list[str]:
-    return list(find_warnings({"spec": {"crdTarball": {"httpSource": members}}}))
-
-
-def test_every_member_at_its_best_is_fine() -> None:
-    assert (
-        found_http(
-            proxy={"proxyURL": "socks5h://p:1080", "secretRef": {"name": "p"}, "noProxy": ["a", ".b"]},
-            sha256="A" * 64,
-            mirrors=["https://m/crds.tar.gz"] * 8,
-            caSecretRef={"name": "c", "namespace": "n"},
-            secretRef={"name": "s"},
-            timeoutSeconds=3600,
-            maxBytes=1,
-        )
-        == []
-    )
-
-
 def test_without_a_url_the_rest_stands() -> None:
     assert found({"httpSource": {"sha256": "a" * 64}}) == []
     assert found({"httpSource": {"url": None, "proxy": None}}) == []
-
-
-@pytest.mark.parametrize(
-    ("members", "text"),
-    [
-        ({"url": 5}, "url: Invalid value: must be a string"),
-        ({"url": "https://:443/"}, 'url: Invalid value: "https://:443/": host is required'),
-        ({"url": "https://h:0/"}, 'url: Invalid value: "https://h:0/": port must be between 1 and 65535'),
-        ({"url": "https://h:65536/"}, 'url: Invalid value: "https://h:65536/": port must be between 1 and 65535'),
-        ({"url": "https://h/#f"}, 'url: Invalid value: "https://h/#f": must not have a fragment'),
-        ({"url": "*"}, 'url: Invalid value: "*": scheme must be http or https'),
-        ({"proxy": 5}, "proxy: Invalid value: must be an object"),
-        (
-            {"proxy": {"proxyURL": "ftp://p"}},
-            'proxy.proxyURL: Invalid value: "ftp://p": scheme must be http, https, socks5 or socks5h',
-        ),
-        ({"proxy": {"proxyURL": URL, "noProxy": "a"}}, "proxy.noProxy: Invalid value: must be a list"),
-        ({"proxy": {"proxyURL": URL, "noProxy": [" "]}}, "proxy.noProxy[0]: Required value"),
-        ({"proxy": {"proxyURL": URL, "noProxy": [1]}}, "proxy.noProxy[0]: Invalid value: must be a string"),
-        ({"proxy": {"proxyURL": URL, "secretRef": {}}}, "proxy.secretRef.name: Required value"),
-        ({"sha256": "a" * 63}, f'sha256: Invalid value: "{"a" * 63}": must be 64 hexadecimal digits'),
-        ({"sha256": 1}, "sha256: Invalid value: must be a string"),
-        ({"mirrors": URL}, "mirrors: Invalid value: must be a list"),
-        ({"mirrors": [URL] * 9}, "mirrors: Too many: 9: must have at most 8 items"),
-        ({"mirrors": [URL, "m"]}, 'mirrors[1]: Invalid value: "m": invalid CRDs mirror URL'),
-        ({"caBundle": "?"}, "caBundle: Invalid value: unable to load root certificates: it is not PEM in base64"),
-        ({"caSecretRef": []}, "caSecretRef: Invalid value: must be an object"),
-        ({"secretRef": {"name": 1}}, "secretRef.name: Invalid value: must be a string"),
-        (
-            {"secretRef": {"name": "s", "namespace": "other"}},
-            "secretRef.namespace: Forbidden: must be the namespace of the Karmada, or empty",
-        ),
-        ({"timeoutSeconds": 3601}, "timeoutSeconds: Invalid value: must be between 1 and 3600"),
-        ({"timeoutSeconds": True}, "timeoutSeconds: Invalid value: must be an integer"),
-        ({"maxBytes": 0}, "maxBytes: Invalid value: must be between 1 and 1073741824"),
-        ({"maxBytes": 1.0}, "maxBytes: Invalid value: must be an integer"),
-    ],
-)
-def test_an_invalid_field_of_an_http_source_is_reported(members: dict[str, Any], text: str) -> None:
-    assert found_http(**members) == [text]
 
 
 @pytest.mark.parametrize(
@@ -138,11 +74,6 @@ def test_a_spec_that_is_not_an_object_is_named() -> None:
     assert list(find_problems({"spec": 5})) == [Problem("spec", "Invalid value: must be an object")]
 
 
-def test_authorities_are_given_once() -> None:
-    texts = found_http(caBundle=base64.b64encode(b"x").decode(), caSecretRef={"name": "c"})
-    assert texts[1:] == ["caSecretRef: Forbidden: may not be set together with caBundle"]
-
-
 def test_upstreams_findings_come_first_and_all_are_named_in_one_text() -> None:
     tarball = {"httpSource": {"url": "a", "proxy": {"proxyURL": "b"}, "sha256": "c"}, "crdDownloadPolicy": "d"}
     fields = [problem.field for problem in find_problems({"spec": {"crdTarball": tarball}})]
@@ -157,44 +88,6 @@ def test_an_update_admits_only_unchanged_invalid_fields() -> None:
     assert found(tarball, old={"spec": {"crdTarball": tarball}}) == []
     assert len(found(tarball, old={"spec": {"crdTarball": {"httpSource": {"url": "worse"}}}})) == 1
     assert len(found(tarball, old={"spec": 5})) == 1
-
-
-@pytest.mark.parametrize(
-    ("members", "field"),
-    [
-        ({"url": "https://user:hunter2@h/"}, "url"),
-        ({"url": URL, "mirrors": ["https://user:hunter2@h/"]}, "mirrors[0]"),
-        ({"url": URL, "proxy": {"proxyURL": "http://user:hunter2@p/"}}, "proxy.proxyURL"),
-    ],
-)
-def test_credentials_in_a_url_are_warned_of_and_refused_if_strict(members: dict[str, Any], field: str) -> None:
-    assert found_http(**members) == []
-    (warning,) = warned(**members)
-    assert warning.startswith(f"{HTTP}.{field}: the URL has credentials")
-    (refusal,) = found({"httpSource": members}, strict=True)
-    assert refusal.startswith(f"{HTTP}.{field}: Invalid value: ")
-    assert "hunter2" not in warning + refusal
-
-
-def test_a_secret_is_not_shown_however_broken_its_url_is() -> None:
-    (refusal,) = found_http(url="user:hunter2@h/crds.tar.gz")
-    assert "hunter2" not in refusal
-    assert refusal.startswith("url: Invalid value: ")
-
-
-def test_plain_http_is_warned_of_unless_the_digest_is_known() -> None:
-    assert warned(url="https://h/") == []
-    assert warned(url="http://h/", sha256="a" * 64) == []
-    (warning,) = warned(url="http://h/")
-    assert warning.startswith(f"{HTTP}.url: plain http without sha256")
-
-
-def test_image_tags_that_disagree_are_warned_of_where_they_could_matter() -> None:
-    components = {"karmadaWebhook": {"imageTag": "v1.9.0"}, "karmadaSearch": {"imageTag": "v1.8.0"}}
-    (warning,) = find_warnings({"spec": {"components": components}})
-    assert "image tags disagree (karmadaWebhook v1.9.0, karmadaSearch v1.8.0)" in warning
-    for tarball in ({"httpSource": {"url": URL}}, {"version": "v1.9.0"}, {"localSource": {"path": "/a"}}):
-        assert not list(find_warnings({"spec": {"components": components, "crdTarball": tarball}}))
 
 
 @given(TARBALLS)

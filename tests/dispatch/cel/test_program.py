@@ -5,7 +5,7 @@ from app.dispatch.cel.program import (
     LIMITS,
     MAX_EXPANDED_LENGTH,
     MAX_LENGTH,
-    Limits,
+    EvaluationLimits,
     Measurement,
     check_length,
     compute_expanded_length,
@@ -28,12 +28,12 @@ def test_work_counts_a_quarter_of_the_cost() -> None:
 
 
 @pytest.mark.parametrize("limits", [LIMITS._replace(cost=2), LIMITS._replace(work=399)])
-def test_either_limit_ends_the_evaluation(limits: Limits) -> None:
+def test_either_limit_ends_the_evaluation(limits: EvaluationLimits) -> None:
     condition, activation = (
         compile_condition("object == oldObject"),
         bind({"l": [1] * 400}, old_object={"l": [1] * 400}),
     )
-    enough = Limits(cost=3, work=401)
+    enough = EvaluationLimits(cost=3, work=401)
 
     assert condition.measure(activation, enough).value
     with pytest.raises(CostError) as failed:

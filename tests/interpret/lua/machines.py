@@ -4,12 +4,12 @@ from typing import Any, Final
 
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.rules import known_globals
-from app.interpret.lua.vm import Limits, Machine, Program
+from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from tests.waiting import NET
 
-LONG = Limits(seconds=NET, instructions=10**9)
+LONG = ScriptLimits(seconds=NET, instructions=10**9)
 # Calls with these limits end by time: no machine executes so many instructions in 0.3 s.
-SHORT = Limits(seconds=0.3, instructions=10**12, memory=16 << 20)
+SHORT = ScriptLimits(seconds=0.3, instructions=10**12, memory=16 << 20)
 
 
 class CountingClock:
@@ -38,7 +38,9 @@ def program(source: str, *, name: str = "script") -> Program:
     return Program(source, name, script.runnable, bool(script.assigned & known_globals()) or "_G" in source)
 
 
-def call(source: str, *documents: Any, results: int = 1, machine: Machine | None = None, limits: Limits = LONG) -> Any:
+def call(
+    source: str, *documents: Any, results: int = 1, machine: Machine | None = None, limits: ScriptLimits = LONG
+) -> Any:
     """Return the result of ``F`` of a script, or the list of its results."""
     made = machine or Machine()
     found = made.call(program(source), "F", documents, results=results, limits=limits, references=documents)

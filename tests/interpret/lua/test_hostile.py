@@ -16,15 +16,15 @@ import pytest
 from app.interpret.lua.convert import default_to_object
 from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import Limits, LuaError, Machine, Program
+from app.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from tests.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET
 
 SCRIPTS = sorted((Path(__file__).parent / "hostile").glob("*.lua"))
 # Time is counted in readings of the clock, so that the machine's speed does not matter.
 MAX_READINGS = 100
-SHORT = Limits(seconds=0, instructions=10**12, memory=16 << 20)
-LONG = Limits(seconds=NET, instructions=10**12, memory=16 << 20)
+SHORT = ScriptLimits(seconds=0, instructions=10**12, memory=16 << 20)
+LONG = ScriptLimits(seconds=NET, instructions=10**12, memory=16 << 20)
 DOCUMENT = {"x": {"y": [1, 2, {"z": None}]}, "text": "secret"}
 STATUS = Path("/proc/self/status")
 
@@ -83,7 +83,7 @@ async def test_event_loop_continues_while_slow_scripts_run(monkeypatch: pytest.M
     times = count(0, -1)
     clock = lambda: math.inf if over.is_set() else 1e-9 * next(times)  # noqa: E731 - it is passed on
     monkeypatch.setattr("app.interpret.lua.runner.Machine", partial(Machine, clock))
-    runner = Runner(Limits(seconds=0, instructions=10**12, memory=16 << 20))
+    runner = Runner(ScriptLimits(seconds=0, instructions=10**12, memory=16 << 20))
     slow = Program("slow", "slow", program("function F() while true do pcall(string.rep, 'x', 100) end end").text)
     quick = program("function F(a) return a.text end")
     ended: list[str] = []

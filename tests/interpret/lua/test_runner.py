@@ -10,7 +10,7 @@ from app.interpret.access import InterpretError
 from app.interpret.lua import fair_thread_pool
 from app.interpret.lua import runner as module
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import Limits, LuaError
+from app.interpret.lua.vm import LuaError, ScriptLimits
 from tests.interpret.lua.machines import program
 from tests.waiting import NET
 
@@ -27,7 +27,7 @@ def make_call(script: Any) -> Call:
 
 @pytest.fixture
 def runner() -> Any:
-    made = Runner(Limits(seconds=5))
+    made = Runner(ScriptLimits(seconds=5))
     yield made
     made.close()
 
@@ -50,10 +50,10 @@ async def test_slow_script_is_restarted_on_a_thread(runner: Runner) -> None:
 
 async def test_slow_script_is_retried_on_the_event_loop(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CALLS_UNTIL_RETRY", 2)
-    tried: list[Limits] = []
+    tried: list[ScriptLimits] = []
     run = runner._run
 
-    def counted(call: Call, limits: Limits) -> Any:
+    def counted(call: Call, limits: ScriptLimits) -> Any:
         tried.append(limits)
         return run(call, limits)
 
@@ -74,7 +74,7 @@ async def test_only_so_many_slow_scripts_are_remembered(runner: Runner, monkeypa
 
 
 async def test_endless_script_fails_at_its_full_limits() -> None:
-    runner = Runner(Limits(seconds=0.2, instructions=10**9))
+    runner = Runner(ScriptLimits(seconds=0.2, instructions=10**9))
     with pytest.raises(LuaError, match=r"took more than 0\.2 s") as caught:
         await runner.run(make_call(ENDLESS))  # type: ignore[misc]
     assert caught.value.code == 504
@@ -82,7 +82,7 @@ async def test_endless_script_fails_at_its_full_limits() -> None:
 
 
 async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
-    runner = Runner(Limits(seconds=0.001, instructions=10_000, memory=1 << 20))
+    runner = Runner(ScriptLimits(seconds=0.001, instructions=10_000, memory=1 << 20))
     with pytest.raises(LuaError, match="took more than"):
         runner.run(make_call(ENDLESS))
     assert [pool._executor for pool in runner._pools] == [None, None]
@@ -111,7 +111,7 @@ async def test_machines_are_reused_unless_a_call_reached_a_limit(runner: Runner)
 
 
 async def test_slow_script_starts_in_the_pool_where_it_ended() -> None:
-    runner = Runner(Limits(seconds=NET, instructions=3_000_000))
+    runner = Runner(ScriptLimits(seconds=NET, instructions=3_000_000))
     slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
     pools_of: list[str] = []
     names = {id(pool): pool._name for pool in runner._pools}
@@ -131,12 +131,12 @@ async def test_slow_script_starts_in_the_pool_where_it_ended() -> None:
 
 
 async def test_waiting_calls_of_a_slow_script_move_to_the_second_pool() -> None:
-    runner = Runner(Limits(seconds=NET, instructions=3_000_000))
+    runner = Runner(ScriptLimits(seconds=NET, instructions=3_000_000))
     slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
     tried: list[int] = []
     run = runner._run
 
-    def counted(call: Call, limits: Limits) -> Any:
+    def counted(call: Call, limits: ScriptLimits) -> Any:
         tried.append(limits.instructions)
         return run(call, limits)
 
@@ -150,7 +150,7 @@ async def test_waiting_calls_of_a_slow_script_move_to_the_second_pool() -> None:
 async def test_memory_of_slow_calls_returns_to_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
     monkeypatch.setattr(module, "trim_memory", lambda: given.append(None))
-    runner = Runner(Limits(seconds=NET, instructions=10**9))
+    runner = Runner(ScriptLimits(seconds=NET, instructions=10**9))
     hog = program("function F(a) local t = {} for i = 1, 1e7 do t[i] = {} end return a.x end")
     with pytest.raises(LuaError, match="took more than 32 MiB"):
         await runner.run(make_call(hog))  # type: ignore[misc]

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from app.interpret.lua.vm import Limits, LuaError, Machine
+from app.interpret.lua.vm import LuaError, Machine, ScriptLimits
 from tests.interpret.lua.machines import SHORT, call, program, value
 from tests.waiting import NET
 
@@ -71,15 +71,15 @@ def test_nothing_survives_a_call(leak: str) -> None:
     call(f"{leak}\nfunction F(a) {leak} return a end", {}, machine=machine)
     assert call(look, {}, machine=machine) == expected
     with pytest.raises(LuaError):
-        machine.call(program("function F() error('x') end"), "F", [{}], results=1, limits=Limits())
+        machine.call(program("function F() error('x') end"), "F", [{}], results=1, limits=ScriptLimits())
     assert call(look, {}, machine=machine) == expected
 
 
 def test_function_of_another_script_is_never_found() -> None:
     machine = Machine()
-    machine.call(program("function Retain(a) return a end"), "Retain", [{}], results=1, limits=Limits())
+    machine.call(program("function Retain(a) return a end"), "Retain", [{}], results=1, limits=ScriptLimits())
     with pytest.raises(LuaError, match="there is no function Retain") as caught:
-        machine.call(program("function Other(a) return a end"), "Retain", [{}], results=1, limits=Limits())
+        machine.call(program("function Other(a) return a end"), "Retain", [{}], results=1, limits=ScriptLimits())
     assert caught.value.kind == "missing"
 
 
@@ -117,7 +117,7 @@ def test_the_same_script_gives_the_same_answer() -> None:
 )  # fmt: skip
 def test_kinds_of_errors(source: str, kind: str, text: str) -> None:
     with pytest.raises(LuaError) as caught:
-        call(source, {"x": 1}, limits=Limits(0.2 if kind == "deadline" else 10, 10**10, 8 << 20))
+        call(source, {"x": 1}, limits=ScriptLimits(0.2 if kind == "deadline" else 10, 10**10, 8 << 20))
     assert caught.value.kind == kind
     assert text in str(caught.value)
     assert len(str(caught.value)) < 1200
@@ -125,9 +125,9 @@ def test_kinds_of_errors(source: str, kind: str, text: str) -> None:
 
 def test_instructions_are_limited() -> None:
     with pytest.raises(LuaError, match="took more than 100000 instructions") as caught:
-        call("function F() for i = 1, 1e9 do end end", {}, limits=Limits(10, 100_000))
+        call("function F() for i = 1, 1e9 do end end", {}, limits=ScriptLimits(10, 100_000))
     assert caught.value.kind == "instructions"
-    call("function F(a) for i = 1, 1e4 do end return a end", {}, limits=Limits(10, 100_000))
+    call("function F(a) for i = 1, 1e4 do end return a end", {}, limits=ScriptLimits(10, 100_000))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_work_of_library_functions_counts_as_instructions(work: str) -> None:
       for i = 1, 10000 do local found = {work} end
     end"""
     with pytest.raises(LuaError) as caught:
-        call(source, {}, limits=Limits(NET, 500_000, 64 << 20))
+        call(source, {}, limits=ScriptLimits(NET, 500_000, 64 << 20))
     assert caught.value.kind == "instructions"
 
 
@@ -180,7 +180,7 @@ def test_pcall_catches_errors_but_not_limits() -> None:
     assert call(caught, {}) == [False, "mine", "attempt to call a nil value"]
     source = "function F() while true do pcall(function() while true do end end) end end"
     with pytest.raises(LuaError, match=r"took more than 0\.2 s"):
-        call(source, {}, limits=Limits(0.2, 10**9))
+        call(source, {}, limits=ScriptLimits(0.2, 10**9))
 
 
 def test_printed_lines_are_kept_for_commands() -> None:
@@ -215,7 +215,7 @@ def test_memory_of_earlier_calls_does_not_count() -> None:
     machine = Machine()
     source = "function F() local t = {} for i = 1, 60000 do t[i] = {} end return #t end"
     for _ in range(30):
-        assert call(source, {}, machine=machine, limits=Limits(5, 10**9, 8 << 20)) == 60000
+        assert call(source, {}, machine=machine, limits=ScriptLimits(5, 10**9, 8 << 20)) == 60000
 
 
 @pytest.mark.parametrize("name", ["error", "type", "next", "string", "table", "print", "os", "assert", "_G"])

@@ -4,14 +4,14 @@ import pytest
 
 from app.patch.draft import Draft
 from app.patch.errors import OperationError
-from app.patch.kubernetes_paths import (
-    PathTarget,
+from app.patch.json_patch_kubernetes_paths import (
+    OperationPath,
     delete,
     find_container,
     get_member,
     insert,
     own_container,
-    parse_target,
+    parse_path,
     resolve_index,
 )
 from app.patch.limits import MoveCounter
@@ -22,19 +22,19 @@ NO_LIMIT = MoveCounter(None)
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("/a/b", PathTarget("/a/b", ("a",), "b")),
-        ("ignored/a", PathTarget("ignored/a", (), "a")),
-        ("/a~1b/~0", PathTarget("/a~1b/~0", ("a/b",), "~")),
-        ("", PathTarget("")),
-        ("a", PathTarget("a")),
-        (None, PathTarget(error="operation missing path field: missing value")),
-        (7, PathTarget(error="json: cannot unmarshal number into Go value of type string")),
-        (True, PathTarget(error="json: cannot unmarshal bool into Go value of type string")),
-        ([], PathTarget(error="json: cannot unmarshal array into Go value of type string")),
+        ("/a/b", OperationPath("/a/b", ("a",), "b")),
+        ("ignored/a", OperationPath("ignored/a", (), "a")),
+        ("/a~1b/~0", OperationPath("/a~1b/~0", ("a/b",), "~")),
+        ("", OperationPath("")),
+        ("a", OperationPath("a")),
+        (None, OperationPath(error="operation missing path field: missing value")),
+        (7, OperationPath(error="json: cannot unmarshal number into Go value of type string")),
+        (True, OperationPath(error="json: cannot unmarshal bool into Go value of type string")),
+        ([], OperationPath(error="json: cannot unmarshal array into Go value of type string")),
     ],
 )
-def test_the_target_of_a_path(path: Any, target: PathTarget) -> None:
-    assert parse_target({"path": path}, "path") == target
+def test_the_target_of_a_path(path: Any, target: OperationPath) -> None:
+    assert parse_path({"path": path}, "path") == target
 
 
 @pytest.mark.parametrize(("token", "index"), [("0", 0), ("2", 2), ("02", 2), ("+1", 1), ("-1", 2), ("-3", 0)])
@@ -85,7 +85,7 @@ def test_a_missing_member_reads_as_null() -> None:
 
 def test_only_a_container_for_changes_is_copied() -> None:
     document: Any = {"a": {"l": [1]}}
-    draft, target = Draft(document), parse_target({"path": "/a/l/0"}, "path")
+    draft, target = Draft(document), parse_path({"path": "/a/l/0"}, "path")
 
     assert find_container(draft, target, "missing") is document["a"]["l"]
     owned = own_container(draft, target, "missing")
@@ -98,4 +98,4 @@ def test_a_missing_container_is_the_given_error(path: str) -> None:
     draft = Draft({"a": {"l": [1]}})
 
     with pytest.raises(OperationError, match=r"^missing$"):
-        find_container(draft, parse_target({"path": path}, "path"), "missing")
+        find_container(draft, parse_path({"path": path}, "path"), "missing")

@@ -20,15 +20,15 @@ from app.model.json import JSON
 from app.patch.draft import Draft
 from app.patch.equality import identical
 from app.patch.errors import OperationError
-from app.patch.kubernetes_paths import (
+from app.patch.json_patch_kubernetes_paths import (
     MISSING,
-    PathTarget,
+    OperationPath,
     delete,
     find_container,
     get_member,
     insert,
     own_container,
-    parse_target,
+    parse_path,
     resolve_index,
 )
 
@@ -45,7 +45,7 @@ def compile_operation(operation: Mapping[str, JSON]) -> Apply:
     compiler = _COMPILERS.get(kind)
     if compiler is None:
         return _always_fail(f"Unexpected kind: {kind}")
-    return compiler(parse_target(operation, "path"), operation)
+    return compiler(parse_path(operation, "path"), operation)
 
 
 def _always_fail(reason: str) -> Apply:
@@ -69,7 +69,7 @@ def _has_value(container: JSON, key: str | int, value: JSON) -> bool:
     return there and identical(container[key], value)
 
 
-def _compile_add(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
+def _compile_add(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
     if path.error:
         return _always_fail(f"add operation failed to decode path: {MISSING}")
     missing = f'add operation does not apply: doc is missing path: "{path.text}": {MISSING}'
@@ -83,7 +83,7 @@ def _compile_add(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
     return apply
 
 
-def _compile_remove(path: PathTarget, _operation: Mapping[str, JSON]) -> Apply:
+def _compile_remove(path: OperationPath, _operation: Mapping[str, JSON]) -> Apply:
     if path.error:
         return _always_fail(f"remove operation failed to decode path: {MISSING}")
     missing = f'remove operation does not apply: doc is missing path: "{path.text}": {MISSING}'
@@ -96,7 +96,7 @@ def _compile_remove(path: PathTarget, _operation: Mapping[str, JSON]) -> Apply:
     return apply
 
 
-def _compile_replace(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
+def _compile_replace(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
     if path.error:
         return _always_fail(f"replace operation failed to decode path: {path.error}")
     value = operation.get("value")
@@ -129,12 +129,11 @@ def _compile_replace_root(value: JSON) -> Apply:
     return apply
 
 
-def _compile_move(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
-    source = parse_target(operation, "from")
+def _compile_move(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
+    source = parse_path(operation, "from")
     if source.error:
         return _always_fail(f"move operation failed to decode from: {source.error}")
-    missing = f"move operation does not apply: doc is missing from path: {source.text}: {MISSING}"
-    nowhere = f"move operation does not apply: doc is missing destination path: {path.text}: {MISSING}"
+    missing, nowhere = _describe_missing("move", source, path)
 
     def apply(draft: Draft) -> None:
         container = own_container(draft, source, missing)
@@ -150,12 +149,17 @@ def _compile_move(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
     return apply
 
 
-def _compile_copy(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
-    source = parse_target(operation, "from")
+def _describe_missing(op: str, source: OperationPath, path: OperationPath) -> tuple[str, str]:
+    """Return the errors of an operation whose source or destination has no container."""
+    problem = f"{op} operation does not apply: doc is missing"
+    return f"{problem} from path: {source.text}: {MISSING}", f"{problem} destination path: {path.text}: {MISSING}"
+
+
+def _compile_copy(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
+    source = parse_path(operation, "from")
     if source.error:
         return _always_fail(f"copy operation failed to decode from: {source.error}")
-    missing = f"copy operation does not apply: doc is missing from path: {source.text}: {MISSING}"
-    nowhere = f"copy operation does not apply: doc is missing destination path: {path.text}: {MISSING}"
+    missing, nowhere = _describe_missing("copy", source, path)
 
     def apply(draft: Draft) -> None:
         container = find_container(draft, source, missing)
@@ -171,7 +175,7 @@ def _compile_copy(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
     return apply
 
 
-def _compile_test(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
+def _compile_test(path: OperationPath, operation: Mapping[str, JSON]) -> Apply:
     if path.error:
         return _always_fail(f"test operation failed to decode path: {path.error}")
     value = operation.get("value")
@@ -190,7 +194,7 @@ def _compile_test(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
     return apply
 
 
-_COMPILERS: Final[dict[str, Callable[[PathTarget, Mapping[str, JSON]], Apply]]] = {
+_COMPILERS: Final[dict[str, Callable[[OperationPath, Mapping[str, JSON]], Apply]]] = {
     "add": _compile_add,
     "remove": _compile_remove,
     "replace": _compile_replace,

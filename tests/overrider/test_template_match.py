@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.merge_keys import WORKLOAD
-from app.overrider.matching import matches
 from app.overrider.overlay import overlay
 from app.overrider.pool_mark import PoolValues
+from app.overrider.template_match import matches
 
 NAMED: dict[str, Any] = {
     "metadata": {"labels": {"app": "a"}, "annotations": {}},

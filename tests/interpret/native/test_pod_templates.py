@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.native.pods import requirements
+from app.interpret.native.pod_templates import requirements
 
 
 def container(cpu: str, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.gvk import GroupKind
-from app.overrider.backoff import Backoff
+from app.overrider.write_backoff import Backoff
 from app.store import ObjectKey
 
 DEPLOYMENT = GroupKind("apps", "Deployment")

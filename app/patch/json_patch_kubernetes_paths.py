@@ -25,7 +25,7 @@ _ABSENT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class PathTarget:
+class OperationPath:
     """The ``path`` or ``from`` of an operation.
 
     Attributes:
@@ -45,14 +45,14 @@ class _MissingParentError(Exception):
     """A container on the path to a target does not exist."""
 
 
-def parse_target(operation: Mapping[str, JSON], member: str) -> PathTarget:
+def parse_path(operation: Mapping[str, JSON], member: str) -> OperationPath:
     """Return the target in ``member`` of an operation, which is ``path`` or ``from``."""
     path = operation.get(member)
     if not isinstance(path, str):
-        return PathTarget(error=_ABSENT[member] if path is None else _describe_type_error(path))
+        return OperationPath(error=_ABSENT[member] if path is None else _describe_type_error(path))
     # Upstream ignores the text before the first slash.
     tokens = tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
-    return PathTarget(path, tokens[:-1], tokens[-1]) if tokens else PathTarget(path)
+    return OperationPath(path, tokens[:-1], tokens[-1]) if tokens else OperationPath(path)
 
 
 def _describe_type_error(value: JSON) -> str:
@@ -61,17 +61,17 @@ def _describe_type_error(value: JSON) -> str:
     return f"json: cannot unmarshal {kind} into Go value of type string"
 
 
-def find_container(draft: Draft, target: PathTarget, missing: str) -> JSON:
+def find_container(draft: Draft, target: OperationPath, missing: str) -> JSON:
     """Return the container of ``target`` for reading only; raises OperationError(missing) if there is none."""
     return _get_container(draft, target, missing=missing, change=False)
 
 
-def own_container(draft: Draft, target: PathTarget, missing: str) -> JSON:
+def own_container(draft: Draft, target: OperationPath, missing: str) -> JSON:
     """Return the container of ``target``, copied for a change; raises OperationError(missing) if there is none."""
     return _get_container(draft, target, missing=missing, change=True)
 
 
-def _get_container(draft: Draft, target: PathTarget, *, missing: str, change: bool) -> JSON:
+def _get_container(draft: Draft, target: OperationPath, *, missing: str, change: bool) -> JSON:
     if target.parents is None:
         raise OperationError(missing)
     try:
