@@ -1,0 +1,168 @@
+"""Exports spans with OpenTelemetry over OTLP/HTTP. Its environment variables (``OTEL_*``) configure the rest.
+
+Import this module only if traces are wanted: the packages are the extra ``otel``.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased
+from opentelemetry.trace import Span as OpenTelemetrySpan
+from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from app import __version__
+from app.tracing.spans import Attributes, Kind, Span, UnsampledSpan
+
+_KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
+_EMPTY: Final = Context()
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+_PATH: Final = "/v1/traces"
+_MAX_ERROR: Final = 1000
+# W3C Trace Context, section 3.2: version, trace id, span id, flags. Bit 0 of the flags is "sampled".
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]([0-9a-f])(-.*)?")
+_ODD: Final = "13579bdf"
+
+
+class _Ids(RandomIdGenerator):
+    """Random ids; the id of the next trace is drawn before its span, for the sampler."""
+
+    def __init__(self) -> None:
+        self._next = self._draw()
+
+    @property
+    def next_trace(self) -> int:
+        """The id of the next trace."""
+        return self._next
+
+    def _draw(self) -> int:
+        return random.getrandbits(128) or 1
+
+    def skip_trace(self) -> None:
+        """Draw another id, because the trace is not sampled."""
+        self._next = self._draw()
+
+    def generate_trace_id(self) -> int:
+        """Return the id that was drawn."""
+        drawn, self._next = self._next, self._draw()
+        return drawn
+
+
+class ExportedSpan:
+    """A span that OpenTelemetry exports."""
+
+    def __init__(self, tracer: Tracer, span: OpenTelemetrySpan) -> None:
+        self._tracer: Final = tracer
+        self._span: Final = span
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of W3C Trace Context for requests to other processes."""
+        found = self._span.get_span_context()
+        headers = {"traceparent": f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"}
+        if found.trace_state:
+            headers["tracestate"] = found.trace_state.to_header()
+        return headers
+
+    def start(self, name: str, kind: Kind, attributes: Attributes) -> Span:
+        """Start a child."""
+        parent = set_span_in_context(self._span, _EMPTY)
+        return ExportedSpan(self._tracer, self._tracer.start_span(name, parent, _KINDS[kind], dict(attributes)))
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        self._span.set_attributes(dict(attributes))
+
+    def end(self, error: str = "") -> None:
+        """End the span, as failed if there is an error."""
+        if error:
+            self._span.set_status(StatusCode.ERROR, error[:_MAX_ERROR])
+        self._span.end()
+
+
+class OTLPTracing:
+    """Starts traces and exports their spans; the environment variable ``OTEL_TRACES_SAMPLER`` chooses the traces."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        """Start the thread that exports."""
+        self._ids: Final = _Ids()
+        resource = Resource.create({"service.version": __version__})
+        # The SDK sets this name if neither OTEL_SERVICE_NAME nor OTEL_RESOURCE_ATTRIBUTES has one.
+        if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: "fleethook"}))
+        self._provider: Final = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer: Final = self._provider.get_tracer("fleethook", __version__)
+        self._follows_parent: Final = isinstance(self._provider.sampler, ParentBased)
+
+    def close(self) -> None:
+        """Export the remaining spans and end the thread."""
+        self._provider.shutdown()
+
+    def start(self, name: str, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
+        """Start a span; it continues the trace of a ``traceparent`` header.
+
+        Args:
+            name: The name of the span.
+            headers: Headers of an ASGI scope, with names in lower case.
+
+        Returns:
+            None if the sampler leaves the trace out and its caller has none either.
+        """
+        carrier = _find_trace_headers(headers)
+        if carrier is None:
+            return self._start_root(name)
+        parent = carrier["traceparent"]
+        found = _TRACEPARENT.fullmatch(parent)
+        if found is None:
+            return self._start_root(name)
+        if self._follows_parent and found[1] not in _ODD:
+            return UnsampledSpan(carrier)
+        context = _PROPAGATOR.extract(carrier, context=_EMPTY)
+        span = self._tracer.start_span(name, context, SpanKind.SERVER)
+        return ExportedSpan(self._tracer, span) if span.is_recording() else UnsampledSpan(carrier)
+
+    def start_root(self, name: str) -> Span | None:
+        """Start a trace of this process itself; None if the sampler leaves it out."""
+        return self._start_root(name, SpanKind.INTERNAL)
+
+    def _start_root(self, name: str, kind: SpanKind = SpanKind.SERVER) -> Span | None:
+        # `start_span` costs several times as much as the sampler alone.
+        decision = self._provider.sampler.should_sample(_EMPTY, self._ids.next_trace, name).decision
+        if decision is not Decision.RECORD_AND_SAMPLE:
+            self._ids.skip_trace()
+            return None
+        return ExportedSpan(self._tracer, self._tracer.start_span(name, _EMPTY, kind))
+
+
+def start_otlp(endpoint: str | None) -> OTLPTracing:
+    """Return tracing that exports to a collector.
+
+    Args:
+        endpoint: The base URL of the collector, as in ``OTEL_EXPORTER_OTLP_ENDPOINT``; None to take it from the
+            environment.
+    """
+    return OTLPTracing(OTLPSpanExporter(None if endpoint is None else endpoint.rstrip("/") + _PATH))
+
+
+def _find_trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
+    parent = state = b""
+    for name, value in headers:
+        if name == b"traceparent":
+            parent = value
+        elif name == b"tracestate":
+            state = state + b"," + value if state else value
+    if not parent:
+        return None
+    found = {"traceparent": parent.decode("latin-1")}
+    if state:
+        found["tracestate"] = state.decode("latin-1")
+    return found
