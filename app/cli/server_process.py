@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from app.api.log_lines import LogLines
+from app.api.metrics import certificate_gauge
 from app.api.trimming import tune_allocator
 from app.asgi import Fleethook, create_app
 from app.certs.files import CertificateFiles, ensure_certificates, renew_certificates
@@ -58,6 +59,10 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         certificates = await _prepare_certificates(settings, stack, start_task)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
         await start_task(reloading.watch(), "certificate reload")
+        app.metrics.registry.register(certificate_gauge(lambda: reloading.expiry))
+        workers = app.metrics.workers()
+        if workers is not None:
+            await start_task(workers.keep_published(), "metrics of workers")
         listening = asyncio.Event()
 
         def report_ready(port: int) -> None:
