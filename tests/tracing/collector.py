@@ -67,7 +67,7 @@ def collecting() -> Iterator[Collector]:
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             collector.take(self.path, {name.lower(): text for name, text in self.headers.items()}, body)
             self.send_response(200)
