@@ -169,11 +169,14 @@ def test_a_collector_of_traces_is_named_and_may_be_reached(helm: Path, endpoint:
         "crdsController": {"enabled": True},
     }  # fmt: skip
     documents = template(helm, values)
-    server, controller = (one["spec"]["template"]["spec"] for one in documents if one["kind"] == "Deployment")
+    deployments = {one["metadata"]["name"]: one for one in documents if one["kind"] == "Deployment"}
+    server, controller = (
+        deployments[name]["spec"]["template"]["spec"]["containers"][0] for name in ("fleethook", "fleethook-crds")
+    )
     sampling = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.5"}
-    assert {"FLEETHOOK_OTLP_ENDPOINT": endpoint, **sampling}.items() <= environment_of(server["containers"][0]).items()
-    assert environment_of(controller["containers"][0]) == sampling
-    assert f"--otlp-endpoint={endpoint}" in controller["containers"][0]["args"]
+    assert {"FLEETHOOK_OTLP_ENDPOINT": endpoint, **sampling}.items() <= environment_of(server).items()
+    assert environment_of(controller) == sampling
+    assert f"--otlp-endpoint={endpoint}" in controller["args"]
     policies = [one for one in documents if one["kind"] == "NetworkPolicy"]
     assert [{"port": port, "protocol": "TCP"} in one["spec"]["egress"][1]["ports"] for one in policies] == [True, True]
 
