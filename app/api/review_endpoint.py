@@ -22,12 +22,12 @@ from app.api.logs import Line, LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.recording import AnsweredReview, RecordReview
 from app.control.steps import Done, Steps, begin
-from app.control.traced_steps import trace_steps
+from app.control.traced_steps import begin_in_span
 from app.control.turns import Executor
 from app.model.asked_calls import AskedCall
 from app.model.envelope import BadReviewError
 from app.model.json import JSON
-from app.tracing.spans import CURRENT, Span, StartTrace
+from app.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
@@ -124,15 +124,17 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         self._log: Final = log
         self._record: Final = record
         self._trace: Final = trace
+        self._span_name: Final = f"POST {path}"
 
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
         work = self._answer(body, request_id, scope)
-        if self._trace is not None:
-            span = self._trace(f"POST {self._path}", scope["headers"])
-            if span is not None:
-                span.note({"http.request.method": "POST", "http.route": self._path})
-                work = trace_steps(span, _note_refusal(span, work))
-        begun = begin(work)
+        span = None if self._trace is None else self._trace(self._span_name, scope["headers"])
+        if span is None:
+            begun = begin(work)
+        elif isinstance(span, UnsampledSpan):
+            begun = begin_in_span(span, work)
+        else:
+            begun = begin_in_span(span, _note_refusal(span, work))
         return begun.result if isinstance(begun, Done) else begun
 
     def _answer(self, body: bytes, request_id: str, scope: Scope) -> Steps[Answer]:
@@ -178,9 +180,11 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _note_answer(self, received: Received[ReviewT, CallT], operation: str, outcome: str) -> None:
         """Add the facts about an answered review to its span."""
         span = CURRENT.get()
-        if span is not None:
+        if span is not None and not isinstance(span, UnsampledSpan):
             span.note(
                 {
+                    "http.request.method": "POST",
+                    "http.route": self._path,
                     "http.response.status_code": 200,
                     "fleethook.review.uid": received.review.uid,
                     "fleethook.review.operation": operation,
@@ -284,7 +288,7 @@ def _note_refusal(span: Span, work: Steps[Answer]) -> Steps[Answer]:
     try:
         return (yield from work)
     except RequestError as error:
-        span.note({"http.response.status_code": error.code})
+        span.note({"http.request.method": "POST", "http.response.status_code": error.code})
         raise
 
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import Decision, ParentBased
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span as OpenTelemetrySpan
 from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -30,30 +30,23 @@ _MAX_ERROR: Final = 1000
 # W3C Trace Context, section 3.2: version, trace id, span id, flags. Bit 0 of the flags is "sampled".
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]([0-9a-f])(-.*)?")
 _ODD: Final = "13579bdf"
+_RATIO: Final = re.compile(r"(?:ParentBased\{root:)?TraceIdRatioBased\{([0-9.e-]+)\}")
 
 
 class _Ids(RandomIdGenerator):
-    """Random ids; the id of the next trace is drawn before its span, for the sampler."""
+    """Random ids; that of a trace is drawn before its span, for the sampler."""
 
     def __init__(self) -> None:
-        self._next = self._draw()
+        self.drawn = 0
 
-    @property
-    def next_trace(self) -> int:
-        """The id of the next trace."""
-        return self._next
-
-    def _draw(self) -> int:
-        return random.getrandbits(128) or 1
-
-    def skip_trace(self) -> None:
-        """Draw another id, because the trace is not sampled."""
-        self._next = self._draw()
+    def draw(self) -> int:
+        """Draw the id of the next trace."""
+        self.drawn = random.getrandbits(128) or 1
+        return self.drawn
 
     def generate_trace_id(self) -> int:
         """Return the id that was drawn."""
-        drawn, self._next = self._next, self._draw()
-        return drawn
+        return self.drawn
 
 
 class ExportedSpan:
@@ -102,6 +95,7 @@ class OTLPTracing:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Final = self._provider.get_tracer("fleethook", __version__)
         self._follows_parent: Final = isinstance(self._provider.sampler, ParentBased)
+        self._bound: Final = _find_bound(self._provider.sampler.get_description())
 
     def close(self) -> None:
         """Export the remaining spans and end the thread."""
@@ -117,30 +111,43 @@ class OTLPTracing:
         Returns:
             None if the sampler leaves the trace out and its caller has none either.
         """
-        carrier = _find_trace_headers(headers)
-        if carrier is None:
-            return self._start_root(name)
-        parent = carrier["traceparent"]
-        found = _TRACEPARENT.fullmatch(parent)
-        if found is None:
-            return self._start_root(name)
-        if self._follows_parent and found[1] not in _ODD:
-            return UnsampledSpan(carrier)
-        context = _PROPAGATOR.extract(carrier, context=_EMPTY)
-        span = self._tracer.start_span(name, context, SpanKind.SERVER)
-        return ExportedSpan(self._tracer, span) if span.is_recording() else UnsampledSpan(carrier)
+        for key, value in headers:
+            if key == b"traceparent":
+                return self._continue(name, value.decode("latin-1"), headers)
+        return self._start_root(name, SpanKind.SERVER)
 
     def start_root(self, name: str) -> Span | None:
         """Start a trace of this process itself; None if the sampler leaves it out."""
         return self._start_root(name, SpanKind.INTERNAL)
 
-    def _start_root(self, name: str, kind: SpanKind = SpanKind.SERVER) -> Span | None:
-        # `start_span` costs several times as much as the sampler alone.
-        decision = self._provider.sampler.should_sample(_EMPTY, self._ids.next_trace, name).decision
-        if decision is not Decision.RECORD_AND_SAMPLE:
-            self._ids.skip_trace()
-            return None
-        return ExportedSpan(self._tracer, self._tracer.start_span(name, _EMPTY, kind))
+    def _continue(self, name: str, parent: str, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
+        found = _TRACEPARENT.fullmatch(parent)
+        if found is None:
+            return self._start_root(name, SpanKind.SERVER)
+        state = b",".join([value for key, value in headers if key == b"tracestate"])
+        carrier = {"traceparent": parent, "tracestate": state.decode("latin-1")} if state else {"traceparent": parent}
+        if self._follows_parent and found[1] not in _ODD:
+            return UnsampledSpan(carrier)
+        context = _PROPAGATOR.extract(carrier, context=_EMPTY)
+        self._ids.draw()
+        span = self._tracer.start_span(name, context, SpanKind.SERVER)
+        return ExportedSpan(self._tracer, span) if span.is_recording() else UnsampledSpan(carrier)
+
+    def _start_root(self, name: str, kind: SpanKind) -> Span | None:
+        drawn = self._ids.draw()
+        # `start_span` costs several times as much as the sampler alone, and the sampler as the comparison.
+        if self._bound is not None:
+            is_sampled = drawn & TraceIdRatioBased.TRACE_ID_LIMIT < self._bound
+        else:
+            decision = self._provider.sampler.should_sample(_EMPTY, drawn, name).decision
+            is_sampled = decision is Decision.RECORD_AND_SAMPLE
+        return ExportedSpan(self._tracer, self._tracer.start_span(name, _EMPTY, kind)) if is_sampled else None
+
+
+def _find_bound(description: str) -> int | None:
+    """Return the bound of sampled trace ids if the sampler of new traces is a share, None if it is another one."""
+    found = _RATIO.match(description)
+    return None if found is None else TraceIdRatioBased.get_bound_for_rate(float(found[1]))
 
 
 def start_otlp(endpoint: str | None) -> OTLPTracing:
@@ -151,18 +158,3 @@ def start_otlp(endpoint: str | None) -> OTLPTracing:
             environment.
     """
     return OTLPTracing(OTLPSpanExporter(None if endpoint is None else endpoint.rstrip("/") + _PATH))
-
-
-def _find_trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
-    parent = state = b""
-    for name, value in headers:
-        if name == b"traceparent":
-            parent = value
-        elif name == b"tracestate":
-            state = state + b"," + value if state else value
-    if not parent:
-        return None
-    found = {"traceparent": parent.decode("latin-1")}
-    if state:
-        found["tracestate"] = state.decode("latin-1")
-    return found

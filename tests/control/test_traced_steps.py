@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.control.steps import Done, Steps, begin
-from app.control.traced_steps import trace_steps
+from app.control.steps import Done, Steps
+from app.control.traced_steps import begin_in_span
 from app.tracing.spans import CURRENT
 from tests.tracing.test_spans import Noted
 
@@ -32,14 +32,14 @@ def work(awaits: int, seen: list[str]) -> Steps[str]:
 
 def test_work_that_waits_for_nothing_ends_at_once() -> None:
     span, seen = Noted(), list[str]()
-    begun = begin(trace_steps(span, work(0, seen)))
+    begun = begin_in_span(span, work(0, seen))
     assert begun == Done("done")
     assert (seen, span.ends, CURRENT.get()) == (["root"], [""], None)
 
 
 async def test_the_span_is_current_in_every_step_and_wait_and_nowhere_else() -> None:
     span, seen = Noted(), list[str]()
-    begun = begin(trace_steps(span, work(3, seen)))
+    begun = begin_in_span(span, work(3, seen))
     assert not isinstance(begun, Done)
     assert CURRENT.get() is None
     # The rest runs in a task of its own, as in the server.
@@ -62,7 +62,7 @@ async def test_the_work_handles_a_failure_where_it_waits() -> None:
             return f"{error} in {read_current()}"
         return "not raised"
 
-    begun = begin(trace_steps(Noted(), handled()))
+    begun = begin_in_span(Noted(), handled())
     assert not isinstance(begun, Done)
     assert await begun == "no in root"
 
@@ -74,7 +74,7 @@ def test_a_failure_ends_the_span() -> None:
 
     span = Noted()
     with pytest.raises(ValueError, match="broken"):
-        begin(trace_steps(span, fail()))
+        begin_in_span(span, fail())
     assert span.ends == ["broken"]
     assert CURRENT.get() is None
 
@@ -94,7 +94,7 @@ async def test_a_cancellation_ends_the_span_and_the_work() -> None:
         return ""
 
     span = Noted()
-    begun = begin(trace_steps(span, waits()))
+    begun = begin_in_span(span, waits())
     assert not isinstance(begun, Done)
     task = asyncio.create_task(begun)
     await started.wait()
