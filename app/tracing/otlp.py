@@ -20,16 +20,17 @@ from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_contex
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from app import __version__
-from app.tracing.spans import Attributes, Kind, Span, UnsampledSpan
+from app.tracing.spans import Attributes, Kind, Span, UnsampledSpan, find_trace_headers
 
 _KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 _EMPTY: Final = Context()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _PATH: Final = "/v1/traces"
 _MAX_ERROR: Final = 1000
-# W3C Trace Context, section 3.2: version, trace id, span id, flags. Bit 0 of the flags is "sampled".
-_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]([0-9a-f])(-.*)?")
-_ODD: Final = "13579bdf"
+# W3C Trace Context, section 3.2: 00-<32 digits>-<16 digits>-<2 digits>. The lowest bit of the last one means "sampled".
+_DASH: Final = 52
+_FLAGS: Final = 54
+_UNSAMPLED: Final = b"02468ace"
 _RATIO: Final = re.compile(r"(?:ParentBased\{root:)?TraceIdRatioBased\{([0-9.e-]+)\}")
 
 
@@ -113,25 +114,23 @@ class OTLPTracing:
         """
         for key, value in headers:
             if key == b"traceparent":
-                return self._continue(name, value.decode("latin-1"), headers)
+                if self._follows_parent and _is_unsampled(value):
+                    return UnsampledSpan(headers)
+                return self._continue(name, headers)
         return self._start_root(name, SpanKind.SERVER)
 
     def start_root(self, name: str) -> Span | None:
         """Start a trace of this process itself; None if the sampler leaves it out."""
         return self._start_root(name, SpanKind.INTERNAL)
 
-    def _continue(self, name: str, parent: str, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
-        found = _TRACEPARENT.fullmatch(parent)
-        if found is None:
+    def _continue(self, name: str, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
+        carrier = find_trace_headers(headers)
+        if not carrier:
             return self._start_root(name, SpanKind.SERVER)
-        state = b",".join([value for key, value in headers if key == b"tracestate"])
-        carrier = {"traceparent": parent, "tracestate": state.decode("latin-1")} if state else {"traceparent": parent}
-        if self._follows_parent and found[1] not in _ODD:
-            return UnsampledSpan(carrier)
         context = _PROPAGATOR.extract(carrier, context=_EMPTY)
         self._ids.draw()
         span = self._tracer.start_span(name, context, SpanKind.SERVER)
-        return ExportedSpan(self._tracer, span) if span.is_recording() else UnsampledSpan(carrier)
+        return ExportedSpan(self._tracer, span) if span.is_recording() else UnsampledSpan(headers)
 
     def _start_root(self, name: str, kind: SpanKind) -> Span | None:
         drawn = self._ids.draw()
@@ -142,6 +141,11 @@ class OTLPTracing:
             decision = self._provider.sampler.should_sample(_EMPTY, drawn, name).decision
             is_sampled = decision is Decision.RECORD_AND_SAMPLE
         return ExportedSpan(self._tracer, self._tracer.start_span(name, _EMPTY, kind)) if is_sampled else None
+
+
+def _is_unsampled(parent: bytes) -> bool:
+    """Return whether a ``traceparent`` has the flags of an unsampled trace. Its ids are not checked."""
+    return len(parent) > _FLAGS and parent[_DASH] == ord("-") and parent[_FLAGS] in _UNSAMPLED
 
 
 def _find_bound(description: str) -> int | None:

@@ -4,9 +4,10 @@ Without a current span nothing is traced, and `start_child` costs one look-up of
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
 
 Attribute = str | int | bool
 Attributes = Mapping[str, Attribute]
@@ -14,6 +15,10 @@ Kind = Literal["server", "client", "internal"]
 """Server spans answer a request of another process, client spans wait for another process."""
 
 _NO_ATTRIBUTES: Final[Attributes] = {}
+_PARENT: Final = b"traceparent"
+_STATE: Final = b"tracestate"
+# W3C Trace Context, section 3.2: version, trace id, span id, flags. Later versions may have further members.
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
 
 
 class Span(Protocol):
@@ -33,10 +38,19 @@ class Span(Protocol):
         """End the span, as failed if there is an error."""
 
 
-class UnsampledSpan(NamedTuple):
+class UnsampledSpan:
     """A span that is not exported: it only passes the caller's decision on to other processes."""
 
-    headers: Mapping[str, str]
+    __slots__ = ("_received",)
+
+    def __init__(self, received: Iterable[tuple[bytes, bytes]]) -> None:
+        """Keep the headers of the caller, as in an ASGI scope. They are decoded when another process is called."""
+        self._received: Final = received
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the caller for its trace."""
+        return find_trace_headers(self._received)
 
     def start(self, name: str, kind: Kind, attributes: Attributes) -> "UnsampledSpan":
         """Return the span itself."""
@@ -48,6 +62,15 @@ class UnsampledSpan(NamedTuple):
 
     def end(self, error: str = "") -> None:
         """Do nothing."""
+
+
+def find_trace_headers(received: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    """Return the headers of W3C Trace Context among those of an ASGI scope, none if they are malformed."""
+    parent = next((value.decode("latin-1") for name, value in received if name == _PARENT), "")
+    if _TRACEPARENT.fullmatch(parent) is None:
+        return {}
+    state = b",".join([value for name, value in received if name == _STATE])
+    return {"traceparent": parent, "tracestate": state.decode("latin-1")} if state else {"traceparent": parent}
 
 
 CURRENT: Final[ContextVar[Span | None]] = ContextVar("fleethook_span", default=None)

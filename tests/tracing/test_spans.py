@@ -12,6 +12,7 @@ from app.tracing.spans import (
     UnsampledSpan,
     child_span,
     enter_span,
+    find_trace_headers,
     propagated_headers,
     start_child,
 )
@@ -77,7 +78,16 @@ def test_a_failure_ends_the_span_as_failed() -> None:
     assert cancelled.ends == ["CancelledError"]
 
 
+PARENT = f"00-{'a' * 32}-{'b' * 16}-00"
+
+
 def test_an_unsampled_span_passes_the_decision_on() -> None:
-    with enter_span(UnsampledSpan({"traceparent": "00-1-2-00"})), child_span("call") as span:
+    received = [(b"host", b"x"), (b"traceparent", PARENT.encode()), (b"tracestate", b"a=1"), (b"tracestate", b"b=2")]
+    with enter_span(UnsampledSpan(received)), child_span("call") as span:
         assert isinstance(span, UnsampledSpan)
-        assert propagated_headers() == {"traceparent": "00-1-2-00"}
+        assert propagated_headers() == {"traceparent": PARENT, "tracestate": "a=1,b=2"}
+
+
+@pytest.mark.parametrize("value", ["", PARENT[:-1], PARENT.upper(), f"{PARENT}x", f"{PARENT}-\r\nx: y"])
+def test_malformed_headers_are_not_passed_on(value: str) -> None:
+    assert find_trace_headers([(b"traceparent", value.encode()), (b"tracestate", b"a=1")]) == {}
