@@ -55,7 +55,7 @@ class ExpectedWorkload(NamedTuple):
     workload: Expected
     template: Expected
     check: object | None
-    """Identifies the check of a pool's template, None if pools share it. A template that passed it is not read again."""
+    """Identifies the check of a pool's template, None if pools share it. It reads a template once."""
 
     def fits(self, workload: JSONObject, placement: PoolTemplate, values: PoolValues) -> bool:
         """Return whether a workload has these members, and its pods the placement."""
@@ -113,6 +113,8 @@ class PrecompiledPatch(NamedTuple):
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
+        if UNDO_ANNOTATION in annotations and not wanted.undo_text:
+            return None  # A client has forged the annotation; only rendering removes it.
         made = map(values.fill, self.operations) if self.is_marked else self.operations
         return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
 
