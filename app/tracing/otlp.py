@@ -5,6 +5,7 @@ Import this module only if traces are wanted: the packages are the extra ``otel`
 
 import random
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -27,6 +28,7 @@ _EMPTY: Final = Context()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _PATH: Final = "/v1/traces"
 _MAX_ERROR: Final = 1000
+_CLOSE_SECONDS: Final = 5.0
 # W3C Trace Context, section 3.2: 00-<32 digits>-<16 digits>-<2 digits>. The lowest bit of the last one means "sampled".
 _DASH: Final = 52
 _FLAGS: Final = 54
@@ -99,8 +101,10 @@ class OTLPTracing:
         self._bound: Final = _find_bound(self._provider.sampler.get_description())
 
     def close(self) -> None:
-        """Export the remaining spans and end the thread."""
-        self._provider.shutdown()
+        """Export the remaining spans, for a few seconds at most: a process ends also if the collector is silent."""
+        ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        ending.start()
+        ending.join(_CLOSE_SECONDS)
 
     def start(self, name: str, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
         """Start a span; it continues the trace of a ``traceparent`` header.

@@ -29,12 +29,15 @@ class Collector:
         self.spans: list[ReceivedSpan] = []
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.port = 0
+        self.hold = threading.Event()
+        self.hold.set()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def take(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        self.hold.wait()
         self.requests.append((path, headers))
         for group in ExportTraceServiceRequest.FromString(body).resource_spans:
             resource = _read(group.resource.attributes)

@@ -15,6 +15,7 @@ from tests.asgi_client import call
 from tests.dispatch.builders import binding, configuration, export, review, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.tracing.collector import Collector, collecting
+from tests.waiting import wait_for
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED = {"content-type": "application/json", "traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=1,b=2"}
@@ -188,3 +189,16 @@ def test_standard_variables_name_the_service_and_the_headers(
     assert found.resource["service.name"] == "edge-webhooks"
     assert found.resource["deployment.environment.name"] == "test"
     assert collector.requests[0][1]["authorization"] == "Bearer abc"
+
+
+def test_a_silent_collector_does_not_keep_the_process(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
+    collector.hold.clear()
+    tracing = start_otlp(collector.url)
+    span = tracing.start_root("fetch CRDs")
+    assert span is not None
+    span.end()
+    tracing.close()
+    assert collector.spans == []
+    collector.hold.set()
+    wait_for(lambda: len(collector.spans) == 1)
