@@ -3,9 +3,9 @@
 FROM python:3.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-COPY requirements/run.txt requirements/run.txt
+COPY requirements/image.txt requirements/image.txt
 RUN python -m venv /opt/fleethook \
-    && /opt/fleethook/bin/pip install --no-cache-dir --require-hashes -r requirements/run.txt
+    && /opt/fleethook/bin/pip install --no-cache-dir --require-hashes -r requirements/image.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
 COPY fleethook fleethook

@@ -71,7 +71,8 @@ schemas: $(VENV)/dev.stamp ## Generate schemas/ from app/model
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/run.txt
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev --extra provenance pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev --extra provenance --extra otel pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt --extra otel pyproject.toml -o requirements/image.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt benchmarks/requirements.in -o benchmarks/requirements.txt
 
 controlplane: ## Build kube-apiserver, etcd, kube-controller-manager and Helm for the end-to-end tests (needs Go; minutes the first time)

@@ -65,6 +65,7 @@ from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from app.store.sources.source import PartState, Source
+from app.tracing.spans import StartTrace
 
 INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND, *DISPATCH_INDEXES)
 
@@ -99,6 +100,7 @@ class Fleethook(FastAPI):
         *,
         log: LogSink | None,
         record: RecordReview | None = None,
+        trace: StartTrace | None = None,
         outside: Outside = _SERVER,
     ) -> None:
         super().__init__(
@@ -150,6 +152,7 @@ class Fleethook(FastAPI):
             ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
         )
         self._record: Final = record
+        self._trace: Final = trace
         self.chain: Chain | None = None
         """Layers of interpreters, None if the engine is off."""
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
@@ -290,6 +293,7 @@ class Fleethook(FastAPI):
             worker=self.worker,
             bodies=self.bodies,
             record=self._record if route.path in self._recorded else None,
+            trace=self._trace,
         )
         if self.cluster is None or not route.needs:
             return endpoint
@@ -408,7 +412,11 @@ async def _bad_request(_: Request, error: Exception) -> Response:
 
 
 def create_app(
-    settings: Settings | None = None, *, log: LogSink | None = write_line, record: RecordReview | None = None
+    settings: Settings | None = None,
+    *,
+    log: LogSink | None = write_line,
+    record: RecordReview | None = None,
+    trace: StartTrace | None = None,
 ) -> Fleethook:
     """Return the application.
 
@@ -416,12 +424,13 @@ def create_app(
         settings: Read from the environment and the settings file if None.
         log: Takes the log lines of reviews, None to drop them.
         record: Takes answered reviews of the routes to record; None to record nothing.
+        trace: Starts the span of a review; None to trace nothing.
 
     Raises:
         RecordSettingError: A route to record does not exist.
     """
     settings = settings or Settings()
-    app = Fleethook(settings, log=log if settings.log_reviews else None, record=record)
+    app = Fleethook(settings, log=log if settings.log_reviews else None, record=record, trace=trace)
     app.include_router(health_routes(app.checks, app.ended, app.metrics.exposition))
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_request)

@@ -378,6 +378,14 @@ class Settings(BaseSettings):
             "Kind:/path/to/*/field in objects."
         ),
     ] = []
+    otlp_endpoint: Annotated[
+        str | None,
+        Field(
+            description="Base URL of a collector that takes traces by OTLP over HTTP. Default: "
+            "OTEL_EXPORTER_OTLP_ENDPOINT. Other OTEL_* variables configure the rest.",
+            pattern=r"^https?://",
+        ),
+    ] = None
 
     @property
     def controls(self) -> bool:

@@ -13,14 +13,19 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from app.api.connections import Connections
+from app.api.metrics import certificate_gauge
 from app.asgi import Fleethook, create_app
 from app.cli.leader import Leader
 from app.control.leader_metrics import LeaderMetrics, LeaderState
 from app.crds.controller.metrics import FetchMetrics
+from app.records.metrics import RecordMetrics
 from app.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 NAME = re.compile(r"fleethook_[a-z_]+")
+# A server without a recording does not have these.
+RECORDING = {f"{family.name}_total" for collector in RecordMetrics().collectors() for family in collector.collect()}
 BRACES = re.compile(r"(fleethook_\w*)\{((?:\w+,)+\w+)\}_total")
 
 
@@ -39,9 +44,10 @@ def definitions(tree: ast.AST) -> Iterator[str]:
 async def collect_server() -> list[Metric]:
     """The metrics of a server that follows manifests, with those of a candidate for the Lease."""
     app = cast("Fleethook", create_app(Settings(manifests=ROOT / "examples"), log=None))
+    app.connections = Connections(1)
     async with app.router.lifespan_context(app):
         leader = Leader(cast("Any", SimpleNamespace(leading=True)))
-        for collector in leader.collectors():
+        for collector in (*leader.collectors(), certificate_gauge(lambda: 0.0)):
             app.metrics.registry.register(collector)
         return list(app.metrics.registry.collect())
 
@@ -96,3 +102,31 @@ def test_every_metric_is_documented(families: dict[str, list[Metric]]) -> None:
         for family in found
     }
     assert wanted - named == set()
+
+
+TEXTS = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "charts" / "fleethook").rglob("*.md")),
+    *sorted((ROOT / "charts" / "fleethook" / "monitoring").iterdir()),
+)
+SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("", "_bucket", "_count", "_sum")}
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_named_metric_exists(families: dict[str, list[Metric]], path: Path) -> None:
+    existing = {
+        f"{family.name}{suffix}"
+        for found in families.values()
+        for family in found
+        for suffix in SUFFIXES.get(family.type, ())
+    }
+    text = path.read_text(encoding="utf-8")
+    named = set(NAME.findall(BRACES.sub("", text)))
+    named |= {f"{start}{part}_total" for start, parts in BRACES.findall(text) for part in parts.split(",")}
+    assert named - existing - RECORDING == set()
+
+
+def test_the_texts_name_metrics() -> None:
+    counted = {path.name: len(NAME.findall(path.read_text(encoding="utf-8"))) for path in TEXTS}
+    assert all(counted[name] > 20 for name in ("rules.yaml", "dashboard.json"))

@@ -3,17 +3,18 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from app.api.consumer_metrics import ConsumerMetrics
 from app.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
 from app.api.tallies import MULTIPROCESS, Counts, Observations
+from app.api.worker_metrics import WorkerMetrics
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
 from app.store.sources.source import PartState
@@ -136,11 +137,16 @@ class Metrics:
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text and its content type, in the format that ``accept`` asks for."""
-        registry = self.registry
-        if os.environ.get(MULTIPROCESS):
+        registry, workers = self.registry, self.workers()
+        if workers is not None:
             registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+            registry.register(workers)
         return exposition(registry, accept)
+
+    def workers(self) -> WorkerMetrics | None:
+        """Return the metrics of all worker processes, None if this server has only one process."""
+        directory = os.environ.get(MULTIPROCESS)
+        return WorkerMetrics(self.registry, Path(directory)) if directory else None
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
@@ -190,6 +196,16 @@ def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
 
     yield Gauges("fleethook_plan_cache_bytes", "Estimated bytes of compiled plans.", size)
     yield _Evictions(lambda: read()[1])
+
+
+def certificate_gauge(read: Callable[[], float]) -> Collector:
+    """Return the gauge of the serving certificate; ``read`` returns its end in seconds since the epoch."""
+
+    def expiry() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, read()
+
+    text = "End of the serving certificate in use, in seconds since the epoch."
+    return Gauges("fleethook_certificate_expiry_timestamp_seconds", text, expiry)
 
 
 def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:

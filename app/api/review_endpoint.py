@@ -22,10 +22,12 @@ from app.api.logs import Line, LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.recording import AnsweredReview, RecordReview
 from app.control.steps import Done, Steps, begin
+from app.control.traced_steps import begin_in_span
 from app.control.turns import Executor
 from app.model.asked_calls import AskedCall
 from app.model.envelope import BadReviewError
 from app.model.json import JSON
+from app.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
@@ -93,7 +95,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     max_on_loop: int = MAX_ON_LOOP
     """Bytes of the largest review on which all work runs on the event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as `Make` in app/api/routes.py
         self,
         path: str,
         *,
@@ -104,11 +106,12 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         worker: Executor | None = None,
         bodies: BodyBudget | None = None,
         record: RecordReview | None = None,
+        trace: StartTrace | None = None,
     ) -> None:
-        """Prepare; arguments as in `Endpoint`, except for two.
+        """Prepare; arguments as in `Endpoint`, except for three.
 
         ``log`` takes a line for each review. ``record`` takes each review that was answered, or refused because of its
-        content; None to record nothing.
+        content; None to record nothing. ``trace`` starts the span of a review; None to trace nothing.
         """
         super().__init__(
             path,
@@ -120,9 +123,18 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         )
         self._log: Final = log
         self._record: Final = record
+        self._trace: Final = trace
+        self._span_name: Final = f"POST {path}"
 
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
-        begun = begin(self._answer(body, request_id, scope))
+        work = self._answer(body, request_id, scope)
+        span = None if self._trace is None else self._trace(self._span_name, scope["headers"])
+        if span is None:
+            begun = begin(work)
+        elif isinstance(span, UnsampledSpan):
+            begun = begin_in_span(span, work)
+        else:
+            begun = begin_in_span(span, _note_refusal(span, work))
         return begun.result if isinstance(begun, Done) else begun
 
     def _answer(self, body: bytes, request_id: str, scope: Scope) -> Steps[Answer]:
@@ -150,6 +162,8 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
                 raise
         operation, outcome = self._classify(received.review, verdict)
         seconds = self._count(outcome, operation=operation, started=started, request_id=received.request_id)
+        if self._trace is not None:
+            self._note_answer(received, operation, outcome)
         if self._log is not None:
             self._log(encode_line(self._describe(received, verdict, seconds=seconds)))
         if self._record is not None:
@@ -162,6 +176,22 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
                 )
             )  # fmt: skip
         return 200, answer
+
+    def _note_answer(self, received: Received[ReviewT, CallT], operation: str, outcome: str) -> None:
+        """Add the facts about an answered review to its span."""
+        span = CURRENT.get()
+        if span is not None and not isinstance(span, UnsampledSpan):
+            span.note(
+                {
+                    "http.request.method": "POST",
+                    "http.route": self._path,
+                    "http.response.status_code": 200,
+                    "fleethook.review.uid": received.review.uid,
+                    "fleethook.review.operation": operation,
+                    "fleethook.review.outcome": outcome,
+                    "fleethook.cluster": self._name_cluster(received),
+                }
+            )
 
     def _record_refusal(
         self,
@@ -251,6 +281,15 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     @abstractmethod
     def _describe(self, received: Received[ReviewT, CallT], verdict: VerdictT, *, seconds: float) -> Line:
         """Return the log line of an answered review."""
+
+
+def _note_refusal(span: Span, work: Steps[Answer]) -> Steps[Answer]:
+    """Answer a review, and add the status of a refusal to its span."""
+    try:
+        return (yield from work)
+    except RequestError as error:
+        span.note({"http.request.method": "POST", "http.response.status_code": error.code})
+        raise
 
 
 def explain_failure(error: Exception, *, route: str, uid: str) -> Problem:

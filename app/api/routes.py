@@ -64,6 +64,7 @@ from app.registration.paths import (
 )
 from app.store import StoreView
 from app.store.sources.kubernetes.resources import DEFINITIONS
+from app.tracing.spans import StartTrace
 
 _INTERPRETED_FROM = (
     EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, CUSTOMIZATION, CONFIG_MAP, DEFINITIONS.group_kind,
@@ -73,7 +74,7 @@ _INTERPRETED_FROM = (
 class Make(Protocol):
     """Makes the endpoint of a route."""
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 - one parameter for each part of the server that endpoints share
         self,
         path: str,
         *,
@@ -84,6 +85,7 @@ class Make(Protocol):
         worker: Executor,
         bodies: BodyBudget | None,
         record: RecordReview | None,
+        trace: StartTrace | None,
     ) -> Endpoint:
         """Return the endpoint."""
 

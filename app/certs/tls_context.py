@@ -12,6 +12,8 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
+
 from app.certs.files import CertificateError, CertificateFiles
 
 _log: Final = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class ReloadingContext:
     Attributes:
         context: The context for the listening socket; always the same object.
         problem: Why the current files are unusable, ``""`` if they are in use.
+        expiry: The end of the certificate in use, in seconds since the epoch.
     """
 
     def __init__(self, files: CertificateFiles, client_authority: Path | None = None) -> None:
@@ -71,6 +74,7 @@ class ReloadingContext:
         self._client_authority: Final = client_authority
         self._stamp = self._hash_files()
         self._newest = create_server_context(files, client_authority)
+        self.expiry = _read_expiry(files.certificate)
         self.context: Final = create_server_context(files, client_authority)
         self.context.sni_callback = self._select_context
         self.problem = ""
@@ -85,12 +89,13 @@ class ReloadingContext:
             return False
         self._stamp = stamp
         try:
-            self._newest = create_server_context(self._files, self._client_authority)
+            newest = create_server_context(self._files, self._client_authority)
+            self.expiry = _read_expiry(self._files.certificate)
         except CertificateError as error:
             self.problem = str(error)
             _log.error("the certificate in use is kept: %s", error)
             return False
-        self.problem = ""
+        self.problem, self._newest = "", newest
         _log.info("certificate replaced", extra={"fields": {"file": str(self._files.certificate)}})
         return True
 
@@ -110,3 +115,11 @@ class ReloadingContext:
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             self.reload()
+
+
+def _read_expiry(certificate: Path) -> float:
+    """Return the end of the first certificate in a file, which is the one of the server; raises CertificateError."""
+    try:
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
+    except (OSError, ValueError) as error:
+        raise CertificateError(f"{certificate} cannot be read: {error}; provide a PEM certificate") from None

@@ -55,6 +55,9 @@ def controller(
     ] = 15.0,
     host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of these endpoints; 0 picks a free port.", min=0, max=65535)] = 8080,
+    otlp_endpoint: Annotated[
+        str | None, typer.Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
+    ] = None,
 ) -> None:
     """Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.
 
@@ -80,4 +83,4 @@ def controller(
         )
         from app.cli.crds_process import ProcessOptions, run_controller  # noqa: PLC0415 - other commands need no web server
 
-        run_controller(cache, options, ProcessOptions(kubeconfig, namespace, lease_duration, host, port))
+        run_controller(cache, options, ProcessOptions(kubeconfig, namespace, lease_duration, host, port, otlp_endpoint))

@@ -28,6 +28,8 @@ from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
 from app.lifetime import run_in_background
+from app.tracing.setup import TracingError, start_tracing
+from app.tracing.spans import StartRoot
 
 # The Lease of Karmada's operator: a process without it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
@@ -45,20 +47,29 @@ class ProcessOptions(NamedTuple):
     lease_seconds: float
     host: str
     port: int
+    otlp_endpoint: str | None = None
+    """The collector of traces, as for `app.tracing.setup.start_tracing`."""
 
 
 def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:
-    """Run the controller until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if it cannot start."""
+    """Run the controller until SIGTERM or SIGINT; raises CRDsError NETWORK, HTTP or USAGE if it cannot start."""
     configure_logging()
     try:
-        asyncio.run(_run(cache, options, place))
+        tracing = start_tracing(place.otlp_endpoint)
+    except TracingError as error:
+        raise CRDsError(Exit.USAGE, str(error)) from None
+    try:
+        asyncio.run(_run(cache, options, place, None if tracing is None else tracing.start_root))
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, str(error)) from None
     except APIError as error:
         raise CRDsError(Exit.HTTP, str(error)) from None
+    finally:
+        if tracing is not None:
+            tracing.close()
 
 
-async def _run(cache: Cache, options: Options, place: ProcessOptions) -> None:
+async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: StartRoot | None) -> None:
     registry, ended = CollectorRegistry(), list[str]()
     metrics, stopping = FetchMetrics(registry), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -69,7 +80,7 @@ async def _run(cache: Cache, options: Options, place: ProcessOptions) -> None:
             connection,
             _choose_lease(options, place),
             place.lease_seconds,
-            lambda: KarmadaController(connection, cache, options, metrics),
+            lambda: KarmadaController(connection, cache, options, metrics, trace=trace),
         )
         registry.register(LeaderMetrics(candidate.state))
         app = FastAPI(title="fleethook crds controller", openapi_url=None)

@@ -22,6 +22,7 @@ from app.dispatch.credentials.files import CredentialFileError
 from app.interpret.python_interpreter import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import Settings
+from app.tracing.setup import TracingError
 
 
 def serve(
@@ -73,6 +74,9 @@ def serve(
     record_route: Annotated[
         list[str] | None, typer.Option(help="Route to record, for example /explore. Repeatable (default: all).")
     ] = None,
+    otlp_endpoint: Annotated[
+        str | None, typer.Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file of settings; flags and FLEETHOOK_* override it.")
     ] = None,
@@ -108,6 +112,7 @@ def serve(
         "record_sample": record_sample,
         "record_max": record_max,
         "record_routes": record_route or None,
+        "otlp_endpoint": otlp_endpoint,
     }
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, config)
     if settings.manifests is None and not settings.follows_cluster:
@@ -131,6 +136,7 @@ def serve(
             APIError,
             UnreachableError,
             RecordSettingError,
+            TracingError,
             OSError,
         ) as error:
             fail(str(error))

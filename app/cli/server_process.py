@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from app.api.log_lines import LogLines
+from app.api.metrics import certificate_gauge
 from app.api.trimming import tune_allocator
 from app.asgi import Fleethook, create_app
 from app.certs.files import CertificateFiles, ensure_certificates, renew_certificates
@@ -20,6 +21,7 @@ from app.cli.workers import inherit_listeners
 from app.lifetime import run_in_background
 from app.registration.webhooks import service_of
 from app.settings import Settings
+from app.tracing.setup import start_tracing
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
 """Starts a background task with a name. The task ends with the server."""
@@ -44,6 +46,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         APIError: The apiserver refuses a request that the start needs.
         UnreachableError: The apiserver does not answer.
         RecordSettingError: A setting of the recorder cannot be used.
+        TracingError: Traces are wanted, and OpenTelemetry is not installed.
         OSError: A file cannot be read or written.
     """
     tune_allocator()
@@ -56,6 +59,10 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         certificates = await _prepare_certificates(settings, stack, start_task)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
         await start_task(reloading.watch(), "certificate reload")
+        app.metrics.registry.register(certificate_gauge(lambda: reloading.expiry))
+        workers = app.metrics.workers()
+        if workers is not None:
+            await start_task(workers.keep_published(), "metrics of workers")
         listening = asyncio.Event()
 
         def report_ready(port: int) -> None:
@@ -73,16 +80,21 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
 
 
 def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExitStack) -> Fleethook:
-    """Return the application; with its recorder, which ends with the server, if there is a directory for it."""
+    """Return the application, with the tracing and the recorder that the settings ask for; both end with the server."""
+    tracing = start_tracing(settings.otlp_endpoint)
+    trace = None
+    if tracing is not None:
+        stack.callback(tracing.close)
+        trace = tracing.start
     if settings.record is None:
-        return create_app(settings, log=lines.write)
+        return create_app(settings, log=lines.write, trace=trace)
     # Imported here, because a server that records nothing does not need them.
     from app.records.metrics import RecordMetrics  # noqa: PLC0415
     from app.records.setup import make_recorder, record_reviews  # noqa: PLC0415
 
     metrics = RecordMetrics()
     recorder = make_recorder(settings, settings.record, metrics)
-    app = create_app(settings, log=lines.write, record=recorder)
+    app = create_app(settings, log=lines.write, record=recorder, trace=trace)
     stack.enter_context(record_reviews(recorder, metrics, app.metrics.registry))
     return app
 

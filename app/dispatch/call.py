@@ -25,6 +25,7 @@ from app.outbound.client import Encode, HookClient, Parties
 from app.outbound.credential import Credential
 from app.outbound.errors import CallError, OverloadedError
 from app.patch import PatchError
+from app.tracing.spans import child_span
 
 # The largest response, in bytes, that is decoded on the event loop: 0.5 ms.
 _SHORT_ANSWER: Final = 64 * 1024
@@ -109,7 +110,9 @@ class WebhookCaller:
         encode: Encode = partial(msgspec.json.encode, review)
         if attributes.size > _SMALL_REVIEW:
             encode = partial(self._worker.run, attributes.cluster, msgspec.json.encode, review)
-        text = await self._post(hook, encode, consumer=attributes.cluster, seconds=seconds)
+        facts = {"fleethook.webhook": hook.uid, "fleethook.phase": hook.phase, "fleethook.cluster": hook.cluster}
+        with child_span("call webhook", "client", facts):
+            text = await self._post(hook, encode, consumer=attributes.cluster, seconds=seconds)
         parse = partial(parse_response, text, uid=uid, version=version, mutating=hook.phase == "mutating")
         try:
             if len(text) <= _SHORT_ANSWER:

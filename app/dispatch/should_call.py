@@ -23,6 +23,7 @@ from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patcher
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
+from app.tracing.spans import child_span
 
 Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 """Returns an object in another version; raises StatusError."""
@@ -96,7 +97,11 @@ class CallDecider:
         """
         barrier = find_barrier(check_filters(relevant, attributes, self._context.namespace))
         if barrier is None and relevant.hook.conditions:
-            verdict = await self.evaluate_conditions(relevant.hook, await self.build_versioned(relevant, attributes))
+            versioned = await self.build_versioned(relevant, attributes)
+            with child_span("evaluate matchConditions", attributes={"fleethook.webhook": relevant.hook.uid}) as span:
+                verdict = await self.evaluate_conditions(relevant.hook, versioned)
+                if span is not None:
+                    span.note({"fleethook.matched": verdict.ok})
             barrier = None if verdict.ok else verdict
         if barrier is not None and barrier.error is not None:
             raise barrier.error

@@ -33,6 +33,7 @@ from app.model.size import count_values
 from app.outbound.client import CallError, HookClient
 from app.patch import LIMITS, PatchError, apply
 from app.store import Index, ObjectKey, Store, Stored
+from app.tracing.spans import child_span
 
 # The event loop handles answers of up to so many bytes about objects of up to so many values. Larger ones run in a
 # thread, because applying a patch may take long.
@@ -123,7 +124,8 @@ class WebhookLayer:
         started = time.perf_counter()
         outcome = "failed"
         try:
-            answer = await self._call(hook, question)
+            with child_span("call webhook", "client", {"fleethook.webhook": hook.uid}):
+                answer = await self._call(hook, question)
             outcome = "answered"
         except (CallError, InterpretError) as error:
             text = f'failed calling webhook "{hook.uid}": {error}'

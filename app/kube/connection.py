@@ -24,6 +24,7 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 from app.kube.errors import APIError, UnreachableError, parse_api_error
 from app.kube.rest_config import RestConfig, open_transport, read_body
 from app.model.json import JSON, JSONObject
+from app.tracing.spans import child_span
 
 _log: Final = logging.getLogger(__name__)
 
@@ -142,8 +143,10 @@ class Connection:
             UnreachableError: The server did not answer.
         """
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
-        async with self._send(method, path, query, body=body, content_type=content_type, limits=limits) as response:
-            return await read_body(response, self._max_bytes)
+        facts = {"http.request.method": method, "url.path": path}
+        with child_span(f"apiserver {method}", "client", facts):
+            async with self._send(method, path, query, body=body, content_type=content_type, limits=limits) as response:
+                return await read_body(response, self._max_bytes)
 
     async def json(self, method: str, path: str, **rest: JSON) -> JSON:
         """Send a request as `request` does and return the decoded JSON of the response."""

@@ -23,6 +23,7 @@ from app.outbound.pool import PoolKey, Pools
 from app.outbound.response import read_response
 from app.outbound.retry import MAX_RETRIES, discard, retry_after
 from app.outbound.trust import TrustError, create_context
+from app.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
 
@@ -262,10 +263,11 @@ class HookClient:
     async def _send(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
         credential = call.credential
         authorization = "" if credential is None else credential.authorization
+        headers = {**self._headers, **propagated_headers()}
         return await session.post(
             call.url,
             data=SingleWriteBody(call.body),
-            headers={**self._headers, "Authorization": authorization} if authorization else self._headers,
+            headers={**headers, "Authorization": authorization} if authorization else headers,
             server_hostname=call.endpoint.server_name or None,
             allow_redirects=False,
         )

@@ -1,6 +1,7 @@
 import base64
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,6 +149,22 @@ def test_two_workers_share_the_port_and_a_dead_one_is_replaced(tmp_path: Path) -
         text = server.request("GET", "/metrics")[1].decode()
         assert f'fleethook_reviews_total{{operation="CREATE",outcome="patched",route="{MUTATE}"}} 4.0' in text
         assert server.stop() == 0
+
+
+def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None:
+    def names(server: Server) -> set[str]:
+        return set(re.findall(r"^# TYPE (\S+)", server.request("GET", "/metrics")[1].decode(), re.MULTILINE))
+
+    (tmp_path / "alone").mkdir()
+    with serving(tmp_path / "alone") as alone:
+        expected = names(alone)
+    assert {"fleethook_store_objects", "fleethook_certificate_expiry_timestamp_seconds"} < expected
+    with serving(tmp_path, "--workers", "2", FLEETHOOK_MAX_CONNECTIONS="50") as server:
+        wait_for(lambda: "\nfleethook_connections_limit 100.0\n" in server.request("GET", "/metrics")[1].decode())
+        for _ in range(4):
+            assert read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
+        # prometheus_client's files have no times of creation.
+        assert {name for name in expected - names(server) if not name.endswith("_created")} == set()
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,9 @@ class Running(NamedTuple):
 class ControlPlane:
     """etcd and kube-apiserver; ended by their pids."""
 
-    def __init__(self, binaries: Path, directory: Path) -> None:
+    def __init__(self, binaries: Path, directory: Path, *flags: str) -> None:
         self._binaries = binaries
+        self._flags = flags
         self.directory = directory
         self.etcd_port, self._peer_port, self.port = (free_port() for _ in range(3))
         self.authority = Authority(directory, "cluster-ca")
@@ -204,6 +205,7 @@ class ControlPlane:
                 "--allow-privileged=true",
                 f"--admission-control-config-file={admission}", "--etcd-compaction-interval=0", "--v=1",
                 f"--audit-policy-file={self._audit_policy()}", f"--audit-log-path={self.directory / 'audit.log'}",
+                *self._flags,
             ],
         )  # fmt: skip
         self.wait_ready()
@@ -353,9 +355,9 @@ def _tail(log: Path) -> str:
 
 
 @contextlib.contextmanager
-def control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlane]:
-    """Start etcd and kube-apiserver, wait until they are ready, and end them afterwards."""
-    plane = ControlPlane(binaries, directory)
+def control_plane(binaries: Path, directory: Path, *flags: str) -> Iterator[ControlPlane]:
+    """Start etcd and kube-apiserver, the latter with further flags, wait until they are ready, and end them afterwards."""
+    plane = ControlPlane(binaries, directory, *flags)
     try:
         plane.start()
         yield plane

@@ -178,6 +178,7 @@ def kubeconfig(plane: ControlPlane, admin: Api, crds: None) -> Path:
     """An administrator's kubeconfig, for a cluster that also has the kinds of cert-manager and Prometheus."""
     for group, kind in (
         ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate"), ("monitoring.coreos.com", "ServiceMonitor"),
+        ("monitoring.coreos.com", "PrometheusRule"),
     ):  # fmt: skip
         define(admin, group, "v1", kind, scope="Namespaced")
     user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}

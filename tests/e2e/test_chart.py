@@ -37,6 +37,9 @@ MATRIX: dict[str, Values] = {
         "autoscaling": {"enabled": True},
         "networkPolicy": {"enabled": True, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboard": {"enabled": True, "annotations": {"grafana_folder": "admission"}},
+        "tracing": {"endpoint": "http://collector:4318", "sample": 0.5},
         "clientCAConfigMap": "apiserver-ca",
         "crds": {"subjects": True},
         "settings": {"stale_is_unready": True, "body_limit": 1048576, "log_reviews": False},
@@ -154,6 +157,38 @@ def test_pods_meet_the_restricted_pod_security_standard(
 def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         template(helm, values)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [("http://collector:4318", 4318), ("https://traces.example.org", 443), ("http://traces.example.org/base", 80)],
+)
+def test_a_collector_of_traces_is_named_and_may_be_reached(helm: Path, endpoint: str, port: int) -> None:
+    values = {
+        "tracing": {"endpoint": endpoint, "sample": 0.5}, "networkPolicy": {"enabled": True},
+        "crdsController": {"enabled": True},
+    }  # fmt: skip
+    documents = template(helm, values)
+    deployments = {one["metadata"]["name"]: one for one in documents if one["kind"] == "Deployment"}
+    server, controller = (
+        deployments[name]["spec"]["template"]["spec"]["containers"][0] for name in ("fleethook", "fleethook-crds")
+    )
+    sampling = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.5"}
+    assert {"FLEETHOOK_OTLP_ENDPOINT": endpoint, **sampling}.items() <= environment_of(server).items()
+    assert environment_of(controller) == sampling
+    assert f"--otlp-endpoint={endpoint}" in controller["args"]
+    policies = [one for one in documents if one["kind"] == "NetworkPolicy"]
+    assert [{"port": port, "protocol": "TCP"} in one["spec"]["egress"][1]["ports"] for one in policies] == [True, True]
+
+
+def test_rules_and_dashboard_are_those_of_the_files(helm: Path) -> None:
+    documents = {one["kind"]: one for one in template(helm, MATRIX["everything"])}
+    rules = yaml.safe_load((CHART / "monitoring" / "rules.yaml").read_text())
+    assert documents["PrometheusRule"]["spec"] == rules
+    (shown,) = documents["ConfigMap"]["data"].values()
+    assert json.loads(shown) == json.loads((CHART / "monitoring" / "dashboard.json").read_text())
+    assert documents["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert not {"PrometheusRule", "ConfigMap"} & {one["kind"] for one in template(helm, {})}
 
 
 def test_the_secret_with_credentials_for_webhooks_is_mounted_and_named(helm: Path) -> None:

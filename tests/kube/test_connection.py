@@ -14,8 +14,11 @@ import yaml
 
 from app.kube import connection as module
 from app.kube.connection import Connection, build_url
-from app.kube.errors import UnreachableError
+from app.kube.errors import APIError, UnreachableError
+from app.kube.rest_config import RestConfig
+from app.tracing.spans import enter_span
 from tests.e2e.pki import Authority
+from tests.tracing.test_spans import Noted
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -47,6 +50,23 @@ def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
+
+
+async def test_requests_have_spans_within_a_trace(host: str) -> None:
+    root = Noted()
+    async with Connection(RestConfig(host, ssl.create_default_context())) as connection:
+        await connection.request("GET", "/api/v1/namespaces")
+        with enter_span(root):
+            await connection.request("GET", "/api/v1/nodes")
+            with pytest.raises(APIError):
+                await connection.request("POST", "/api/v1/nodes", body={})
+    read, written = root.children
+    assert (read.name, read.attributes, read.ends) == (
+        "apiserver GET", {"http.request.method": "GET", "url.path": "/api/v1/nodes"}, [""],
+    )  # fmt: skip
+    assert written.name == "apiserver POST"
+    assert len(written.ends) == 1
+    assert written.ends[0]
 
 
 async def test_a_pod_ignores_the_proxy_of_its_environment(host: str, monkeypatch: pytest.MonkeyPatch) -> None:

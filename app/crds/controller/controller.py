@@ -60,6 +60,7 @@ from app.model.operator import API_VERSION, KARMADA
 from app.store import ObjectKey, Store, Stored
 from app.store.sources.kubernetes.resources import KARMADAS
 from app.store.sources.kubernetes.source import KubernetesSource
+from app.tracing.spans import StartRoot
 
 _log: Final = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class KarmadaController:
         options: Options,
         metrics: FetchMetrics,
         *,
+        trace: StartRoot | None = None,
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -108,6 +110,7 @@ class KarmadaController:
             cache: Cache of the tarballs.
             options: Options of the controller.
             metrics: Metrics of fetches.
+            trace: Starts the span of a fetch; None to trace nothing.
             absent_seconds: Interval of retries while the API server does not serve the kind of the instances.
             now: Returns the time for conditions and events.
         """
@@ -124,7 +127,7 @@ class KarmadaController:
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
         self._verifier: Final = Verifier()
-        self._fetcher: Final = Fetcher(connection, cache, self._verifier, options, metrics)
+        self._fetcher: Final = Fetcher(connection, cache, self._verifier, options, metrics, trace=trace)
         self._fetched: Final = asyncio.Event()
         self._applier: Final = Applier(connection, cache, self._verifier) if options.apply else None
         self._reconciled: Final[dict[ObjectKey, _Reconciled]] = {}

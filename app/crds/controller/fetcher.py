@@ -22,6 +22,7 @@ from app.crds.instance.source_selection import SelectedSource
 from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.store import ObjectKey
+from app.tracing.spans import StartRoot, enter_span
 
 READING: Final = 4
 RESERVED: Final = 2
@@ -33,7 +34,14 @@ class Fetcher:
     """Fetches tarballs; instances that need the same tarball at the same time share a fetch."""
 
     def __init__(
-        self, connection: Connection, cache: Cache, verifier: Verifier, options: Options, metrics: FetchMetrics
+        self,
+        connection: Connection,
+        cache: Cache,
+        verifier: Verifier,
+        options: Options,
+        metrics: FetchMetrics,
+        *,
+        trace: StartRoot | None = None,
     ) -> None:
         """Create it.
 
@@ -43,12 +51,14 @@ class Fetcher:
             verifier: Verifies tarballs in processes with limits.
             options: Options of the controller.
             metrics: Metrics of fetches.
+            trace: Starts the span of a fetch; None to trace nothing.
         """
         self._connection: Final = connection
         self._cache: Final = cache
         self._verifier: Final = verifier
         self._options: Final = options
         self._metrics: Final = metrics
+        self._trace: Final = trace
         self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
         self._reading: Final = PrioritySlots(READING, reserved=RESERVED)
         self._cancellation: Final = Cancellation()
@@ -62,7 +72,20 @@ class Fetcher:
         # Secrets and ConfigMaps of the same name differ between namespaces.
         named = instance.namespace if any(chosen.references) or chosen.non_http is not None else ""
         key = (chosen.source, chosen.policy, chosen.references, chosen.non_http, named)
-        return self._calls.join(key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}")
+        return self._calls.join(
+            key, functools.partial(self._trace_fetch, chosen, instance), name=f"crds {chosen.source.key}"
+        )
+
+    def _trace_fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
+        """Fetch the tarball in a span; runs on a thread."""
+        with enter_span(None if self._trace is None else self._trace("fetch CRDs")) as span:
+            if span is not None:
+                facts = {"k8s.namespace.name": instance.namespace, "fleethook.karmada": instance.name}
+                span.note({**facts, "fleethook.policy": chosen.policy.value})
+            fetched = self._fetch(chosen, instance, flight)
+            if span is not None:
+                span.note({"fleethook.outcome": fetched.result, "fleethook.attempts": fetched.attempts})
+            return fetched
 
     def _fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
         """Fetch the tarball; runs on a thread."""

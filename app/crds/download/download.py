@@ -13,6 +13,7 @@ from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, choose_delay
 from app.crds.download.transfer import Job, Progress, Received, transfer
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
+from app.tracing.spans import child_span
 
 __all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "download"]
 
@@ -97,7 +98,8 @@ def _download_from_any(job: Job, addresses: list[Address], validators: Validator
         for attempt in range(1, ATTEMPTS + 1):
             attempts += 1
             try:
-                received = _check_digest(job, transfer(job, address, validators))
+                with child_span("download", "client", {"url.full": redact(address.url), "fleethook.attempt": attempt}):
+                    received = _check_digest(job, transfer(job, address, validators))
             except AttemptError as failure:
                 _check_cancelled(job)
                 if not _wait_before_retry(job, failure, attempt):

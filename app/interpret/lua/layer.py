@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from app.interpret.access import InterpretError
 from app.interpret.chain import Handler, Observe
 from app.interpret.lua.convert import as_list, as_object
 from app.interpret.lua.rules import Rule
@@ -15,6 +16,9 @@ from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.model.karmada import PATCHING, Operation
+from app.tracing.spans import Span, start_child
+
+_SPAN: Final = "run script"
 
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
 
@@ -68,30 +72,41 @@ class LuaLayer:
 
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
+        span = start_child(
+            _SPAN, attributes={"fleethook.script": rule.source, "fleethook.function": rule.function.name}
+        )
         try:
             returned = self._runner.run(_make_call(rule, question), at_once=not question.large)
             if isinstance(returned, list):
                 answer = _make_answer(rule, question, returned)
-                self._observe(rule.source, "answered", time.perf_counter() - started)
+                self._report(rule, "answered", started, span)
                 return answer
-        except LuaError as error:
-            self._observe(rule.source, error.kind, time.perf_counter() - started)
+        except InterpretError as error:
+            outcome = error.kind if isinstance(error, LuaError) else "failed"
+            self._report(rule, outcome, started, span, error=str(error))
             raise
-        return self._await_answer(rule, question, returned, started)
+        return self._await_answer(rule, question, returned, started=started, span=span)
 
     async def _await_answer(
-        self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], started: float
+        self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], *, started: float, span: Span | None
     ) -> Answer:
-        outcome = "failed"
+        outcome, problem = "failed", "the call was ended"
         try:
             answer = _make_answer(rule, question, await returned)
-            outcome = "answered"
-        except LuaError as error:
-            outcome = error.kind
+            outcome, problem = "answered", ""
+        except InterpretError as error:
+            outcome, problem = error.kind if isinstance(error, LuaError) else "failed", str(error)
             raise
         finally:
-            self._observe(rule.source, outcome, time.perf_counter() - started)
+            self._report(rule, outcome, started, span, error=problem)
         return answer
+
+    def _report(self, rule: Rule, outcome: str, started: float, span: Span | None, *, error: str = "") -> None:
+        """Count a call, and end its span."""
+        self._observe(rule.source, outcome, time.perf_counter() - started)
+        if span is not None:
+            span.note({"fleethook.outcome": outcome})
+            span.end(error)
 
     async def _unite_dependencies(self, rules: tuple[Rule, ...], question: Question) -> Answer:
         """Return the dependencies that all scripts list."""

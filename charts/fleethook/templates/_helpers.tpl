@@ -127,3 +127,22 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .enabled (not (has "ReadWriteMany" .accessModes)) }}true{{ end }}
 {{- end }}
 {{- end }}
+
+{{/* Variables of traces; those of extraEnv follow, and override them. */}}
+{{- define "fleethook.tracing" -}}
+{{- if .Values.tracing.endpoint }}
+- {name: FLEETHOOK_OTLP_ENDPOINT, value: {{ .Values.tracing.endpoint | quote }}}
+{{- include "fleethook.sampling" . }}
+{{- end }}
+{{- end }}
+
+{{- define "fleethook.sampling" }}
+- {name: OTEL_TRACES_SAMPLER, value: parentbased_traceidratio}
+- {name: OTEL_TRACES_SAMPLER_ARG, value: {{ .Values.tracing.sample | quote }}}
+{{- end }}
+
+{{/* The port of the collector of traces. */}}
+{{- define "fleethook.tracingPort" -}}
+{{- $url := urlParse .Values.tracing.endpoint }}
+{{- regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- end }}

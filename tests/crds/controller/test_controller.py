@@ -23,6 +23,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA
 from app.store import ObjectKey
+from app.tracing.spans import StartRoot
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
 from tests.waiting import NET
@@ -88,10 +89,10 @@ def merge(target: JSONObject, patch: JSONObject) -> None:
 class Bench:
     """A controller, its apiserver, and its origin."""
 
-    def __init__(self, api: Api, cache: Cache, options: Options) -> None:
+    def __init__(self, api: Api, cache: Cache, options: Options, *, trace: StartRoot | None = None) -> None:
         self.api = api
         registry = CollectorRegistry()
-        self.controller = KarmadaController(api, cache, options, FetchMetrics(registry))  # type: ignore[arg-type]
+        self.controller = KarmadaController(api, cache, options, FetchMetrics(registry), trace=trace)  # type: ignore[arg-type]
         self.see()
 
     def see(self) -> None:

@@ -1,0 +1,131 @@
+"""Spans, without a library: the code that is traced knows the current span and starts children of it.
+
+Without a current span nothing is traced, and `start_child` costs one look-up of a context variable.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Final, Literal, Protocol
+
+Attribute = str | int | bool
+Attributes = Mapping[str, Attribute]
+Kind = Literal["server", "client", "internal"]
+"""Server spans answer a request of another process, client spans wait for another process."""
+
+_NO_ATTRIBUTES: Final[Attributes] = {}
+_PARENT: Final = b"traceparent"
+_STATE: Final = b"tracestate"
+# W3C Trace Context, section 3.2: version, trace id, span id, flags. Later versions may have further members.
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
+
+
+class Span(Protocol):
+    """One traced operation."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of W3C Trace Context with which a request to another process continues the trace."""
+
+    def start(self, name: str, kind: Kind, attributes: Attributes) -> "Span":
+        """Start a child."""
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes."""
+
+    def end(self, error: str = "") -> None:
+        """End the span, as failed if there is an error."""
+
+
+class UnsampledSpan:
+    """A span that is not exported: it only passes the caller's decision on to other processes."""
+
+    __slots__ = ("_received",)
+
+    def __init__(self, received: Iterable[tuple[bytes, bytes]]) -> None:
+        """Keep the headers of the caller, as in an ASGI scope. They are decoded when another process is called."""
+        self._received: Final = received
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the caller for its trace."""
+        return find_trace_headers(self._received)
+
+    def start(self, name: str, kind: Kind, attributes: Attributes) -> "UnsampledSpan":
+        """Return the span itself."""
+        del name, kind, attributes
+        return self
+
+    def note(self, attributes: Attributes) -> None:
+        """Ignore the attributes."""
+
+    def end(self, error: str = "") -> None:
+        """Do nothing."""
+
+
+def find_trace_headers(received: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    """Return the headers of W3C Trace Context among those of an ASGI scope, none if they are malformed."""
+    parent = next((value.decode("latin-1") for name, value in received if name == _PARENT), "")
+    if _TRACEPARENT.fullmatch(parent) is None:
+        return {}
+    state = b",".join([value for name, value in received if name == _STATE])
+    return {"traceparent": parent, "tracestate": state.decode("latin-1")} if state else {"traceparent": parent}
+
+
+CURRENT: Final[ContextVar[Span | None]] = ContextVar("fleethook_span", default=None)
+"""The span of the operation that this task or thread works on."""
+
+StartTrace = Callable[[str, Iterable[tuple[bytes, bytes]]], Span | None]
+"""Starts a span by its name and the headers of an ASGI scope; None if the operation is not traced.
+
+It raises nothing, because it is called for each review.
+"""
+
+StartRoot = Callable[[str], Span | None]
+"""Starts the span of an operation that no other process asked for; None if it is not traced. It raises nothing."""
+
+
+def start_child(name: str, kind: Kind = "internal", attributes: Attributes = _NO_ATTRIBUTES) -> Span | None:
+    """Start a child of the current span, which its caller ends; None if nothing is traced."""
+    current = CURRENT.get()
+    return None if current is None else current.start(name, kind, attributes)
+
+
+@contextlib.contextmanager
+def child_span(name: str, kind: Kind = "internal", attributes: Attributes = _NO_ATTRIBUTES) -> Iterator[Span | None]:
+    """Make a child of the current span the current one; an exception ends it as failed. Yields None if not traced.
+
+    Use it in coroutines and threads only: a generator would leave the span behind in the context of its caller.
+    """
+    with enter_span(start_child(name, kind, attributes)) as span:
+        yield span
+
+
+@contextlib.contextmanager
+def enter_span(span: Span | None) -> Iterator[Span | None]:
+    """Make a span the current one and end it; an exception ends it as failed. None changes nothing."""
+    if span is None:
+        yield None
+        return
+    token = CURRENT.set(span)
+    try:
+        yield span
+    except BaseException as error:
+        span.end(describe_failure(error))
+        raise
+    else:
+        span.end()
+    finally:
+        CURRENT.reset(token)
+
+
+def propagated_headers() -> Mapping[str, str]:
+    """Return the headers with which a request to another process continues the current trace, none without one."""
+    current = CURRENT.get()
+    return {} if current is None else current.headers
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return the text of an error for a span; errors such as a cancellation have none."""
+    return str(error) or type(error).__name__

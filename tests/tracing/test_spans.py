@@ -1,0 +1,93 @@
+"""The current span."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from app.tracing.spans import (
+    CURRENT,
+    Attributes,
+    Kind,
+    UnsampledSpan,
+    child_span,
+    enter_span,
+    find_trace_headers,
+    propagated_headers,
+    start_child,
+)
+
+
+class Noted:
+    """A span that notes its end and its children."""
+
+    def __init__(self, name: str = "root") -> None:
+        self.name = name
+        self.children: list[Noted] = []
+        self.ends: list[str] = []
+        self.attributes: dict[str, object] = {}
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"traceparent": self.name}
+
+    def start(self, name: str, kind: Kind, attributes: Attributes) -> "Noted":
+        del kind
+        child = Noted(name)
+        child.note(attributes)
+        self.children.append(child)
+        return child
+
+    def note(self, attributes: Attributes) -> None:
+        self.attributes.update(attributes)
+
+    def end(self, error: str = "") -> None:
+        self.ends.append(error)
+
+
+def test_without_a_current_span_nothing_is_traced() -> None:
+    assert start_child("call") is None
+    assert propagated_headers() == {}
+    with child_span("call") as span:
+        assert span is None
+        assert CURRENT.get() is None
+
+
+def test_children_nest_and_end() -> None:
+    root = Noted()
+    with enter_span(root):
+        with child_span("outer", attributes={"a": 1}):
+            assert propagated_headers() == {"traceparent": "outer"}
+            with child_span("inner"):
+                pass
+        assert CURRENT.get() is root
+    assert CURRENT.get() is None
+    (outer,) = root.children
+    assert [child.name for child in outer.children] == ["inner"]
+    assert (outer.attributes, outer.ends, root.ends) == ({"a": 1}, [""], [""])
+
+
+def test_a_failure_ends_the_span_as_failed() -> None:
+    root = Noted()
+    with pytest.raises(ValueError, match="no"), enter_span(root):
+        raise ValueError("no")
+    assert root.ends == ["no"]
+    cancelled = Noted()
+    with pytest.raises(asyncio.CancelledError), enter_span(cancelled):
+        raise asyncio.CancelledError
+    assert cancelled.ends == ["CancelledError"]
+
+
+PARENT = f"00-{'a' * 32}-{'b' * 16}-00"
+
+
+def test_an_unsampled_span_passes_the_decision_on() -> None:
+    received = [(b"host", b"x"), (b"traceparent", PARENT.encode()), (b"tracestate", b"a=1"), (b"tracestate", b"b=2")]
+    with enter_span(UnsampledSpan(received)), child_span("call") as span:
+        assert isinstance(span, UnsampledSpan)
+        assert propagated_headers() == {"traceparent": PARENT, "tracestate": "a=1,b=2"}
+
+
+@pytest.mark.parametrize("value", ["", PARENT[:-1], PARENT.upper(), f"{PARENT}x", f"{PARENT}-\r\nx: y"])
+def test_malformed_headers_are_not_passed_on(value: str) -> None:
+    assert find_trace_headers([(b"traceparent", value.encode()), (b"tracestate", b"a=1")]) == {}
