@@ -85,3 +85,10 @@ def test_findings_of_standard_input_have_no_file(write_yaml: WriteYAML) -> None:
     text = json.dumps(overrider(entry("nowhere", items=[image("nginx", "nginx:2")])))
     _, out, _ = run("render", "-f", "-", "-f", write_yaml("a.yaml", yurt_app_set()), "-o", "github", stdin=text)
     assert out.startswith("::error title=")
+
+
+def test_a_change_without_findings_prints_nothing(write_yaml: WriteYAML) -> None:
+    rule = write_yaml("b.yaml", overrider(entry("hangzhou", items=[image("nginx", "nginx:2")])))
+    code, out, err = run("render", "-f", write_yaml("a.yaml", yurt_app_set()), "--change", rule, "-o", "github")
+    assert (code, out) == (0, "")
+    assert err.startswith("1 of ")

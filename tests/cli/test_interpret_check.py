@@ -73,3 +73,8 @@ def test_an_interpreter_without_operations_is_an_error(tmp_path: Path) -> None:
     code, lines = check(str(file), "-o", "github")
     assert (code, len(lines)) == (1, 1)
     assert lines[0].startswith(f"::error file={file},line=1,title=empty-interpreter::example.org/v1 Foo: ")
+
+
+def test_a_good_script_after_a_bad_one_does_not_hide_it(write_yaml: WriteYAML) -> None:
+    good = {**customization(GOOD), "metadata": {"name": "good"}}
+    assert check(write_yaml("a.yaml", customization(BAD), good))[0] == 1
