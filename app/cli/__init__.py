@@ -53,6 +53,11 @@ app = typer.Typer(
                 "replay",
                 "Ask recorded reviews again, and report which are decided differently.",
             ),
+            "doctor": CommandSpec(
+                "app.cli.doctor",
+                "doctor",
+                "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
+            ),
             "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
             "crds": CommandSpec(
                 "app.cli.crds",
