@@ -10,7 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.cli.doctor_rights import list_rights
 from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from tests.cli.test_doctor_rights import allows
+from tests.e2e.chart import template
 from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.e2e.fleet import (
     ACCOUNT,
@@ -297,3 +300,10 @@ def test_webhooks_of_others_on_the_same_objects_are_noted(
     named = [one for one in found["other-webhooks"] if "doctor-foreign" in one["text"]]
     assert [one["level"] for one in named] == ["note"]
     assert named[0]["text"].startswith("policy.example.org of ValidatingWebhookConfiguration doctor-foreign")
+
+
+def test_the_roles_of_the_chart_have_the_rights_that_are_checked(helm: Path) -> None:
+    engines = {"overrider", "interpret", "crds"}
+    documents = template(helm, {"engines": {engine: {"enabled": True} for engine in engines}})
+    rules = [rule for one in documents if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
+    assert [one for one in list_rights(engines, "fleethook-system") if not allows(rules, one)] == []
