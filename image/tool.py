@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 TOOLS = ("docker", "podman", "buildah")
 VARIABLE = "IMAGE_TOOL"
@@ -30,5 +31,7 @@ def run(command: list[str]) -> str:
     """Run a command and return its standard output; exits with its errors if it fails."""
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode:
+        # buildah writes the output of the failed step there.
+        sys.stderr.write(result.stdout)
         raise SystemExit(f"{' '.join(command[:2])} failed with exit code {result.returncode}")
     return result.stdout
