@@ -4,11 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .bench
+IMAGE ?= localhost/fleethook:dev
+BASE ?=
 PORT ?= 9443
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-quick schemas lock controlplane clean
+.PHONY: help run test check format bench bench-quick schemas lock controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,10 +75,22 @@ lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev --extra provenance --extra otel pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt --extra otel pyproject.toml -o requirements/image.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group pyproject.toml:sbom -o requirements/sbom.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt benchmarks/requirements.in -o benchmarks/requirements.txt
 
 controlplane: ## Build kube-apiserver, etcd, kube-controller-manager and Helm for the end-to-end tests (needs Go; minutes the first time)
 	@$(PYTHON) tests/e2e/controlplane/build.py
 
+image: ## Build the image with docker, podman or buildah (BASE= names another base image)
+	@$(PYTHON) image/build.py --tag '$(IMAGE)' --base '$(BASE)'
+
+image-test: $(VENV)/dev.stamp ## Run the image as the chart would, and ask every engine for a review (needs Helm, and root for buildah)
+	FLEETHOOK_IMAGE='$(IMAGE)' $(BIN)/python -m pytest -n 0 tests/image $(ARGS)
+
+dist: $(VENV)/dev.stamp ## Build the sdist and the wheel into dist/, and run the wheel in a clean environment
+	rm -rf dist
+	$(BIN)/python -m hatchling build --target sdist --target wheel --directory dist
+	FLEETHOOK_DIST=dist $(BIN)/python -m pytest -n 0 tests/distribution $(ARGS)
+
 clean: ## Remove the environments and caches of these targets
-	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

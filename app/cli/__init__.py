@@ -1,6 +1,8 @@
 """The ``fleethook`` command: one module per subcommand, imported when the subcommand runs."""
 
 import sys
+from pathlib import Path
+from typing import Final
 
 import typer
 
@@ -8,11 +10,13 @@ from app import __version__
 from app.cli.lazy import CommandSpec, lazy_group
 from app.cli.standard_output import check_arguments, report_output_errors
 
+PROGRAM: Final = "fleethook"
+_PLUGIN: Final = "kubectl-fleethook"
+
 app = typer.Typer(
-    name="fleethook",
+    name=PROGRAM,
     help="Admission and review webhooks for a fleet of Kubernetes clusters.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     cls=lazy_group(
@@ -49,6 +53,11 @@ app = typer.Typer(
                 "replay",
                 "Ask recorded reviews again, and report which are decided differently.",
             ),
+            "doctor": CommandSpec(
+                "app.cli.doctor",
+                "doctor",
+                "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
+            ),
             "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
             "crds": CommandSpec(
                 "app.cli.crds",
@@ -82,7 +91,8 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, as ``fleethook`` or as kubectl's plugin."""
+    is_plugin = Path(sys.argv[0]).name == _PLUGIN
     with report_output_errors():
         check_arguments(sys.argv[1:])
-        app()
+        app(prog_name="kubectl fleethook" if is_plugin else None)

@@ -11,12 +11,13 @@ import typer
 import watchfiles
 
 from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.interpret_chain import build_chain, explain_error, load_interpreters
+from app.cli.interpret_chain import build_chain, explain_error
+from app.cli.interpret_check import check
 from app.cli.interpret_fixtures import find_fixtures, run_fixture
 from app.cli.interpret_output import FixtureResult, Output, print_results
 from app.cli.interpret_register import register
 from app.cli.json_output import write_json
-from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts, warn_untested
+from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import read_mappings, read_objects, read_values
 from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KubeconfigOption
 from app.cli.sources import SourceOptions, read_source, replace_objects
@@ -26,7 +27,6 @@ from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
 from app.interpret.fixtures import FixtureError, find_operation, make_question, name_results
 from app.interpret.hook_configuration import CONFIGURATIONS
-from app.interpret.hook_validation import problems
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
@@ -40,6 +40,7 @@ interpret = typer.Typer(
     help="Run, test, check and register resource interpreters: Lua, webhooks, Python, native.", no_args_is_help=True
 )
 interpret.command("register")(register)
+interpret.command("check")(check)
 
 _Manifests = Annotated[
     list[Path] | None,
@@ -234,56 +235,3 @@ def _watch(paths: Sequence[Path]) -> Iterator[None]:
     for _ in watchfiles.watch(*paths, raise_interrupt=True):
         write("")
         yield
-
-
-@interpret.command()
-def check(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."
-        ),
-    ],
-) -> None:
-    """Check customizations, webhook configurations and interpreters, and print the rules that they set.
-
-    Scripts are compiled, and their top level is run. Suspicious code is a warning, for example a global variable, or a
-    path through a function that returns nothing.
-
-    Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
-    """
-    sources = [path for path in paths if path.suffix == ".py"]
-    in_directories = [path for directory in paths if directory.is_dir() for path in sorted(directory.rglob("*.py"))]
-    usable = [_check_python(path) for path in [*sources, *in_directories]]
-    runner = Runner()
-    objects = read_objects([path for path in paths if path not in sources])
-    usable += [_check_object(document, runner) for document in objects]
-    if not all(usable):
-        raise typer.Exit(CHECK_FAILED)
-
-
-def _check_python(path: Path) -> bool:
-    """Print the operations of the interpreters in a file; return whether each one has at least one."""
-    usable = True
-    for one in load_interpreters([str(path)]):
-        operations = ", ".join(sorted(one.functions)) or "nothing"
-        write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}")
-        usable &= bool(one.functions)
-    return usable
-
-
-def _check_object(document: Document, runner: Runner) -> bool:
-    """Print the findings of a customization or a webhook configuration; return whether it has no problem."""
-    key = key_of(document.object)
-    if key.group_kind in CONFIGURATIONS:
-        found = [f"{problem.field}: {problem.text}" for problem in problems(key.group_kind, document.object)]
-        report = ScriptReport(found, [], [])
-    elif has_scripts(document):
-        report = check_scripts(document, runner)
-    else:
-        return True
-    name = f"{document.source}:{document.line}: {key.group_kind.kind} {key.name}"
-    word = "FAIL" if report.problems else "ok  "
-    write(f"{word} {name}", *(f"     {line}" for line in (*report.rules, *report.problems)))
-    write(*(f"     warning: {line}" for line in report.warnings))
-    return not report.problems

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, make_webhook_row, print_text, select_new
 from app.cli.json_output import write_json
@@ -29,6 +30,8 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 @expand
@@ -52,7 +55,8 @@ def lint(
     The objects are in --manifests or in a cluster. --change and --without change them first, and --new then reports
     only the findings that the change causes.
 
-    Prints nothing if there are no findings; `--output json` prints an empty list.
+    Prints nothing if there are no findings; `--output json` prints an empty list. `--output sarif` is for code
+    scanning, and `--output github` makes GitHub show the findings beside the lines of a pull request.
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
     """
@@ -65,8 +69,10 @@ def lint(
         rows = select_new(rows, _check(source.before))
     if output is Output.JSON:
         write_json(rows)
-    else:
+    elif output is Output.TEXT:
         print_text(rows)
+    else:
+        write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
     if has_failures(rows, strict=strict):
         raise typer.Exit(CHECK_FAILED)
 

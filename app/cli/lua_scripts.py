@@ -7,6 +7,7 @@ from app.interpret.lua.customizations import read_object
 from app.interpret.lua.rules import FUNCTIONS, ParsedRules, describe_object, list_findings, list_unportable
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError, Program
+from app.model.field_errors import Problem
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
 from app.store.store import key_of
@@ -23,8 +24,8 @@ class ScriptReport(NamedTuple):
         rules: A line for each rule that the object may set.
     """
 
-    problems: list[str]
-    warnings: list[str]
+    problems: list[Problem]
+    warnings: list[Problem]
     rules: list[str]
 
 
@@ -61,14 +62,14 @@ def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -
 def check_scripts(document: Document, runner: Runner) -> ScriptReport:
     """Compile the scripts of an object, run their top level and report the result."""
     read = read_scripts(document)
-    problems = [f"{problem.place}: {problem.text}" for problem in read.problems]
-    warnings: list[str] = []
+    problems = [Problem(problem.place, problem.text) for problem in read.problems]
+    warnings: list[Problem] = []
     refused = {problem.place for problem in read.problems}
     for rule in read.rules:
-        warnings += [f"{rule.place}: {text}" for text in (*list_findings(rule), *list_unportable(rule))]
+        warnings += [Problem(rule.place, text) for text in (*list_findings(rule), *list_unportable(rule))]
         problem = _run_top_level(rule.program, rule.function.name, runner)
         if problem:
-            problems.append(f"{rule.place}: {problem}")
+            problems.append(Problem(rule.place, problem))
             refused.add(rule.place)
     return ScriptReport(problems, warnings, list(_list_rules(document, read, refused)))
 

@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
 from app.cli.option_groups import expand
@@ -75,7 +76,8 @@ def render(
 
     Findings go to standard error, with file and line, in the words of admission. These are errors: a finding that
     admission refuses, an overrider whose subject does not exist, and an entry for a node pool that its subject lacks.
-    Workloads without errors are still printed.
+    Workloads without errors are still printed. `--output sarif` for code scanning and `--output github` for pull
+    requests print only the findings, to standard output.
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
     """
@@ -89,8 +91,12 @@ def render(
     else:
         rendered = _render_all(matrix, _check(matrix))
         rows, size = rendered.rows, len(matrix.cells)
-        print_previews([*rendered.previews.values()], output)
-    print_lines(rows)
+        if output.has_workloads:
+            print_previews([*rendered.previews.values()], output)
+    if output.has_workloads:
+        print_lines(rows)
+    else:
+        write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
     if has_failures(rows, strict=strict):
         fail(count_levels(rows), code=CHECK_FAILED)
     if not size:
@@ -106,7 +112,8 @@ def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKe
     # Without findings after the change, those before it do not matter, and to find them takes most of the time.
     former = _render_all(before, _check(before) if rendered.rows else [], skipped=same)
     changes = compare_previews(former.previews, rendered.previews, failed=rendered.failed)
-    print_changes(changes, output)
+    if output.has_workloads:
+        print_changes(changes, output)
     size = len(before.cells.keys() | after.cells.keys())
     failed = f", {len(rendered.failed)} cannot be rendered" if rendered.failed else ""
     write_error(f"{len(changes)} of {size} workloads differ{failed}")

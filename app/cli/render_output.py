@@ -22,6 +22,13 @@ class Output(enum.StrEnum):
     yaml = "yaml"
     json = "json"
     diff = "diff"
+    sarif = "sarif"
+    github = "github"
+
+    @property
+    def has_workloads(self) -> bool:
+        """Whether the format shows workloads; the other formats show findings only."""
+        return self in _PRINTERS
 
 
 def print_previews(previews: Sequence[Preview], output: Output) -> None:

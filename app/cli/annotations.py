@@ -1,0 +1,83 @@
+"""Findings for tools that show them beside the lines of files: SARIF for code scanning, and GitHub's commands."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from app.cli.findings_output import Row
+from app.cli.json_output import write_json
+from app.cli.report import describe_object
+from app.cli.sarif import build_log
+from app.cli.terminal import write
+from app.store.yaml_reader import Document
+
+# https://docs.github.com/actions: "Workflow commands". GitHub's toolkit escapes the same characters.
+_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_ESCAPED_IN_PROPERTIES: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+class AnnotationFormat(StrEnum):
+    """Formats for findings beside the lines of files."""
+
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class Annotation(NamedTuple):
+    """A finding, and its place in a file.
+
+    Attributes:
+        level: ``error`` or ``warning``.
+        code: Stable name of the finding, such as ``unknown-pool``.
+        subject: Kind and name of the object.
+        text: The message, with the field if there is one.
+        file: Path of the file, ``""`` for an object that was not read from a file.
+        line: Line from 1, 0 if it is unknown.
+    """
+
+    level: str
+    code: str
+    subject: str
+    text: str
+    file: str
+    line: int
+
+
+def annotate_row(row: Row) -> Annotation:
+    """Return the annotation of a finding of `lint` or `render`."""
+    subject = describe_object(row) + (f", {row.webhook}" if row.webhook else "")
+    text = f"{row.field}: {row.text}" if row.field else row.text
+    return Annotation(row.level, row.code, subject, text, *_split_place(row.place))
+
+
+def annotate_document(document: Document, *, level: str, code: str, subject: str, text: str, line: int) -> Annotation:
+    """Return the annotation of a finding about a document."""
+    return Annotation(level, code, subject, text, *_split_place(f"{document.source}:{line}"))
+
+
+def _split_place(place: str) -> tuple[str, int]:
+    """Return file and line of a place ``FILE:LINE``, ``""`` and 0 for a place that is not in a file."""
+    file, _, line = place.rpartition(":")
+    is_file = line.isdecimal() and file != "<stdin>"
+    return (file, int(line)) if is_file else ("", 0)
+
+
+def write_annotations(annotations: Sequence[Annotation], form: AnnotationFormat) -> None:
+    """Write findings to standard output."""
+    if form is AnnotationFormat.SARIF:
+        write_json(build_log(annotations))
+    else:
+        write(*map(_format_command, annotations))
+
+
+def _format_command(one: Annotation) -> str:
+    """Return the workflow command that makes GitHub show a finding."""
+    properties = {"title": one.code}
+    if one.file:
+        properties = {"file": one.file, "line": str(one.line), **properties}
+    shown = ",".join(f"{name}={_escape(value, _ESCAPED_IN_PROPERTIES)}" for name, value in properties.items())
+    return f"::{one.level} {shown}::{_escape(f'{one.subject}: {one.text}', _ESCAPED)}"
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)

@@ -1,0 +1,108 @@
+"""``fleethook doctor``: examine the registration with an apiserver, and name a remedy for each fault."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from app.cli.doctor_cluster import Doctor
+from app.cli.doctor_findings import Diagnosis
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.json_output import write_json
+from app.cli.options import ContextOption, InClusterOption, StrictOption
+from app.cli.styles import console, styled
+
+_STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
+_VARIABLE: Final = "KUBECONFIG"
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def doctor(
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig of the cluster (default: $KUBECONFIG, or ~/.kube/config).")
+    ] = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
+    ] = "default",
+    service_account: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            help="Service account of the server, whose rights are checked (default: those of its Pods).",
+        ),
+    ] = None,
+    strict: StrictOption = False,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Examine the registration of fleethook with an apiserver, and name a remedy for each fault.
+
+    The checks: the version of the apiserver, clocks, webhook configurations, CAs, failure policies, webhooks of others
+    on the same objects, the definition of overriders, the Service, reachability, and the rights of the server. For
+    reachability, the command asks the apiserver to create objects that fleethook refuses, as dry runs. It stores
+    nothing.
+
+    A check for which the user has no right is a note.
+
+    Exit codes: 0 success; 1 errors, or warnings with --strict; 2 invalid arguments, or the cluster cannot be read.
+    """
+    if in_cluster and (kubeconfig is not None or context is not None):
+        fail("give only one of --in-cluster and --kubeconfig")
+    if service_account is not None and service_account.count("/") != 1:
+        fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
+    found = _examine(None if in_cluster else kubeconfig or _find_kubeconfig(), context, namespace, service_account)
+    if output is Output.JSON:
+        write_json([one._asdict() for one in found])
+    else:
+        _print(found)
+    failing = ("error", "warning") if strict else ("error",)
+    if any(one.level in failing for one in found):
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _find_kubeconfig() -> Path:
+    """Return the file that kubectl would use. Exits with a message if there is none."""
+    # kubectl merges several files. kubernetes-asyncio does so, too, and takes the same list.
+    listed = os.environ.get(_VARIABLE)
+    path = Path(listed) if listed else Path.home() / ".kube" / "config"
+    if not listed and not path.exists():
+        fail("no cluster: give --kubeconfig FILE or --in-cluster")
+    return path
+
+
+def _examine(kubeconfig: Path | None, context: str | None, namespace: str, account: str | None) -> list[Diagnosis]:
+    """Return all findings. Exits with a message if the cluster cannot be read."""
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+
+    async def examine() -> list[Diagnosis]:
+        async with Connection(kubeconfig, context=context) as connection:
+            examined = Doctor(connection, namespace=namespace, account=account).examine()
+            return [one async for one in examined]
+
+    try:
+        return asyncio.run(examine())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot examine the cluster: {error}")
+
+
+def _print(found: Sequence[Diagnosis]) -> None:
+    terminal = console()
+    for one in found:
+        head = styled(f"{one.level:<8}", _STYLES[one.level])
+        terminal.print(head, styled(f"{one.check}: {one.text}"))
+        if one.remedy:
+            terminal.print(styled(f"         → {one.remedy}", "dim"))
+    numbers = {level: sum(one.level == level for one in found) for level in ("error", "warning")}
+    terminal.print(styled(", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in numbers.items())))

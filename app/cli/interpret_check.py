@@ -1,0 +1,135 @@
+"""``fleethook interpret check``: find mistakes in scripts, webhook configurations and interpreters in Python."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from app.cli.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
+from app.cli.exit_codes import CHECK_FAILED
+from app.cli.interpret_chain import load_interpreters
+from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts
+from app.cli.manifests import read_objects
+from app.cli.terminal import write
+from app.interpret.hook_configuration import CONFIGURATIONS
+from app.interpret.hook_validation import problems
+from app.interpret.lua.runner import Runner
+from app.model.field_errors import Problem
+from app.store.store import key_of
+from app.store.yaml_lines import FieldLines
+from app.store.yaml_reader import Document
+
+INVALID: Final = "invalid-interpreter"
+SUSPICIOUS: Final = "suspicious-interpreter"
+EMPTY: Final = "empty-interpreter"
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class _Checked(NamedTuple):
+    """The result of checking an object or an interpreter.
+
+    Attributes:
+        title: The line of the text output about it, after ``ok`` or ``FAIL``.
+        report: Problems, warnings and rules; both empty for an interpreter in Python.
+        annotations: The same problems and warnings with their lines in the file.
+        usable: Whether there is no problem.
+    """
+
+    title: str
+    report: ScriptReport
+    annotations: list[Annotation]
+    usable: bool
+
+
+def check(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."
+        ),
+    ],
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Check customizations, webhook configurations and interpreters, and print the rules that they set.
+
+    Scripts are compiled, and their top level is run. Suspicious code is a warning, for example a global variable, or a
+    path through a function that returns nothing. `--output sarif` for code scanning and `--output github` for pull
+    requests print only the problems and warnings.
+
+    Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
+    """
+    usable = True
+    annotations: list[Annotation] = []
+    for one in _check_all(paths):
+        usable &= one.usable
+        annotations += one.annotations
+        if output is Output.TEXT:
+            _print(one)
+    if output is not Output.TEXT:
+        write_annotations(annotations, AnnotationFormat(output))
+    if not usable:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _check_all(paths: Sequence[Path]) -> Iterator[_Checked]:
+    """Yield the result for each interpreter in Python, and then for each object."""
+    sources = [path for path in paths if path.suffix == ".py"]
+    in_directories = [path for directory in paths if directory.is_dir() for path in sorted(directory.rglob("*.py"))]
+    for path in (*sources, *in_directories):
+        yield from _check_python(path)
+    runner, lines = Runner(), FieldLines()
+    for document in read_objects([path for path in paths if path not in sources]):
+        if (checked := _check_object(document, runner, lines)) is not None:
+            yield checked
+
+
+def _check_python(path: Path) -> Iterator[_Checked]:
+    """Yield the result for each interpreter in a file: whether it has at least one operation."""
+    for one in load_interpreters([str(path)]):
+        kind = f"{one.kind.api_version} {one.kind.kind}"
+        operations = ", ".join(sorted(one.functions)) or "nothing"
+        text = "the interpreter has no operation: decorate a function with one"
+        found = [] if one.functions else [Annotation("error", EMPTY, kind, text, str(path), 1)]
+        yield _Checked(f"{path}: {kind}: {operations}", ScriptReport([], [], []), found, bool(one.functions))
+
+
+def _check_object(document: Document, runner: Runner, lines: FieldLines) -> _Checked | None:
+    """Return the result for a customization or a webhook configuration, None for any other object."""
+    key = key_of(document.object)
+    if key.group_kind in CONFIGURATIONS:
+        report = ScriptReport([*problems(key.group_kind, document.object)], [], [])
+    elif has_scripts(document):
+        report = check_scripts(document, runner)
+    else:
+        return None
+
+    def annotate(level: str, code: str, problem: Problem) -> Annotation:
+        line = lines.line(document, problem.field)
+        text = _describe(problem)
+        return annotate_document(document, level=level, code=code, subject=subject, text=text, line=line)
+
+    subject = f"{key.group_kind.kind} {key.name}"
+    found = [annotate("error", INVALID, one) for one in report.problems]
+    found += [annotate("warning", SUSPICIOUS, one) for one in report.warnings]
+    return _Checked(f"{document.source}:{document.line}: {subject}", report, found, not report.problems)
+
+
+def _print(one: _Checked) -> None:
+    report = one.report
+    word = "ok  " if one.usable else "FAIL"
+    write(f"{word} {one.title}", *(f"     {line}" for line in report.rules))
+    write(*(f"     {_describe(problem)}" for problem in report.problems))
+    write(*(f"     warning: {_describe(problem)}" for problem in report.warnings))
+
+
+def _describe(problem: Problem) -> str:
+    return f"{problem.field}: {problem.text}"

@@ -1,0 +1,94 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.annotations import Annotation, AnnotationFormat, annotate_row, write_annotations
+from app.cli.findings_output import Row
+from tests.builders import entry, image, overrider, yurt_app_set
+from tests.cli.conftest import WriteYAML
+from tests.serving import EXAMPLES
+
+ROW = Row(
+    level="warning", code="no-effect", cluster="ws1", kind="YurtAppOverrider", namespace="demo", name="a",
+    webhook="", field="entries[0]", text="has no effect", place="dir/a.yaml:12",
+)  # fmt: skip
+
+
+def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, arguments, input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "file", "line"),
+    [
+        ("dir/a.yaml:12", "dir/a.yaml", 12),
+        ("C:a.yaml:1", "C:a.yaml", 1),
+        ("<stdin>:3", "", 0),
+        ("cluster", "", 0),
+        ("", "", 0),
+    ],
+)
+def test_only_places_in_files_have_a_file_and_a_line(place: str, file: str, line: int) -> None:
+    row = Row(**{**{name: getattr(ROW, name) for name in ROW.__struct_fields__}, "place": place})
+    annotation = annotate_row(row)
+    assert (annotation.file, annotation.line) == (file, line)
+    assert annotation.subject == "YurtAppOverrider demo/a of ws1"
+    assert annotation.text == "entries[0]: has no effect"
+
+
+def test_github_gets_one_command_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    one = Annotation("error", "bad", "ConfigMap a", "100% wrong:\nline two", "a,b:c.yaml", 4)
+    write_annotations([one, one._replace(file="", line=0)], AnnotationFormat.GITHUB)
+    assert capsys.readouterr().out.splitlines() == [
+        "::error file=a%2Cb%3Ac.yaml,line=4,title=bad::ConfigMap a: 100%25 wrong:%0Aline two",
+        "::error title=bad::ConfigMap a: 100%25 wrong:%0Aline two",
+    ]
+
+
+def test_a_name_cannot_start_another_command(write_yaml: WriteYAML) -> None:
+    rule = overrider(entry("x\n::error file=/etc/passwd::forged"))
+    code, out, err = run("lint", "--manifests", write_yaml("a.yaml", yurt_app_set(), rule), "-o", "github")
+    assert (code, err) == (1, "")
+    assert all(line.startswith(("::error file=", "::warning file=")) for line in out.splitlines())
+    assert "::error file=/etc" not in [line[:17] for line in out.splitlines()]
+    assert "%0A::error" in out or "\\n::error" in out
+
+
+def test_lint_reports_each_finding_of_its_text_output_to_github() -> None:
+    directory = str(EXAMPLES / "kcp-widgets")
+    code, out, err = run("lint", "--manifests", directory, "--output", "github")
+    assert (code, err) == (1, "")
+    assert out == (
+        f"::error file={EXAMPLES}/kcp-widgets/ws3.yaml,line=21,title=shadowed::ValidatingWebhookConfiguration my-own-rules "
+        "of ws3, mine.widgets.example.org: rules[0]: APIBinding widgets binds widgets.example.org of ws1, whose webhooks "
+        "are called instead: register the webhook in ws1\n"
+    )
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_render_prints_findings_in_place_of_workloads(write_yaml: WriteYAML, *, change: bool) -> None:
+    files = write_yaml("a.yaml", yurt_app_set())
+    rule = write_yaml("b.yaml", overrider(entry("nowhere", items=[image("nginx", "nginx:2")])))
+    code, out, err = run("render", "-f", files, *(["--change", rule] if change else ["-f", rule]), "-o", "github")
+    assert code == 1
+    assert [line.partition(",line=")[0] for line in out.splitlines()] == [
+        f"::warning file={rule}",
+        f"::error file={rule}",
+    ]
+    assert "nowhere" not in err
+
+
+def test_findings_of_standard_input_have_no_file(write_yaml: WriteYAML) -> None:
+    text = json.dumps(overrider(entry("nowhere", items=[image("nginx", "nginx:2")])))
+    _, out, _ = run("render", "-f", "-", "-f", write_yaml("a.yaml", yurt_app_set()), "-o", "github", stdin=text)
+    assert out.startswith("::error title=")
+
+
+def test_a_change_without_findings_prints_nothing(write_yaml: WriteYAML) -> None:
+    rule = write_yaml("b.yaml", overrider(entry("hangzhou", items=[image("nginx", "nginx:2")])))
+    code, out, err = run("render", "-f", write_yaml("a.yaml", yurt_app_set()), "--change", rule, "-o", "github")
+    assert (code, out) == (0, "")
+    assert err.startswith("1 of ")

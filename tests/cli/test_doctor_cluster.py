@@ -1,0 +1,100 @@
+"""The requests of `fleethook doctor`, to an apiserver in memory; tests/e2e/test_doctor.py asks a real one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from app.cli.doctor_cluster import Doctor
+from app.cli.doctor_findings import Diagnosis
+from app.kube.connection import Connection
+from app.kube.errors import APIError
+from app.registration.webhooks import ServiceReference, webhook_configurations
+
+CORE = "/api/v1/namespaces/system"
+
+
+class Apiserver:
+    """Answers requests by method and path; other paths do not exist."""
+
+    def __init__(self, *, ahead: timedelta = timedelta()) -> None:
+        self.requests: list[tuple[str, str, Any]] = []
+        mutating, validating = webhook_configurations(
+            ServiceReference("system", "fleethook"), exempt_namespaces=["system"]
+        )
+        base = "/apis/admissionregistration.k8s.io/v1"
+        stamp = (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.answers: dict[tuple[str, str], Any] = {
+            ("GET", "/version"): {"major": "1", "minor": "36", "gitVersion": "v1.36.0"},
+            ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews"): {"metadata": {"creationTimestamp": stamp}},
+            ("GET", f"{base}/mutatingwebhookconfigurations"): {"items": [mutating]},
+            ("GET", f"{base}/validatingwebhookconfigurations"): {"items": [validating]},
+            ("GET", f"{CORE}/services/fleethook"): {"spec": {"ports": [{"port": 443}], "selector": {"app": "a", "b": "c"}}},
+            ("GET", "/apis/discovery.k8s.io/v1/namespaces/system/endpointslices"): {"items": []},
+            ("GET", f"{CORE}/pods"): {"items": [{"metadata": {"namespace": "system"}, "spec": {"serviceAccountName": "sa"}}]},
+            ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"): {"status": {"allowed": True}},
+        }  # fmt: skip
+
+    async def json(self, method: str, path: str, **rest: Any) -> Any:
+        self.requests.append((method, path, rest))
+        answer = self.answers.get((method, path), APIError(404, "NotFound", f"{path} not found"))
+        if isinstance(answer, APIError):
+            raise answer
+        return answer
+
+    request = json
+
+    async def examine(self, *, account: str | None = None) -> dict[str, list[Diagnosis]]:
+        found: dict[str, list[Diagnosis]] = {}
+        async for one in Doctor(cast("Connection", self), namespace="team", account=account).examine():
+            found.setdefault(one.check, []).append(one)
+        return found
+
+
+async def test_the_rights_of_the_accounts_behind_the_service_are_asked_for() -> None:
+    apiserver = Apiserver()
+    found = await apiserver.examine()
+    assert [one.text.partition(" has ")[0] for one in found["rights"]] == ["the service account system/sa"]
+    asked = [rest["body"]["spec"] for _, path, rest in apiserver.requests if path.endswith("subjectaccessreviews")]
+    assert {one["user"] for one in asked} == {"system:serviceaccount:system:sa"}
+    (pods,) = [rest for _, path, rest in apiserver.requests if path.endswith("/pods")]
+    assert pods == {"query": {"labelSelector": "app=a,b=c"}}
+
+
+async def test_a_given_account_replaces_those_of_the_pods() -> None:
+    apiserver = Apiserver()
+    found = await apiserver.examine(account="other/name")
+    assert [one.text.partition(" has ")[0] for one in found["rights"]] == ["the service account other/name"]
+    assert [path for _, path, _ in apiserver.requests if path.endswith("/pods")] == []
+
+
+async def test_every_object_is_created_as_a_dry_run() -> None:
+    apiserver = Apiserver()
+    await apiserver.examine()
+    reviews = ("selfsubjectreviews", "subjectaccessreviews")
+    created = [
+        (path, rest) for method, path, rest in apiserver.requests if method != "GET" and not path.endswith(reviews)
+    ]
+    assert len(created) == 3
+    assert [path for path, rest in created if rest["query"] != {"dryRun": "All"}] == []
+
+
+async def test_a_check_without_the_right_is_a_note() -> None:
+    apiserver = Apiserver()
+    apiserver.answers["GET", f"{CORE}/services/fleethook"] = APIError(403, "Forbidden", "services is forbidden")
+    found = await apiserver.examine()
+    assert [(one.level, one.text) for one in found["service"]] == [("note", "not checked: services is forbidden")]
+    assert [one.level for one in found["rights"]] == ["note"]
+
+
+async def test_another_error_of_the_apiserver_is_not_hidden() -> None:
+    apiserver = Apiserver()
+    apiserver.answers["GET", f"{CORE}/services/fleethook"] = APIError(500, "InternalError", "etcd is gone")
+    with pytest.raises(APIError, match="etcd is gone"):
+        await apiserver.examine()
+
+
+@pytest.mark.parametrize(("hours", "level"), [(0, "ok"), (2, "warning"), (-2, "warning")])
+async def test_the_clock_of_the_apiserver_is_compared(hours: int, level: str) -> None:
+    found = await Apiserver(ahead=timedelta(hours=hours)).examine()
+    assert [one.level for one in found["clock"]] == [level]

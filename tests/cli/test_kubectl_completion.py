@@ -1,0 +1,65 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli.kubectl_completion import list_completions
+from tests.serving import ROOT
+from tests.waiting import NET
+
+RUN = "import sys; sys.argv = {arguments}; from app.cli{module} import main; main()"
+
+
+def run(module: str, *arguments: str, **environment: str) -> list[str]:
+    """Run the main function of a module as its entry point does."""
+    script = RUN.format(arguments=list(arguments), module=module)
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=NET, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", **environment}
+    )  # fmt: skip
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["re"], ["render", "replay"]),
+        (["lint", "--out"], ["--output"]),
+        (["lint", "--output", ""], ["text", "json", "sarif", "github"]),
+        (["interpret", "re"], ["register"]),
+        (["lint", "--manifests", ""], []),
+        (["lint", "'"], []),
+    ],
+)
+def test_commands_options_and_values_are_completed(words: list[str], expected: list[str]) -> None:
+    assert list_completions(words) == expected
+
+
+def test_kubectl_completes_files_if_there_is_nothing_else() -> None:
+    assert run(".kubectl_completion", "kubectl_complete-fleethook", "lint", "--output", "sa") == ["sarif", ":4"]
+    assert run(".kubectl_completion", "kubectl_complete-fleethook", "render", "-f", "") == [":0"]
+
+
+def test_the_plugin_names_itself_as_users_call_it() -> None:
+    assert run("", "/usr/bin/kubectl-fleethook", "lint", "--help")[1].split()[1:4] == ["kubectl", "fleethook", "lint"]
+    assert run("", "/usr/bin/fleethook", "lint", "--help")[1].split()[1:3] == ["fleethook", "lint"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell_asks_the_program(shell: str) -> None:
+    script = run("", "fleethook", "--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "_FLEETHOOK_COMPLETE=" in "\n".join(script)
+
+
+def test_bash_completes_with_the_script() -> None:
+    """Bash calls the function of the script as it does for the tab key."""
+    script = "\n".join(
+        run("", "fleethook", "--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    )
+    ask = '\nCOMP_WORDS=(fleethook lint --output sa) COMP_CWORD=3\n_fleethook_completion fleethook\necho "${COMPREPLY[@]}"'
+    result = subprocess.run(
+        ["bash", "--norc", "-c", script + ask], capture_output=True, text=True, timeout=NET, check=True,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+    )  # fmt: skip
+    assert result.stdout == "sarif\n"

@@ -1,0 +1,309 @@
+"""fleethook doctor on a real apiserver: healthy registrations, and broken ones with their remedies."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.doctor_rights import list_rights
+from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from tests.cli.test_doctor_rights import allows
+from tests.e2e.chart import template
+from tests.e2e.cluster import Api, ControlPlane, free_port
+from tests.e2e.fleet import (
+    ACCOUNT,
+    NAMESPACE,
+    RBAC,
+    WEBHOOKS,
+    is_ready,
+    run_registered_server,
+    service_account,
+    unregister,
+)
+from tests.e2e.pki import Authority
+from tests.serving import Server, serving
+from tests.waiting import wait_for
+
+Diagnoses = dict[str, list[dict[str, str]]]
+Edit = Callable[[dict[str, Any]], None]
+PROBED = "rules.yurtappoverrider.fleethook.io"
+
+
+@pytest.fixture
+def kubeconfig(plane: ControlPlane) -> Path:
+    pair = plane.admin
+    return plane.kubeconfig("doctor", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
+
+
+@pytest.fixture(scope="module")
+def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that has not registered itself, so that it repairs no fault of these tests."""
+    arguments = ("--kubeconfig", str(service_account(plane)), "--namespace", NAMESPACE)
+    with serving(tmp_path_factory.mktemp("doctor"), *arguments, manifests=None) as running:
+        wait_for(lambda: is_ready(running), what="the server is ready")
+        yield running
+
+
+class Registration:
+    """Writes the webhook configurations of a server, with faults."""
+
+    def __init__(self, admin: Api) -> None:
+        self._admin = admin
+
+    def write(self, reference: Any, authority: bytes, *, edit: Edit = lambda _: None, leave_out: str = "") -> None:
+        for configuration in webhook_configurations(reference, exempt_namespaces=[NAMESPACE]):
+            webhooks = [one for one in configuration["webhooks"] if one["name"] != leave_out]
+            for webhook in webhooks:
+                if authority:
+                    webhook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
+                edit(webhook)
+            path = f"{WEBHOOKS}/{configuration['kind'].lower()}s"
+            self._admin.create(path, {**configuration, "webhooks": webhooks})
+
+    def write_for(self, server: Server, **faults: Any) -> None:
+        self.write(url_of(server.port), server.authority.read_bytes(), **faults)
+
+
+@pytest.fixture
+def registration(admin: Api) -> Iterator[Registration]:
+    yield Registration(admin)
+    unregister(admin)
+
+
+def url_of(port: int) -> URLReference:
+    return URLReference(f"https://127.0.0.1:{port}")
+
+
+def examine(kubeconfig: Path, *arguments: str) -> tuple[int, Diagnoses]:
+    """Run the command; return its exit code and the findings by check."""
+    result = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(kubeconfig), "--output", "json", *arguments])
+    assert result.stderr == ""
+    found: Diagnoses = {}
+    for one in json.loads(result.stdout):
+        found.setdefault(one["check"], []).append(one)
+    return result.exit_code, found
+
+
+def examine_until_reached(part: str, kubeconfig: Path, *arguments: str) -> tuple[int, Diagnoses, dict[str, str]]:
+    """Examine until the apiserver uses the new configuration: until the finding about overriders has a text."""
+    last: list[Any] = []
+
+    def has_text() -> bool:
+        code, found = examine(kubeconfig, *arguments)
+        about = [one for one in found["reachability"] if "overrider" in one["text"]]
+        assert about, found
+        last[:] = [code, found, about[0]]
+        assert part in about[0]["text"], about[0]["text"]
+        return True
+
+    wait_for(has_text, what=f"the apiserver answers with {part!r}")
+    code, found, about = last
+    return code, found, about
+
+
+def levels(found: Diagnoses) -> dict[str, list[str]]:
+    return {check: [one["level"] for one in rows if one["level"] != "note"] for check, rows in found.items()}
+
+
+def test_a_healthy_registration_has_no_fault(
+    plane: ControlPlane, crds: None, tmp_path: Path, admin: Api, namespace: str, kubeconfig: Path
+) -> None:
+    arguments = ("-n", namespace, "--service-account", f"{NAMESPACE}/{ACCOUNT}", "--strict")
+    with run_registered_server(plane, tmp_path):
+        code, found, about = examine_until_reached("refused an invalid object", kubeconfig, *arguments)
+        text = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(kubeconfig), *arguments])
+    assert code == 0
+    assert {level for rows in levels(found).values() for level in rows} == {"ok"}
+    assert set(found) >= {
+        "versions",
+        "clock",
+        "registration",
+        "authorities",
+        "failure-policy",
+        "reachability",
+        "rights",
+    }
+    assert (about["level"], PROBED in about["text"], about["remedy"]) == ("ok", True, "")
+    assert text.stdout.splitlines()[-1] == "0 errors, 0 warnings"
+    assert "ok       registration: 13 webhooks of crds, interpret, overrider in " in text.stdout
+    stored = admin[f"/apis/apps.openyurt.io/v1alpha1/namespaces/{namespace}/yurtappoverriders"]["items"]
+    assert stored == []
+
+
+def test_without_a_registration_the_remedy_is_to_install(plane: ControlPlane, kubeconfig: Path) -> None:
+    unregister(plane.api())
+    code, found = examine(kubeconfig)
+    assert (code, levels(found)["registration"]) == (1, ["error"])
+    assert "install the chart" in found["registration"][0]["remedy"]
+    assert "reachability" not in found
+
+
+def test_a_server_that_is_gone_is_unreachable(
+    registration: Registration, server: Server, namespace: str, kubeconfig: Path
+) -> None:
+    registration.write(url_of(free_port()), server.authority.read_bytes())
+    code, _, about = examine_until_reached("connection refused", kubeconfig, "-n", namespace)
+    assert (code, about["level"]) == (1, "error")
+    assert about["remedy"].startswith("start the server")
+
+
+def test_a_wrong_authority_is_found(
+    registration: Registration, server: Server, namespace: str, kubeconfig: Path, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path, "other").certificate.read_bytes()
+    registration.write(url_of(server.port), other)
+    code, _, about = examine_until_reached("unknown authority", kubeconfig, "-n", namespace)
+    assert (code, about["level"]) == (1, "error")
+    assert "caBundle" in about["remedy"]
+
+
+def test_an_address_without_a_name_in_the_certificate_is_found(
+    registration: Registration, server: Server, namespace: str, kubeconfig: Path
+) -> None:
+    registration.write(URLReference(f"https://127.0.0.2:{server.port}"), server.authority.read_bytes())
+    code, _, about = examine_until_reached("127.0.0.2", kubeconfig, "-n", namespace)
+    assert (code, about["level"]) == (1, "error")
+
+
+def test_failure_policy_ignore_does_not_hide_a_server_that_is_gone(
+    registration: Registration, server: Server, namespace: str, kubeconfig: Path
+) -> None:
+    def ignore(webhook: dict[str, Any]) -> None:
+        webhook["failurePolicy"] = "Ignore"
+
+    registration.write(url_of(free_port()), server.authority.read_bytes(), edit=ignore)
+    code, found, about = examine_until_reached("did not send", kubeconfig, "-n", namespace)
+    assert (code, about["level"], levels(found)["failure-policy"]) == (1, "error", ["warning"])
+
+
+def test_an_exempt_namespace_is_named(registration: Registration, server: Server, kubeconfig: Path) -> None:
+    registration.write_for(server)
+    code, _, about = examine_until_reached("did not send", kubeconfig, "-n", NAMESPACE)
+    assert (code, "--namespace" in about["remedy"]) == (1, True)
+
+
+def test_a_missing_webhook_and_other_rules_are_found(
+    registration: Registration, server: Server, kubeconfig: Path
+) -> None:
+    def narrow(webhook: dict[str, Any]) -> None:
+        if webhook["name"] == "deployments.overrider.fleethook.io":
+            webhook["rules"][0]["operations"] = ["CREATE"]
+
+    registration.write_for(server, edit=narrow, leave_out=PROBED)
+    code, found = examine(kubeconfig)
+    assert (code, levels(found)["registration"]) == (1, ["error", "error"])
+    assert found["registration"][0]["text"] == f"the webhook {PROBED} is missing"
+    assert "deployments.overrider.fleethook.io has other rules" in found["registration"][1]["text"]
+
+
+def test_an_engine_that_is_off_is_found(
+    plane: ControlPlane, crds: None, registration: Registration, tmp_path: Path, namespace: str, kubeconfig: Path
+) -> None:
+    arguments = ("--kubeconfig", str(service_account(plane)), "--namespace", NAMESPACE)
+    with serving(tmp_path, *arguments, manifests=None, FLEETHOOK_ENGINES='["crds"]') as partial:
+        registration.write_for(partial)
+        code, _, about = examine_until_reached("Not Found", kubeconfig, "-n", namespace)
+    assert (code, about["level"]) == (1, "error")
+    assert "enable the engine" in about["remedy"]
+
+
+def test_missing_rights_of_the_server_are_listed(registration: Registration, server: Server, kubeconfig: Path) -> None:
+    registration.write_for(server)
+    code, found = examine(kubeconfig, "--service-account", f"{NAMESPACE}/nobody")
+    assert (code, levels(found)["rights"]) == (1, ["error", "warning"])
+    assert "list yurtappoverriders.apps.openyurt.io" in found["rights"][0]["text"]
+    assert "patch deployments.apps" in found["rights"][1]["text"]
+
+
+def test_a_service_without_endpoints_is_found(
+    registration: Registration, server: Server, admin: Api, namespace: str, kubeconfig: Path
+) -> None:
+    # Neither a dry run in an exempt namespace nor a missing webhook makes the apiserver dial the Service's address.
+    authority = server.authority.read_bytes()
+    registration.write(
+        ServiceReference(namespace, "fleethook"), authority, leave_out="rules.customizations.interpret.fleethook.io"
+    )
+    _, found = examine(kubeconfig, "-n", NAMESPACE)
+    assert "does not exist" in found["service"][0]["text"]
+    service = {
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "fleethook"},
+        "spec": {"ports": [{"port": 443, "targetPort": 9443}], "selector": {"app": "fleethook"}},
+    }  # fmt: skip
+    admin.create(f"/api/v1/namespaces/{namespace}/services", service)
+    _, found = examine(kubeconfig, "-n", NAMESPACE)
+    assert "has no ready endpoint" in found["service"][0]["text"]
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "fleethook", "labels": {"kubernetes.io/service-name": "fleethook"}},
+        "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": True}}],
+        "ports": [{"name": "", "port": server.port}],
+    }  # fmt: skip
+    admin.create(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", endpoints)
+    _, found = examine(kubeconfig, "-n", NAMESPACE)
+    assert found["service"][0]["text"] == f"the Service {namespace}/fleethook has 1 ready endpoint"
+
+
+def test_checks_without_rights_are_notes(
+    plane: ControlPlane, registration: Registration, server: Server, admin: Api, kubeconfig: Path
+) -> None:
+    registration.write_for(server)
+    pair = plane.authority.issue("doctor-reader")
+    reader = plane.kubeconfig("reader", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
+    result = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(reader)])
+    assert (result.exit_code, "mutatingwebhookconfigurations" in result.stderr) == (2, True)
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "doctor-reader"}}
+    resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    rules = [{"apiGroups": ["admissionregistration.k8s.io"], "resources": resources, "verbs": ["list"]}]
+    admin.apply(f"{RBAC}/clusterroles/doctor-reader", {**role, "rules": rules})
+    binding = {
+        **role, "kind": "ClusterRoleBinding",
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor-reader"},
+        "subjects": [{"kind": "User", "name": "doctor-reader", "apiGroup": "rbac.authorization.k8s.io"}],
+    }  # fmt: skip
+    admin.apply(f"{RBAC}/clusterrolebindings/doctor-reader", binding)
+
+    def has_rights() -> bool:
+        return CliRunner().invoke(app, ["doctor", "--kubeconfig", str(reader)]).exit_code == 0
+
+    wait_for(has_rights, what="the apiserver knows the new role")
+    _, found = examine(reader, "--service-account", f"{NAMESPACE}/{ACCOUNT}")
+    for check in ("reachability", "rights"):
+        assert {one["level"] for one in found[check]} == {"note"}
+        assert all(one["remedy"] for one in found[check])
+
+
+def test_webhooks_of_others_on_the_same_objects_are_noted(
+    registration: Registration, server: Server, admin: Api, kubeconfig: Path
+) -> None:
+    registration.write_for(server)
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"]}
+    foreign = {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "doctor-foreign"},
+        "webhooks": [{
+            "name": "policy.example.org", "rules": [rule], "failurePolicy": "Ignore", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "objectSelector": {"matchLabels": {"doctor": "test"}},
+        }],
+    }  # fmt: skip
+    path = f"{WEBHOOKS}/validatingwebhookconfigurations"
+    admin.create(path, foreign)
+    try:
+        _, found = examine(kubeconfig)
+    finally:
+        admin.delete(f"{path}/doctor-foreign")
+    named = [one for one in found["other-webhooks"] if "doctor-foreign" in one["text"]]
+    assert [one["level"] for one in named] == ["note"]
+    assert named[0]["text"].startswith("policy.example.org of ValidatingWebhookConfiguration doctor-foreign")
+
+
+def test_the_roles_of_the_chart_have_the_rights_that_are_checked(helm: Path) -> None:
+    engines = {"overrider", "interpret", "crds"}
+    documents = template(helm, {"engines": {engine: {"enabled": True} for engine in engines}})
+    rules = [rule for one in documents if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
+    assert [one for one in list_rights(engines, "fleethook-system") if not allows(rules, one)] == []

@@ -1,0 +1,129 @@
+"""action.yml and .pre-commit-hooks.yaml: the steps of the action and the hooks run as GitHub and pre-commit run them."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.serving import EXAMPLES, ROOT
+from tests.waiting import NET
+
+ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+HOOKS: Any = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+STEPS: dict[str, Any] = {step["name"]: step for step in ACTION["runs"]["steps"]}
+PROGRAM = Path(sys.executable).with_name("fleethook")
+_INPUT = re.compile(r"\$\{\{ inputs\.(\w+) \}\}")
+
+
+def run_step(name: str, directory: Path, **inputs: str) -> tuple[int, str]:
+    """Run a step with bash's options of GitHub; return its exit code and standard output."""
+    step = STEPS[name]
+    program = directory / "fleethook" / "bin" / "fleethook"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    if not program.exists():
+        program.symlink_to(PROGRAM)
+    values = {key: inputs.get(key, one["default"]) for key, one in ACTION["inputs"].items()}
+    environment = {key: _INPUT.sub(lambda found: values[found[1]], text) for key, text in step["env"].items()}
+    runner = {"RUNNER_TEMP": str(directory), "GITHUB_STEP_SUMMARY": str(directory / "summary"), "PATH": "/usr/bin:/bin"}
+    result = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=ROOT, env={**runner, **environment}, capture_output=True, text=True, timeout=NET, check=False,
+    )  # fmt: skip
+    return result.returncode, result.stdout
+
+
+def test_no_step_has_an_input_in_its_script() -> None:
+    """An expression in a script would let the author of a pull request run commands."""
+    assert [name for name, step in STEPS.items() if "${{" in step["run"]] == []
+
+
+def test_each_input_is_used() -> None:
+    used = set(_INPUT.findall(str([step.get("env") for step in STEPS.values()])))
+    assert used == set(ACTION["inputs"])
+
+
+def test_lint_annotates_and_writes_sarif(tmp_path: Path) -> None:
+    found = tmp_path / "a b.sarif"
+    paths = f"{EXAMPLES / 'kcp-widgets'}\n{EXAMPLES / 'nodepools.yaml'}\n"
+    code, out = run_step("Lint", tmp_path, manifests=paths, sarif=str(found))
+    assert (code, out.count("\n")) == (1, 1)
+    assert out.startswith(f"::error file={EXAMPLES}/kcp-widgets/ws3.yaml,line=21,title=shadowed::")
+    assert '"shadowed"' in found.read_text()
+    assert run_step("Lint", tmp_path, manifests=str(EXAMPLES / "nodepools.yaml")) == (0, "")
+
+
+def test_unreadable_manifests_fail_the_step_that_writes_sarif(tmp_path: Path) -> None:
+    assert run_step("Lint", tmp_path, manifests="no/such/path", sarif=str(tmp_path / "a.sarif"))[0] == 2
+
+
+def test_a_path_with_a_command_is_only_a_path(tmp_path: Path) -> None:
+    run_step("Lint", tmp_path, manifests=f"$(touch {tmp_path}/forged)\n; touch {tmp_path}/forged")
+    assert not (tmp_path / "forged").exists()
+
+
+def test_strict_turns_warnings_into_errors(tmp_path: Path) -> None:
+    hook = {
+        "name": "w.example.org", "failurePolicy": "Ignore", "timeoutSeconds": 11, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://hook.example.org"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }  # fmt: skip
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "hooks"}, "webhooks": [hook],
+    }  # fmt: skip
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(configuration))
+    code, out = run_step("Lint", tmp_path, manifests=str(tmp_path / "a.yaml"))
+    assert (code, out.partition(" ")[0]) == (0, "::warning")
+    assert run_step("Lint", tmp_path, manifests=str(tmp_path / "a.yaml"), strict="true") == (1, out)
+
+
+def test_fixtures_of_interpreters_run(tmp_path: Path) -> None:
+    code, out = run_step("Test interpreters", tmp_path, fixtures=f"{EXAMPLES / 'retention'}\n")
+    assert (code, out.splitlines()[-1]) == (0, "3 passed, 0 failed")
+
+
+def test_replay_writes_its_report_to_the_summary_and_fails_on_changes(tmp_path: Path) -> None:
+    recording, changed = record(tmp_path)
+    code, out = run_step("Replay recorded reviews", tmp_path, manifests=str(EXAMPLES), recordings=recording)
+    assert code == 0
+    assert (tmp_path / "summary").read_text() == out != ""
+    assert run_step("Replay recorded reviews", tmp_path, manifests=changed, recordings=recording)[0] == 1
+
+
+def record(directory: Path) -> tuple[str, str]:
+    """Return a recording of the README's review, and manifests by which it is decided differently."""
+    from tests.serving import MUTATE, REVIEW, serving  # noqa: PLC0415 - only this test needs a server
+
+    with serving(directory, "--record", str(directory / "records")) as server:
+        assert server.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
+        server.stop()
+    changed = directory / "changed"
+    changed.mkdir()
+    for file in sorted(REVIEW.parent.glob("*.yaml")):
+        text = file.read_text(encoding="utf-8")
+        (changed / file.name).write_text(text.replace("nginx:1.14.2", "nginx:9").replace("1.14.2", "9"))
+    (changed / "nodepools.yaml").write_text((EXAMPLES / "nodepools.yaml").read_text())
+    (recording,) = (directory / "records").glob("*.gz")
+    return str(recording), str(changed)
+
+
+@pytest.mark.parametrize(
+    ("hook", "arguments", "expected"),
+    [
+        ("fleethook-lint", ["--manifests", "examples/kcp-widgets"], 1),
+        ("fleethook-lint", ["--manifests", "examples/nodepools.yaml"], 0),
+        ("fleethook-lint", [], 2),
+        ("fleethook-interpret-check", ["examples/retention"], 0),
+        ("fleethook-interpret-test", ["examples/retention"], 0),
+    ],
+)
+def test_hooks_run_their_command(hook: str, arguments: list[str], expected: int) -> None:
+    (found,) = (one for one in HOOKS if one["id"] == hook)
+    assert (found["language"], found["pass_filenames"]) == ("python", False)
+    command = [str(PROGRAM), *shlex.split(found["entry"])[1:], *arguments]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=NET, check=False).returncode == expected
