@@ -11,8 +11,8 @@ from docsite.reference.tables import render_page, render_table
 
 _INTRODUCTION: Final = (
     "`/openapi.json` and `/docs` of a server have the types of each route. Errors are `Status` objects. If a review "
-    "has a uid, the answer is HTTP 200 to that uid, with the reason inside. [Behavior of the server](server.md) has the "
-    "limits."
+    "has a uid, the answer is HTTP 200 to that uid, with the reason inside. [Behavior of the server](server.md) has "
+    "the limits."
 )
 
 
