@@ -8,7 +8,7 @@ PORT ?= 9443
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-quick schemas lock controlplane clean
+.PHONY: help run test check docs format bench bench-quick schemas lock controlplane clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,10 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, 
 	$(BIN)/python schemas/generate.py --check
 	$(BIN)/hadolint Dockerfile
 
+# MkDocs warns about its own future at each start otherwise.
+docs: $(VENV)/dev.stamp ## Build the documentation site in site/; broken links fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+
 format: $(VENV)/dev.stamp ## Format the code and apply the automatic fixes of the linter
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -65,7 +69,7 @@ bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure beside the peers and wri
 bench-quick: $(VENV)/dev.stamp ## Measure beside the floor and FastAPI (a minute)
 	@$(BIN)/python -m benchmarks.quick $(ARGS)
 
-schemas: $(VENV)/dev.stamp ## Generate schemas/ from app/model
+schemas: $(VENV)/dev.stamp ## Generate schemas/ and docs/reference/ from the code
 	$(BIN)/python schemas/generate.py
 
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
@@ -78,4 +82,4 @@ controlplane: ## Build kube-apiserver, etcd, kube-controller-manager and Helm fo
 	@$(PYTHON) tests/e2e/controlplane/build.py
 
 clean: ## Remove the environments and caches of these targets
-	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

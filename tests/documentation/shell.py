@@ -15,6 +15,8 @@ from tests.documentation.blocks import Block, Step
 from tests.serving import EXAMPLES, ROOT, started
 from tests.waiting import NET
 
+RECORDS: Final = "tests/conformance/records"
+
 PORT: Final = "9443"
 WEBHOOK_PORT: Final = "9444"
 MIRROR_PORT: Final = "8000"
@@ -52,7 +54,8 @@ class Shell:
         self._webhook_port: Final = find_free_port()
         for file in (directory / "examples" / "kcp-widgets").glob("*.yaml"):
             file.write_text(file.read_text().replace(f"localhost:{WEBHOOK_PORT}", f"localhost:{self._webhook_port}"))
-        for name in ("charts", "Makefile", "tests", "app"):
+        shutil.copytree(ROOT / RECORDS, directory / RECORDS)
+        for name in ("charts", "app"):
             (directory / name).symlink_to(ROOT / name)
         programs = directory / ".venv" / "bin"
         programs.mkdir(parents=True)
