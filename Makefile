@@ -49,9 +49,9 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, 
 	$(BIN)/python schemas/generate.py --check
 	$(BIN)/hadolint Dockerfile
 
-# MkDocs warns about its own future at each start otherwise.
+# MkDocs warns about its own future at each start otherwise. With --quiet, it would not count warnings, so nothing would fail.
 docs: $(VENV)/dev.stamp ## Build the documentation site in site/; broken links fail
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
 
 format: $(VENV)/dev.stamp ## Format the code and apply the automatic fixes of the linter
 	$(BIN)/ruff check --fix .

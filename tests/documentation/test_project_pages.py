@@ -91,3 +91,10 @@ def test_each_issue_form_is_complete() -> None:
     for form in forms:
         assert {"name", "description", "body"} <= form.keys()
         assert len({field["id"] for field in form["body"] if "id" in field}) > 2
+
+
+def test_the_links_of_the_pages_outside_of_the_site_lead_to_files() -> None:
+    for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "charts/fleethook/README.md"):
+        page = ROOT / name
+        paths = LINK.findall(page.read_text(encoding="utf-8"))
+        assert [path for path in paths if not (page.parent / path).exists()] == [], name
