@@ -4,6 +4,9 @@ A request takes this path if it is a POST to an endpoint that answers at once, a
 connection. `_find_endpoint` decides when the headers are known, `_settle` once all bytes of a read have been parsed.
 Most reviews arrive in several reads, because a TLS record has 16 KiB at most; the protocol collects them. It starts any
 other request by the same calls as uvicorn, in the same order, with the bytes that were collected.
+
+The parser does not read a head that equals the former one of its connection (`app.api.repeated_head`). If such a
+request has to be left to the app, the parser reads all of its bytes first.
 """
 
 import asyncio
@@ -18,6 +21,7 @@ from app.api.body_memory import client_of
 from app.api.closing import ClosingProtocol
 from app.api.endpoint import Endpoint
 from app.api.partial_body import PartialBody
+from app.api.repeated_head import KnownHead, remember_head
 from app.api.reply import JSON_TYPE, Reply
 
 FindEndpoint = Callable[[str], Endpoint | None]
@@ -76,6 +80,13 @@ class DirectProtocol(ClosingProtocol):
         self._is_complete = False
         self._partial_body: PartialBody | None = None
         self._client = ""
+        self._known: tuple[KnownHead, dict[str, Any]] | None = None
+        # The head and the bytes of the body that have not arrived, of a request that the parser has not read.
+        self._unparsed_head: bytes | None = None
+        self._missing = 0
+        self._is_between_messages = True
+        self._begun_messages = 0
+        self._is_catching_up = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin with a connection."""
@@ -100,12 +111,16 @@ class DirectProtocol(ClosingProtocol):
 
     def on_message_begin(self) -> None:
         """Begin with a request; if another request arrived before it in the same read, the app answers both in turn."""
-        if self._pending is not None:
+        self._is_between_messages = False
+        self._begun_messages += 1
+        if self._pending is not None and not self._is_catching_up:
             self._start(self.app)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Choose the path of a request."""
+        if self._is_catching_up:
+            return
         self._pending = self._find_endpoint()
         if self._pending is None:
             super().on_headers_complete()
@@ -117,9 +132,15 @@ class DirectProtocol(ClosingProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        if self._is_catching_up:
+            return
         if self._pending is None:
             super().on_body(body)
-        elif not self._body:
+        else:
+            self._add_body(body)
+
+    def _add_body(self, body: bytes) -> None:
+        if not self._body:
             self._body = body
         else:
             # One buffer: thousands of tiny parts would take more memory than the budget is charged.
@@ -129,6 +150,9 @@ class DirectProtocol(ClosingProtocol):
 
     def on_message_complete(self) -> None:
         """Take the end of the request."""
+        self._is_between_messages = True
+        if self._is_catching_up:
+            return
         if self._pending is None:
             super().on_message_complete()
         else:
@@ -136,9 +160,65 @@ class DirectProtocol(ClosingProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes of a read, and answer the request in them."""
+        if self._unparsed_head is not None and self._pending is not None:
+            if len(data) <= self._missing:
+                self._grow_repeated(self._pending, data)
+                return
+            self._catch_up()  # Another request follows.
+        elif self._begin_repeated(data):
+            return
+        is_first = self._is_between_messages
+        self._begun_messages = 0
         super().data_received(data)
         if self._pending is not None:
+            if is_first and self._begun_messages == 1 and (known := remember_head(data, self.headers)) is not None:
+                self._known = known, cast("dict[str, Any]", self.scope)
             self._settle(self._pending)
+
+    def _begin_repeated(self, data: bytes) -> bool:
+        """Begin with a request whose head equals the former one; return False if the parser has to read it."""
+        if self._known is None or self._find is None or not self._is_between_messages:
+            return False
+        known, scope = self._known
+        repeated = known.find(data)
+        if repeated is None or len(data) - repeated.size > repeated.length or not self._is_free():
+            return False
+        endpoint = self._find(scope["path"])
+        if endpoint is None:
+            return False
+        self._unset_keepalive_if_required()
+        self.headers = repeated.headers
+        self.scope = cast("Any", {**scope, "headers": repeated.headers})
+        self._pending = endpoint
+        self._unparsed_head = data[: repeated.size]
+        self._missing = repeated.length
+        self._grow_repeated(endpoint, data[repeated.size :])
+        return True
+
+    def _grow_repeated(self, endpoint: Endpoint, data: bytes) -> None:
+        """Take a part of the body of a request that the parser does not read."""
+        self._missing -= len(data)
+        self._is_complete = not self._missing
+        if data:
+            self._add_body(data)
+        self.note_unparsed(is_complete=self._is_complete)
+        self._settle(endpoint)
+
+    def note_unparsed(self, *, is_complete: bool) -> None:
+        """Take note of a part of a request that the parser does not read."""
+
+    def _catch_up(self) -> None:
+        """Have the parser read the pending request, if it has not; nothing else changes."""
+        if self._unparsed_head is None:
+            return
+        data, self._unparsed_head = b"".join((self._unparsed_head, self._body)), None
+        scope = self.scope
+        self._is_catching_up = True
+        try:
+            self.parser.feed_data(data)
+        finally:
+            self._is_catching_up = False
+        self.scope = scope
 
     def _find_endpoint(self) -> Endpoint | None:
         """Return the endpoint that may answer the request whose headers have arrived, None to leave it to the app."""
@@ -218,6 +298,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _start(self, app: Any) -> None:
         """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
+        self._catch_up()
         body, is_complete = self._body, self._is_complete
         self.forget_pending()
         usual, self.app = self.app, app
@@ -234,6 +315,7 @@ class DirectProtocol(ClosingProtocol):
         """Drop the pending request and its memory."""
         self._end_collecting()
         self._pending, self._body, self._is_complete = None, b"", False
+        self._unparsed_head = None
 
     def _end_collecting(self) -> None:
         if self._partial_body is not None:

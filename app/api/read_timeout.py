@@ -155,6 +155,15 @@ class GuardedProtocol(DirectProtocol):
         self._reading = _Reading.NOTHING
         super().on_message_complete()
 
+    def note_unparsed(self, *, is_complete: bool) -> None:
+        """Start or end the time of a body."""
+        self._bytes_since_body = 0
+        if is_complete:
+            self._reading = _Reading.NOTHING
+        elif self._reading is _Reading.NOTHING:
+            self._reading = _Reading.BODY
+            self._since = self.loop.time()
+
     def data_received(self, data: bytes) -> None:
         """Parse the bytes of a read, and check them against the limits of size and time."""
         self._bytes_since_body += len(data)

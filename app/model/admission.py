@@ -8,16 +8,17 @@ twice, and most handlers need one of them.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from app.model.desired import Desired, Outline
+from app.model.desired import Outline, PartiallyDecoded
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
+from app.model.template_cache import decode_template
 
 API_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 KIND: Final = "AdmissionReview"
@@ -30,7 +31,7 @@ AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
 _MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
-_decode_desired = msgspec.json.Decoder(Desired).decode
+_decode_partially = msgspec.json.Decoder(PartiallyDecoded).decode
 _decode_outline = msgspec.json.Decoder(Outline | None).decode
 
 
@@ -87,13 +88,27 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
 
     @cached_property
     def desired_object(self) -> JSON:
-        """The object without status and managed fields, which no handler needs: about a fifth of its text."""
+        """The object without status and managed fields, which no handler needs: about a fifth of its text.
+
+        Objects of other reviews may share its ``spec.template``.
+        """
         if "object" in self.__dict__ or len(self.object_raw) > _MAX_DECODED_TWICE:
             return self.object
         try:
-            return _decode_desired(self.object_raw)
+            document: JSON = _decode_partially(self.object_raw)
         except msgspec.ValidationError:
             return self.object
+        if (spec := document.get("spec")) is not None:
+            document["spec"] = self._decode_spec(spec, cluster=cluster_of(document))
+        return document
+
+    def _decode_spec(self, members: Mapping[str, msgspec.Raw], *, cluster: str) -> JSONObject:
+        return {
+            name: decode_template(text, cluster=cluster, namespace=self.namespace)
+            if name == "template"
+            else _decode(text)
+            for name, text in members.items()
+        }
 
     @cached_property
     def outline(self) -> JSON:

@@ -2,6 +2,8 @@
 
 from typing import Any, TypedDict
 
+import msgspec
+
 
 class DesiredMeta(TypedDict, total=False):
     """``metav1.ObjectMeta`` but for its managed fields. Fields that are not named here are not decoded."""
@@ -29,6 +31,15 @@ class Desired(TypedDict, total=False):
     kind: Any
     metadata: DesiredMeta
     spec: Any
+
+
+class PartiallyDecoded(TypedDict, total=False):
+    """An object with a spec whose members are still text."""
+
+    apiVersion: Any
+    kind: Any
+    metadata: DesiredMeta
+    spec: dict[str, msgspec.Raw]
 
 
 class OutlineMeta(TypedDict, total=False):

@@ -5,10 +5,11 @@ once per plan. A review only checks that their indexes mean the same elements in
 workload that was rendered before the last edit of its overrider.
 """
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
-from app.model.json import JSONObject
+from app.model.json import JSON, JSONObject
+from app.model.template_cache import find_template
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from app.overrider.edited_values import EditedValue, find_edited_values, set_values
 from app.overrider.matching import Path, matches, value_of
@@ -19,10 +20,65 @@ from app.overrider.template import is_placed
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION, Memory, annotations_of, remembered
 from app.patch import format_pointer
 
+T = TypeVar("T")
+
 _REPLICAS: Final = "/spec/replicas"
 _ANNOTATION_POINTERS: Final = {
     name: format_pointer(("metadata", "annotations", name)) for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION)
 }
+
+
+class Expected(NamedTuple):
+    """The members that a document must have, and those that it must not have."""
+
+    members: JSONObject
+    lists: tuple[tuple[Path, int], ...]
+    """Paths of the lists that an operation indexes, each with the length for which the index is right."""
+    absent: tuple[tuple[Path, str], ...]
+    """The path of an object, and the name of a member that it must not have."""
+
+    def fits(self, document: JSON, values: PoolValues) -> bool:
+        """Return whether a document has these members; it may have others."""
+        if not matches(document, self.members, values):
+            return False
+        try:
+            return all(len(value_of(document, path)) == length for path, length in self.lists) and not any(
+                name in value_of(document, path) for path, name in self.absent
+            )
+        except (KeyError, IndexError, TypeError):
+            return False
+
+
+class ExpectedWorkload(NamedTuple):
+    """An expected workload, with its pod template apart, because many workloads have an equal one."""
+
+    workload: Expected
+    template: Expected
+    check: object | None
+    """Identifies the check of a pool's template, None if pools share it. It reads a template once."""
+
+    def fits(self, workload: JSONObject, placement: PoolTemplate, values: PoolValues) -> bool:
+        """Return whether a workload has these members, and its pods the placement."""
+        if not self.workload.fits(workload, values):
+            return False
+        template = workload["spec"].get("template")
+        cached = None if self.check is None else find_template(template)
+        if cached is not None and self.check in cached.passed:
+            return True
+        if not (self.template.fits(template, values) and _is_placed(template, placement)):
+            return False
+        if cached is not None:
+            cached.add(self.check)
+        return True
+
+
+class CreatedMembers(NamedTuple):
+    """The members that only a creation can set, and the number of replicas."""
+
+    spec: JSONObject
+    """The members of the template's spec, which the overrider does not change."""
+    replicas: int | None
+    """The number of replicas of a rendered workload, None if neither the template nor the overrider sets it."""
 
 
 class PrecompiledPatch(NamedTuple):
@@ -31,44 +87,44 @@ class PrecompiledPatch(NamedTuple):
     operations: tuple[JSONObject, ...]
     is_marked: bool
     """Whether the operations have marks for the values of a node pool."""
-    lists: tuple[tuple[Path, int], ...]
-    """Paths of the lists that an operation indexes, each with the length for which the index is right."""
-    absent: tuple[tuple[Path, str], ...]
-    """Members that the patch adds: the path of the object, and the name. No other client may have set them."""
-    removed: tuple[tuple[Path, str], ...]
-    """Members that the patch removes."""
     replicas: int | None
     """The number of replicas that the overrider sets, None if it sets none."""
+    created: "CreatedMembers | None"
+    """The further members of a new workload, None if each new workload has to be rendered."""
     template: PoolTemplate
-    bare: JSONObject
-    """The members of a workload that matches the template."""
-    rendered: JSONObject
-    """The members of a rendered workload."""
+    """The placement of the template; its members are left out."""
+    bare: ExpectedWorkload
+    """A workload that matches the template, without the members that the patch adds."""
+    rendered: ExpectedWorkload
+    """A rendered workload, without the members that the patch removes."""
     edited: tuple[EditedValue, ...]
     """The values that the overrider replaces in the template."""
 
     def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
         """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
-        if memory != wanted or remembered(workload) != memory or not self._is_rendered(workload, values):
+        if memory != wanted or remembered(workload) != memory:
+            return False
+        if not self.rendered.fits(workload, self.template, values):
             return False
         return self.replicas is None or workload["spec"].get("replicas") == values.fill_number(self.replicas)
-
-    def _is_rendered(self, workload: JSONObject, values: PoolValues) -> bool:
-        """Return whether ``workload`` has all rendered members, not counting the number of replicas."""
-        if not matches(workload, self.rendered, values):
-            return False
-        try:
-            return _has_none(workload, self.removed) and self._is_placed(workload)
-        except (KeyError, IndexError, TypeError):
-            return False
 
     def operations_for(self, workload: JSONObject, *, wanted: Memory, values: PoolValues) -> list[JSONObject] | None:
         """Return the operations for an update of ``workload``, None if it has to be rendered."""
         annotations = workload["metadata"].get("annotations")
-        if type(annotations) is not dict or not self._fits(workload, values):
+        if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
+        if UNDO_ANNOTATION in annotations and not wanted.undo_text:
+            return None  # A client has forged the annotation; only rendering removes it.
         made = map(values.fill, self.operations) if self.is_marked else self.operations
         return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
+
+    def operations_for_new(
+        self, workload: JSONObject, *, wanted: Memory, values: PoolValues
+    ) -> list[JSONObject] | None:
+        """Return the operations for the creation of ``workload``, None if it has to be rendered."""
+        if self.created is None or not matches(workload["spec"], self.created.spec, values):
+            return None
+        return self._replace(replicas=self.created.replicas).operations_for(workload, wanted=wanted, values=values)
 
     def operations_after_edit(
         self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues
@@ -93,7 +149,7 @@ class PrecompiledPatch(NamedTuple):
         edited, operations = made
         if scale := list(self._scale(workload, values)):
             edited = {**edited, "spec": {**edited["spec"], "replicas": scale[0]["value"]}}
-        if not self._is_rendered(edited, values):
+        if not self.rendered.fits(edited, self.template, values):
             return None
         return [*_annotate(workload["metadata"]["annotations"], wanted), *operations, *scale]
 
@@ -103,23 +159,10 @@ class PrecompiledPatch(NamedTuple):
         if replicas is not None and workload["spec"].get("replicas") != replicas:
             yield {"op": "add", "path": _REPLICAS, "value": replicas}
 
-    def _fits(self, workload: JSONObject, values: PoolValues) -> bool:
-        if not matches(workload, self.bare, values):
-            return False
-        try:
-            return (
-                self._is_placed(workload)
-                and all(len(value_of(workload, path)) == length for path, length in self.lists)
-                and _has_none(workload, self.absent)
-            )
-        except (KeyError, IndexError, TypeError):
-            return False
-
-    def _is_placed(self, workload: JSONObject) -> bool:
-        # If the template has expressions of its own, `matches` has compared the required affinity already.
-        if self.template.expressions and self.template.dropped_affinity is None:
-            return True
-        return is_placed(workload["spec"]["template"]["spec"], self.template)
+    def name_checks(self) -> "PrecompiledPatch":
+        """Return the patch for a single pool, which recognizes templates that it has read."""
+        bare, rendered = (one._replace(check=object()) for one in (self.bare, self.rendered))
+        return self._replace(is_marked=False, bare=bare, rendered=rendered)
 
 
 def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
@@ -129,8 +172,11 @@ def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
             yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
 
 
-def _has_none(workload: JSONObject, places: tuple[tuple[Path, str], ...]) -> bool:
-    return not any(name in value_of(workload, path) for path, name in places)
+def _is_placed(template: JSONObject, placement: PoolTemplate) -> bool:
+    # If the template has expressions of its own, `matches` has compared the required affinity already.
+    if placement.expressions and placement.dropped_affinity is None:
+        return True
+    return is_placed(template["spec"], placement)
 
 
 class _Collected(NamedTuple):
@@ -145,6 +191,8 @@ def compile_fast_path(
     base: JSONObject,
     target: JSONObject,
     delta: ObjectDelta,
+    *,
+    created: CreatedMembers | None,
 ) -> PrecompiledPatch | None:
     """Return the patch of a workload that matches its template, None if each workload has to be rendered.
 
@@ -153,6 +201,7 @@ def compile_fast_path(
         base: The workload that the template describes, without the members that only a creation can set.
         target: The rendered form of ``base``.
         delta: The difference between ``base`` and ``target``.
+        created: The members of new workloads that ``base`` does not have, None to have each of them rendered.
     """
     collected = _Collected([], [], [], [])
     if not _collect(delta, (), collected):
@@ -162,20 +211,37 @@ def compile_fast_path(
     return PrecompiledPatch(
         operations,
         has_mark(operations),
-        tuple(collected.lists),
-        tuple(place for place in collected.absent if place != (("spec",), "replicas")),
-        tuple(collected.removed),
         replicas,
-        template,
-        _select_compared(base),
-        _select_compared(target),
+        created,
+        template._replace(named={}, named_on_update={}, pool_patch=None),
+        _expect(base, collected.lists, [place for place in collected.absent if place != (("spec",), "replicas")]),
+        _expect(target, [], collected.removed),
         tuple(one for one in find_edited_values(delta) if one.pointer != _REPLICAS),
     )
 
 
-def _select_compared(workload: JSONObject) -> JSONObject:
+_TEMPLATE: Final = ("spec", "template")
+
+
+def _expect(
+    workload: JSONObject, lists: Sequence[tuple[Path, int]], absent: Sequence[tuple[Path, str]]
+) -> ExpectedWorkload:
     metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
-    return {"metadata": {name: value for name, value in metadata.items() if value}, "spec": workload["spec"]}
+    spec = {name: value for name, value in workload["spec"].items() if name != "template"}
+    members = {"metadata": {name: value for name, value in metadata.items() if value}, "spec": spec}
+    inner_lists, outer_lists = _split(lists)
+    inner_absent, outer_absent = _split(absent)
+    return ExpectedWorkload(
+        Expected(members, outer_lists, outer_absent),
+        Expected(workload["spec"]["template"], inner_lists, inner_absent),
+        check=None,
+    )
+
+
+def _split(places: Sequence[tuple[Path, T]]) -> tuple[tuple[tuple[Path, T], ...], tuple[tuple[Path, T], ...]]:
+    """Return the places in the pod template, with paths that begin there, and the others."""
+    inner = tuple((path[2:], found) for path, found in places if path[:2] == _TEMPLATE)
+    return inner, tuple((path, found) for path, found in places if path[:2] != _TEMPLATE)
 
 
 def _collect(change: Change, tokens: Path, into: _Collected) -> bool:

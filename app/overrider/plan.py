@@ -31,7 +31,7 @@ from app.overrider.delta import (
 )
 from app.overrider.elements import merge_repeated
 from app.overrider.entry_pattern import AppliedEntry
-from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
+from app.overrider.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
 from app.overrider.overlay import overlay
 from app.overrider.pool_template import (
@@ -201,6 +201,7 @@ def compile_steps_in_slices(
     undo = undo_of(base, target, named=bare.restored, schema=WORKLOAD)
     undo_text = as_annotation(undo)
     update = _compile_variant(bare.update, base, target)
+    created = _select_created(stored["spec"], wanted["spec"])
     yield
     return Plan(
         template=bare.template,
@@ -214,11 +215,18 @@ def compile_steps_in_slices(
         digest=hash_text(digest_text(kind, pool, wanted, undo_text)) if steps else "",
         undo=undo,
         undo_text=undo_text,
-        fast=compile_fast_path(bare.template, base, target, update.delta) if steps else None,
+        fast=compile_fast_path(bare.template, base, target, update.delta, created=created) if steps else None,
         sources=tuple(sources),
         warnings=(*_warn_about_unknown_containers(bare.given, steps), *unknown),
         idle=tuple(idle),
     )
+
+
+def _select_created(bare: JSONObject, rendered: JSONObject) -> CreatedMembers | None:
+    """Return the members of a spec that only a creation can set, None if the overrider changes one of them."""
+    names = CREATE_ONLY - {"replicas"}
+    kept, made = ({name: spec[name] for name in spec if name in names} for spec in (bare, rendered))
+    return CreatedMembers(kept, rendered.get("replicas")) if identical(kept, made) else None
 
 
 def compile_bare(

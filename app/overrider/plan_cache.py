@@ -137,6 +137,14 @@ class SubjectPlans:
         assert plan is not None
         return plan
 
+    def find_plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan | None:
+        """Return the plan of a pool that was requested before with the same NodePool object, else None."""
+        known = self._pools.get((kind, pool))
+        if known is None or known[0] is not node_pool or not isinstance(known[1], PoolPlan):
+            return None
+        self._pools.move_to_end((kind, pool))
+        return known[1]
+
     def plan_if_compiled(
         self, kind: str, pool: str, node_pool: JSONObject | None, *, compiles: bool = False
     ) -> PoolPlan | None:
@@ -353,15 +361,22 @@ class PlanCache:
             RenderError: An entry does not fit the template, or is invalid.
             NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
         """
-        plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        key = _key_of(group_kind, subject, cluster=cluster)
         node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
+        # The usual case: nothing has changed since the last review of the pool.
+        known = self._subjects.get(key)
+        if known is not None and known.inputs[0] is subject and known.inputs[1] is overrider:
+            compiled_plan = known.find_plan(kind, pool, node_pool)
+            if compiled_plan is not None:
+                self._subjects.move_to_end(key)
+                return compiled_plan
+        plans = self._select(group_kind, subject, overrider, cluster=cluster)
         before, compiled = plans.size, plans.compiled
         try:
             plan = plans.plan_if_compiled(kind, pool, node_pool, compiles=compiles)
         finally:
             self._account(plans, before, compiled)
         if plan is None:
-            key = _key_of(group_kind, subject, cluster=cluster)
             raise NotCompiledError(self._prepare(plans, kind, pool, node_pool, key=key))
         return plan
 

@@ -258,7 +258,12 @@ def _make_name_conflict(name: str, plan: Plan) -> RenderError:
 def _compute_operations(
     plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool
 ) -> Sequence[JSONObject]:
-    if (fast := plan.fast) is not None and not creating:
+    fast = plan.fast
+    if fast is not None and creating and memory is None:
+        new = fast.operations_for_new(workload, wanted=plan.memory, values=plan.values)
+        if new is not None:
+            return new
+    if fast is not None and not creating:
         wanted = plan.memory
         if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
             return ()

@@ -4,10 +4,11 @@ A shared plan is compiled with marks in place of a pool's values. If a render ne
 are filled. The hash and the undo of a pool are computed from text, without filling the plan.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from sys import getsizeof
 from typing import Final
+from weakref import ref
 
 import msgspec
 
@@ -24,6 +25,9 @@ MAX_FILLED: Final = 64
 # A render needs the filler of its subject. Finding the marks again takes ten times as long as filling them, so the
 # fillers of many subjects are cached: 25 MB at most.
 MAX_FILLERS: Final = 512
+
+# Filled patches of pools that get many reviews: 16 MB at most.
+MAX_PATCHES: Final = 2_048
 
 # Measured with tracemalloc: a pool, and the tuples with the values of its own entries.
 _POOL_BYTES: Final = 430
@@ -96,12 +100,14 @@ def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSO
 
 
 class FilledPlans:
-    """A cache of filled plans and of fillers; the least recently used are evicted first."""
+    """A cache of filled plans, patches and fillers; the least recently used plans and fillers are evicted first."""
 
     def __init__(self) -> None:
         """Create an empty cache."""
         self._plans: Final[OrderedDict[tuple[SharedPlan, PoolValues, bool], Plan]] = OrderedDict()
-        self._fillers: Final[OrderedDict[tuple[SharedPlan, bool], Filler]] = OrderedDict()
+        self._fillers: Final[OrderedDict[tuple[SharedPlan, bool | None], Filler]] = OrderedDict()
+        # A pool holds its patch. A pool whose plan was dropped is not kept for it.
+        self._patched: Final[deque[ref[PoolPlan]]] = deque()
 
     def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
         """Return the filled plan of a pool; without ``creating``, the members of new workloads are not filled."""
@@ -110,7 +116,7 @@ class FilledPlans:
         key = (of.shared, of.values, creating)
         plan = self._plans.get(key)
         if plan is None:
-            members = self._get_filler(of.shared, creating=creating).fill(of.values)
+            members = self._get_filler(of.shared, creating).fill(of.values)
             plan = self._plans[key] = msgspec.structs.replace(Plan(*members), digest=of.digest)
             if len(self._plans) > MAX_FILLED:
                 self._plans.popitem(last=False)
@@ -118,11 +124,21 @@ class FilledPlans:
             self._plans.move_to_end(key)
         return plan
 
-    def _get_filler(self, shared: SharedPlan, *, creating: bool) -> Filler:
+    def fill_patch(self, of: "PoolPlan") -> PrecompiledPatch:
+        """Return the patch of a pool with its values; the oldest pool drops its patch if there are too many."""
+        patch: PrecompiledPatch = self._get_filler(of.shared, None).fill(of.values)
+        self._patched.append(ref(of))
+        if len(self._patched) > MAX_PATCHES and (oldest := self._patched.popleft()()) is not None:
+            oldest.forget_patch()
+        return patch.name_checks()
+
+    def _get_filler(self, shared: SharedPlan, creating: bool | None) -> Filler:  # noqa: FBT001 - part of a key
+        """Return the filler of a plan, or of its patch if ``creating`` is None."""
         key = (shared, creating)
         filler = self._fillers.get(key)
         if filler is None:
-            filler = self._fillers[key] = shared.filler(creating=creating)
+            made = Filler(shared.plan.fast) if creating is None else shared.filler(creating=creating)
+            filler = self._fillers[key] = made
             if len(self._fillers) > MAX_FILLERS:
                 self._fillers.popitem(last=False)
         else:
@@ -133,12 +149,17 @@ class FilledPlans:
 class PoolPlan:
     """The plan of one pool: a shared plan and the values of the pool."""
 
-    __slots__ = ("_filled", "_of_entries", "digest", "pool", "replicas", "shared", "undo_text")
+    __slots__ = (
+        "__weakref__", "_filled", "_is_requested", "_of_entries", "_patch", "digest", "pool", "replicas", "shared",
+        "undo_text",
+    )  # fmt: skip
 
     def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
         """Compute the hash and the undo of the pool."""
         self._filled: Final = filled
         self._of_entries: Final[EntryValues] = values.of_entries
+        self._patch: PrecompiledPatch | None = None
+        self._is_requested = False
         self.shared: Final = shared
         self.pool: Final = values.pool
         self.replicas: Final = values.replicas
@@ -171,8 +192,20 @@ class PoolPlan:
 
     @property
     def fast(self) -> PrecompiledPatch | None:
-        """The patch of a workload that matches the template."""
-        return self.shared.plan.fast
+        """The patch of a workload that matches the template, from the second request with the values of the pool."""
+        fast = self._patch or self.shared.plan.fast
+        if fast is None or fast is self._patch or not self.shared.is_marked:
+            return fast
+        # Filling takes longer than comparing one workload with the marks, and most pools get a single request.
+        if not self._is_requested:
+            self._is_requested = True
+            return fast
+        self._patch = self._filled.fill_patch(self)
+        return self._patch
+
+    def forget_patch(self) -> None:
+        """Drop the patch with the values of the pool; it is filled again when it is requested."""
+        self._patch = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

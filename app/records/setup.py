@@ -17,7 +17,7 @@ from app.records.metrics import RecordMetrics
 from app.records.recorder import Recorder
 from app.records.redaction import Redactor
 from app.records.suspicion import Suspicion
-from app.records.throttle import Throttle
+from app.records.throttle import Throttle, time_thread
 from app.settings import Settings
 
 _KEY_BYTES = 32
@@ -50,7 +50,7 @@ def make_recorder(settings: Settings, directory: Path, metrics: RecordMetrics) -
     """
     encoder = make_encoder(settings.record_redact)
     files = RecordFiles(directory, max_bytes=settings.record_max, writers=settings.workers)
-    throttle = Throttle(threading.get_native_id())
+    throttle = Throttle(time_thread(threading.get_ident()))
     return Recorder(files, encoder.encode, metrics, throttle=throttle, sample=settings.record_sample)
 
 

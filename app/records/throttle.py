@@ -1,27 +1,30 @@
-"""Keeps the recorder from taking the processor from the event loop.
+"""Keeps the recorder from slowing a busy event loop down.
 
-The kernel counts the time for which a thread was ready to run and had no core (``schedstat``). If the event loop waits
-while the recorder works, the recorder rests, so that its share of the time stays small. The queue may then overflow.
+The recorder shares the interpreter lock with the event loop, and perhaps its core. While the event loop works for most
+of the time, the recorder rests, so that its share of the time stays small. The queue may then overflow.
 """
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 SHARE: Final = 0.025
-"""The largest share of the time for which the recorder works while the event loop lacks a core."""
+"""The largest share of the time for which the recorder works while the event loop is busy."""
+_BUSY: Final = 0.7
+"""The share of the time from which an event loop counts as busy; the recorder may take a sixth from a saturated one."""
+_WINDOW_SECONDS: Final = 0.1
 _MAX_REST: Final = 1.0
-# The part of the recorder's time for which the event loop has to wait until they count as sharing a core.
-_CONTENDED: Final = 0.25
 
 
-def read_wait(thread: int) -> float:
-    """Return the seconds for which a thread of this process has waited for a core, 0 if the kernel does not tell."""
-    try:
-        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text("ascii").split()[1]) * 1e-9
-    except (OSError, ValueError, IndexError):
-        return 0.0
+def time_thread(ident: int) -> Callable[[], float]:
+    """Return a function that returns the seconds of processor time of a thread, which must not end earlier.
+
+    Where the system does not tell them (macOS), it returns 0.
+    """
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return lambda: 0.0
+    clock = time.pthread_getcpuclockid(ident)
+    return lambda: time.clock_gettime(clock)
 
 
 class Throttle:
@@ -29,32 +32,35 @@ class Throttle:
 
     def __init__(
         self,
-        thread: int,
+        event_loop: Callable[[], float],
         *,
-        read_wait: Callable[[int], float] = read_wait,
-        clock: Callable[[], float] = time.thread_time,
+        recorder: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Initialize the throttle.
 
         Args:
-            thread: The native id of the event loop's thread.
-            read_wait: Returns the seconds for which a thread has waited for a core.
-            clock: Returns the seconds of processor time of the calling thread.
+            event_loop: Returns the seconds of processor time of the event loop's thread.
+            recorder: Returns those of the calling thread.
+            clock: Returns the time in seconds.
         """
-        self._thread: Final = thread
-        self._read_wait: Final = read_wait
+        self._event_loop: Final = event_loop
+        self._recorder: Final = recorder
         self._clock: Final = clock
-        self._waited = read_wait(thread)
+        self._since, self._before = clock(), event_loop()
+        self._is_busy = False
         self._worked = 0.0
 
     def begin(self) -> None:
         """Begin some work, on the thread of the recorder."""
-        self._waited, self._worked = self._read_wait(self._thread), self._clock()
+        elapsed = self._clock() - self._since
+        if elapsed >= _WINDOW_SECONDS:
+            spent = self._event_loop()
+            self._is_busy = spent - self._before >= elapsed * _BUSY
+            self._since, self._before = self._since + elapsed, spent
+        self._worked = self._recorder()
 
     def end(self) -> float:
         """End the work, and return the seconds to rest."""
-        worked = self._clock() - self._worked
-        waited = self._read_wait(self._thread) - self._waited
-        if waited < worked * _CONTENDED:
-            return 0.0
-        return min(_MAX_REST, worked / SHARE - worked)
+        worked = self._recorder() - self._worked
+        return min(_MAX_REST, worked / SHARE - worked) if self._is_busy else 0.0

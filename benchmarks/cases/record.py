@@ -21,7 +21,7 @@ OPERATIONS = ("UPDATE", "CREATE")
 WANTED = 0.95
 
 ABOUT = """The reviews and connections of the part before. Every review is recorded, and no Secret is among them. With one core, event loop and recorder
-share it, so the recorder rests and drops reviews. With a core more, which both servers share with the load generator, it writes as many as it can."""
+share it. With a core more, both servers share that one with the load generator. A busy event loop makes the recorder rest and drop reviews."""
 _COUNT = re.compile(
     r"^fleethook_(recorded_reviews|record_dropped_reviews|record_bytes)_total(?:\{.*\})? (\S+)$", re.MULTILINE
 )

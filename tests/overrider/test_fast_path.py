@@ -5,17 +5,23 @@ from typing import Any
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import compile_plan
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_mark import PoolValues
 from app.overrider.undo import Memory, remembered
+from app.overrider.workload_admission import mutate_workload
+from app.patch import apply
 from tests.builders import (
     container,
     entry,
     image,
+    images,
     overrider,
     patch,
     pod_spec,
     pod_template,
     rendered,
+    request,
+    store_of,
     workload,
     yurt_app_set,
 )
@@ -69,3 +75,31 @@ def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> 
     stored = rendered(workload(template=copy.deepcopy(template)), subject, rule)
     assert pod_spec(stored)["containers"][0]["env"] == whole
     assert rendered(stored, subject, rule, operation="UPDATE", old=stored) == stored
+
+
+def test_a_drifted_workload_with_the_template_of_a_new_one_is_rendered() -> None:
+    """Its annotations say that it is rendered; the checks of both forms must not be confused."""
+    rule = overrider(entry("*", items=[image("nginx", "x:1")]))
+    store, plans = store_of(SUBJECT, rule), PlanCache()
+    new = make_workload()
+    for _ in range(3):
+        answer = mutate_workload(request(new), store=store, plans=plans)
+        assert images(apply(new, answer.patch))["nginx"] == "x:1"
+    drifted = apply(new, answer.patch)
+    drifted["spec"] = make_workload()["spec"]
+    for _ in range(2):
+        answer = mutate_workload(request(drifted, "UPDATE", drifted), store=store, plans=plans)
+        assert images(apply(drifted, answer.patch))["nginx"] == "x:1"
+
+
+def test_a_member_that_only_a_creation_sets_is_overridden() -> None:
+    subject = yurt_app_set(template=TEMPLATE, kind="StatefulSet")
+    rule = overrider(entry("*", patches=[patch("add", "/spec/serviceName", "mine")]))
+    document = workload(template=copy.deepcopy(TEMPLATE))
+    document["kind"] = "StatefulSet"
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    store, plans = store_of(subject, rule), PlanCache()
+    for _ in range(3):
+        answer = mutate_workload(request(document), store=store, plans=plans)
+        assert answer.allowed, answer.message
+        assert apply(document, answer.patch)["spec"]["serviceName"] == "mine"

@@ -1,17 +1,20 @@
 """Properties of any overrider: rendering again changes nothing, and deleting the overrider restores the workload."""
 
 import copy
+from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.openyurt import YURT_APP_SET
+from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.plan import compile_plan
-from app.overrider.render import render_with
+from app.overrider.plan_cache import PlanCache
+from app.overrider.render import NEVER_RENDERED, render_with
 from app.overrider.steps import RenderError
 from app.overrider.undo import remembered
-from app.patch import identical
+from app.overrider.workload_admission import mutate_workload
+from app.patch import apply, identical
 from tests.builders import (
     container,
     entry,
@@ -20,7 +23,9 @@ from tests.builders import (
     patch,
     pod_template,
     rendered,
+    request,
     review,
+    store_of,
     workload,
     yurt_app_set,
 )
@@ -64,6 +69,7 @@ PATCHES = st.lists(
     max_size=4,
     unique_by=lambda made: (made["operation"], made["path"]),
 )
+OPERATIONS = ["CREATE", "UPDATE"]
 RULES = st.lists(st.builds(lambda items, patches: entry("*", items=items, patches=patches), ITEMS, PATCHES), max_size=3)
 
 
@@ -125,3 +131,42 @@ def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, re
         return
     by_patch = rendered(document, SUBJECT, rule, operation="UPDATE", old=document)
     assert identical(by_patch, render_with(plan, document, memory=remembered(document), creating=False))
+
+
+MET: Counter[str] = Counter()
+
+
+@settings(max_examples=300)
+@given(RULES, st.integers(0, 4), st.sampled_from(["", "label", "element", "forged"]), st.sampled_from(OPERATIONS))
+def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation: str) -> None:
+    """Ask several times: the values of a pool are filled into its patch later, and templates are recognized."""
+    document = make_workload()
+    document["spec"]["replicas"] = replicas
+    if theirs == "label":
+        document["spec"]["template"]["metadata"]["labels"]["theirs"] = "1"
+    elif theirs == "element":
+        document["spec"]["template"]["spec"]["volumes"].append({"name": "theirs"})
+    elif theirs == "forged":
+        document["metadata"]["annotations"]["fleethook.io/undo"] = "{}"
+    store, plans = store_of(SUBJECT, overrider(*copy.deepcopy(entries))), PlanCache()
+    old = document if operation == "UPDATE" else None
+    answers = [mutate_workload(request(document, operation, old), store=store, plans=plans) for _ in range(3)]
+    assert len({(answer.allowed, answer.message) for answer in answers}) == 1
+    if not answers[0].allowed or any("not rendered" in one for one in answers[0].warnings):
+        return
+    overriders = list(store.each("", YURT_APP_OVERRIDER))
+    plan = plans.plan(YURT_APP_SET, SUBJECT, overriders[0], kind="Deployment", pool="hangzhou", cluster="", store=store)
+    if not plan.applies:
+        return
+    memory = remembered(document) and (NEVER_RENDERED if old is None else remembered(document))
+    expected = render_with(plan.full, document, memory=memory, creating=old is None)
+    for answer in answers:
+        assert identical(apply(document, answer.patch), expected)
+    if old is None and memory is None and plan.fast is not None:
+        MET["precompiled"] += plan.fast.operations_for_new(document, wanted=plan.memory, values=plan.values) is not None
+
+
+def test_repeated_reviews_have_the_same_result_as_rendering() -> None:
+    MET.clear()
+    _compare_with_rendering()
+    assert MET["precompiled"] > 20, MET
