@@ -67,7 +67,8 @@ class Shell:
             self.add_program(name, script)
         self._environment = {
             **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(directory),
-            "XDG_CACHE_HOME": str(directory / ".cache"), "NO_COLOR": "1", "COLUMNS": "160", **environment,
+            "XDG_CACHE_HOME": str(directory / ".cache"), "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1",
+            "NO_COLOR": "1", "COLUMNS": "160", **environment,
         }  # fmt: skip
 
     def add_program(self, name: str, script: str) -> None:

@@ -31,6 +31,7 @@ def test_each_engine_has_a_tutorial_that_runs() -> None:
 
 
 def test_each_block_with_a_command_is_run_or_checked() -> None:
+    """CONTRIBUTING.md describes the languages ``console`` and ``sh``."""
     blocks = [block for page in list_pages() for block in read_blocks(page)]
     unmarked = [block for block in blocks if block.language not in {"console", "sh"} and COMMAND.search(block.text)]
     generated = "docs/reference/"
