@@ -55,6 +55,8 @@ def test_the_readme_is_one_page() -> None:
     [
         ("a\nb", "a\nb", True),
         ("a\nc", "a\nb", False),
+        ("a", "a\nb", False),
+        ("b", "a\nb", False),
         ("a\n…\nd", "a\nb\nc\nd", True),
         ("a\n…\nd", "a\nd", True),
         ("a\n…\ne", "a\nb\nd", False),
