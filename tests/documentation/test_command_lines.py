@@ -25,8 +25,8 @@ def test_a_shown_command_has_only_known_options(block: Block) -> None:
         ("fleethook crds --data-dir /var fetch --version v1.18.0", []),
         ("make chekc", ["chekc"]),
         ("make test ARGS=x", []),
-        ("helm install x y --set engines.crd.enabled=true", ["engines.crd.enabled"]),
-        ("helm install x y --set engines.crds.enabled=true", []),
+        ("helm install x charts/fleethook --set engines.crd.enabled=true", ["engines.crd.enabled"]),
+        ("helm install x charts/fleethook --set engines.crds.enabled=true", []),
     ],
 )
 def test_an_unknown_word_is_found(line: str, unknown: list[str]) -> None:
