@@ -28,6 +28,9 @@ MAX_FILLERS: Final = 512
 
 # Filled patches of pools that get many reviews: 16 MB at most.
 MAX_PATCHES: Final = 2_048
+# Filling takes as long as three comparisons with the marks. A pass of the controller requests the patch of each pool
+# once or twice, and a large fleet requests each in its turn, so only a pool with requests in quick succession gets one.
+_REQUESTS_BEFORE_FILLING: Final = 3
 
 # Measured with tracemalloc: a pool, and the tuples with the values of its own entries.
 _POOL_BYTES: Final = 430
@@ -108,6 +111,8 @@ class FilledPlans:
         self._fillers: Final[OrderedDict[tuple[SharedPlan, bool | None], Filler]] = OrderedDict()
         # A pool holds its patch. A pool whose plan was dropped is not kept for it.
         self._patched: Final[deque[ref[PoolPlan]]] = deque()
+        self.requests = 0
+        """The requests of patches that were not filled."""
 
     def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
         """Return the filled plan of a pool; without ``creating``, the members of new workloads are not filled."""
@@ -150,8 +155,8 @@ class PoolPlan:
     """The plan of one pool: a shared plan and the values of the pool."""
 
     __slots__ = (
-        "__weakref__", "_filled", "_is_requested", "_of_entries", "_patch", "digest", "pool", "replicas", "shared",
-        "undo_text",
+        "__weakref__", "_filled", "_of_entries", "_patch", "_requested_at", "_requests", "digest", "pool", "replicas",
+        "shared", "undo_text",
     )  # fmt: skip
 
     def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
@@ -159,7 +164,7 @@ class PoolPlan:
         self._filled: Final = filled
         self._of_entries: Final[EntryValues] = values.of_entries
         self._patch: PrecompiledPatch | None = None
-        self._is_requested = False
+        self._requested_at = self._requests = 0
         self.shared: Final = shared
         self.pool: Final = values.pool
         self.replicas: Final = values.replicas
@@ -192,20 +197,27 @@ class PoolPlan:
 
     @property
     def fast(self) -> PrecompiledPatch | None:
-        """The patch of a workload that matches the template, from the second request with the values of the pool."""
+        """The patch of a workload that matches the template; after some requests, with the values of the pool."""
         fast = self._patch or self.shared.plan.fast
         if fast is None or fast is self._patch or not self.shared.is_marked:
             return fast
-        # Filling takes longer than comparing one workload with the marks, and most pools get a single request.
-        if not self._is_requested:
-            self._is_requested = True
+        if not self._is_requested_often():
             return fast
         self._patch = self._filled.fill_patch(self)
         return self._patch
 
+    def _is_requested_often(self) -> bool:
+        """Count a request, and return whether enough of them came in quick succession."""
+        self._filled.requests += 1
+        if self._filled.requests - self._requested_at > MAX_PATCHES:
+            self._requests = 0
+        self._requested_at = self._filled.requests
+        self._requests += 1
+        return self._requests > _REQUESTS_BEFORE_FILLING
+
     def forget_patch(self) -> None:
-        """Drop the patch with the values of the pool; it is filled again when it is requested."""
-        self._patch = None
+        """Drop the patch with the values of the pool, until it is requested often."""
+        self._patch, self._requests = None, 0
 
     @property
     def warnings(self) -> tuple[str, ...]:

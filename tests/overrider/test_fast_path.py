@@ -82,7 +82,7 @@ def test_a_drifted_workload_with_the_template_of_a_new_one_is_rendered() -> None
     rule = overrider(entry("*", items=[image("nginx", "x:1")]))
     store, plans = store_of(SUBJECT, rule), PlanCache()
     new = make_workload()
-    for _ in range(3):
+    for _ in range(6):
         answer = mutate_workload(request(new), store=store, plans=plans)
         assert images(apply(new, answer.patch))["nginx"] == "x:1"
     drifted = apply(new, answer.patch)
@@ -99,7 +99,7 @@ def test_a_member_that_only_a_creation_sets_is_overridden() -> None:
     document["kind"] = "StatefulSet"
     document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
     store, plans = store_of(subject, rule), PlanCache()
-    for _ in range(3):
+    for _ in range(6):
         answer = mutate_workload(request(document), store=store, plans=plans)
         assert answer.allowed, answer.message
         assert apply(document, answer.patch)["spec"]["serviceName"] == "mine"

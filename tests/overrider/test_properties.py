@@ -150,7 +150,7 @@ def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation:
         document["metadata"]["annotations"]["fleethook.io/undo"] = "{}"
     store, plans = store_of(SUBJECT, overrider(*copy.deepcopy(entries))), PlanCache()
     old = document if operation == "UPDATE" else None
-    answers = [mutate_workload(request(document, operation, old), store=store, plans=plans) for _ in range(3)]
+    answers = [mutate_workload(request(document, operation, old), store=store, plans=plans) for _ in range(6)]
     assert len({(answer.allowed, answer.message) for answer in answers}) == 1
     if not answers[0].allowed or any("not rendered" in one for one in answers[0].warnings):
         return
