@@ -10,7 +10,7 @@ PORT ?= 9443
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-quick schemas lock controlplane image image-test dist clean
+.PHONY: help run test check docs format bench bench-quick schemas lock controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,10 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, 
 	$(BIN)/python schemas/generate.py --check
 	$(BIN)/hadolint Dockerfile
 
+# MkDocs warns about its own future at each start otherwise. With --quiet, it would not count warnings, so nothing would fail.
+docs: $(VENV)/dev.stamp ## Build the documentation site in site/; broken links fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
 format: $(VENV)/dev.stamp ## Format the code and apply the automatic fixes of the linter
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -67,7 +71,7 @@ bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure beside the peers and wri
 bench-quick: $(VENV)/dev.stamp ## Measure beside the floor and FastAPI (a minute)
 	@$(BIN)/python -m benchmarks.quick $(ARGS)
 
-schemas: $(VENV)/dev.stamp ## Generate schemas/ from app/model
+schemas: $(VENV)/dev.stamp ## Generate schemas/ and docs/reference/ from the code
 	$(BIN)/python schemas/generate.py
 
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
@@ -93,4 +97,4 @@ dist: $(VENV)/dev.stamp ## Build the sdist and the wheel into dist/, and run the
 	FLEETHOOK_DIST=dist $(BIN)/python -m pytest -n 0 tests/distribution $(ARGS)
 
 clean: ## Remove the environments and caches of these targets
-	rm -rf $(VENV) $(BENCH) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site dist $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

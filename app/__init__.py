@@ -1,3 +1,3 @@
 """fleethook: admission and review webhooks for a fleet of Kubernetes clusters."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Write schemas/, docs/bundle.md and the generated part of the chart; with --check, report stale files."""
+"""Write schemas/, the generated pages of docs/ and part of the chart; with --check, report stale files."""
 
 import json
 import sys
@@ -20,6 +20,7 @@ from app.model.crd import (
     openapi_components,
 )
 from app.registration.webhooks import webhook_templates
+from docsite.reference import render_reference
 
 ROOT = Path(__file__).parent.parent
 UPSTREAM = ROOT / "tests" / "conformance" / "karmada"
@@ -38,6 +39,7 @@ def generated() -> dict[str, str]:
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
     files["app/overrider/workload_schema/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
     files["docs/bundle.md"] = _render_bundle_page()
+    files |= render_reference()
     files["charts/fleethook/generated/webhooks.yaml"] = _dump_yaml({"configurations": webhook_templates()})
     return files
 

@@ -13,7 +13,7 @@ REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
 def require_program(found: Path | None, missing: str) -> Path:
     """Return a program that was found; without it, skip the test, or fail it if `REQUIRED` is set.
 
-    The README promises that the other tests pass on a machine without Go; the run reports the skipped ones.
+    CONTRIBUTING promises that the other tests pass on a machine without Go; the run reports the skipped ones.
     """
     if found is not None:
         return found

@@ -4,7 +4,19 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("app", "benchmarks", "certs", "charts", "docs", "examples", "fleethook", "requirements", "schemas", "tests")
+FOLDERS = (
+    "app",
+    "benchmarks",
+    "certs",
+    "charts",
+    "docs",
+    "docsite",
+    "examples",
+    "fleethook",
+    "requirements",
+    "schemas",
+    "tests",
+)
 IN_BACKTICKS = re.compile(r"`((?:" + "|".join(FOLDERS) + r")/[^`\s]*|[\w.-]+\.(?:md|toml|py|yaml))`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)")
 

@@ -1,7 +1,5 @@
-"""Settings with rules beyond their types, and their table in the README."""
+"""Settings with rules beyond their types."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,12 +40,3 @@ def test_dispatch_callers_need_a_ca_of_client_certificates() -> None:
 def test_kcp_and_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=text):
         Settings(**given)
-
-
-def test_the_readme_describes_each_setting_as_the_code_does() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (.*) \|$", readme, re.MULTILINE))
-    described = {name: str(field.description) for name, field in Settings.model_fields.items()}
-    wrong = {name: text for name, text in described.items() if not rows.get(name, "").startswith(text)}
-    assert wrong == {}
-    assert rows.keys() == described.keys()

@@ -52,7 +52,7 @@ def replay(
     live: ClusterOptions = ClusterOptions(),
     route: Annotated[
         list[str] | None,
-        typer.Option("--route", help="Route to replay, as README.md lists it; may be repeated (default: all)."),
+        typer.Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
     ] = None,
     since: Annotated[
         str | None,

@@ -84,8 +84,8 @@ def serve(
     """Serve admission reviews over HTTPS.
 
     The server reads objects from --manifests or from an apiserver (--kubeconfig, --in-cluster), and follows their
-    changes. Flags override FLEETHOOK_<NAME> environment variables, which override the file of --config. README.md lists
-    all settings.
+    changes. Flags override FLEETHOOK_<NAME> environment variables, which override the file of --config.
+    docs/reference/settings.md lists all settings.
 
     Exit codes: 0 shut down by a signal; 2 invalid arguments or settings, or no usable certificate, apiserver or port;
     3 the application failed to start.

@@ -46,6 +46,20 @@ ERRORS: Final = {
 }
 """Codes of errors, with the reason of the ``metav1.StatusCause``."""
 
+ERROR_MEANINGS: Final[dict[str, str]] = {
+    "required": "a required field is missing or empty",
+    "invalid": "a value has a wrong type or format",
+    "unsupported": "a value is none of those that the field supports",
+    "unknown-field": "the object has no field of that name",
+    "forbidden": "a patch or an item changes a field that belongs to the subject, its controller or fleethook",
+    "immutable": "the edit changes a field that must keep its value",
+    "duplicate": "a value appears twice, or the subject has another overrider",
+    "image": "an image reference is invalid",
+    "does-not-fit": "an entry cannot be applied to the subject in one of its node pools",
+    "unknown-kind": "the group has no such kind or version",
+}
+"""Codes of errors, with their meaning."""
+
 WARNINGS: Final = {
     "token": "a misspelled {{nodepool}} is not replaced",
     "unused-entry": "an entry applies to no node pool",

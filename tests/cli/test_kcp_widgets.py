@@ -1,4 +1,4 @@
-"""The steps of the README with examples/kcp-widgets: a real server, with the example's webhook beside it."""
+"""The requests of docs/tutorials/dispatch.md with examples/kcp-widgets: a real server, with the example's webhook beside it."""
 
 import base64
 import json

@@ -99,7 +99,7 @@ def expect(demo: Scenario, *counts: int) -> None:
 
 
 def test_an_edited_overrider_rolls_out_its_pool_and_an_edited_tweak_every_pool(make: Make) -> None:
-    """The measurement that the README quotes: ReplicaSets of five pools before and after either edit."""
+    """The measurement that docs/openyurt-versions.md quotes: ReplicaSets of five pools before and after either edit."""
     demo = make()
     overriding = [entry("pool-1", items=[image("nginx", f"nginx:2.{n}")]) for n in range(2)]
     demo.override(overriding[0])
@@ -116,7 +116,7 @@ def test_an_edited_overrider_rolls_out_its_pool_and_an_edited_tweak_every_pool(m
         demo.settle("demo")
         tables.append([demo.rollouts.replica_sets("demo")[pool] for pool in FIVE])
         assert demo.counts() == {pool: (count, count) for pool, count in zip(FIVE, tables[-1], strict=True)}
-    print(f"\nReplicaSets of five pools: created {tables[0]}, overrider edited {tables[1]}, tweak edited {tables[2]}")  # noqa: T201 - quoted in the README
+    print(f"\nReplicaSets of five pools: created {tables[0]}, overrider edited {tables[1]}, tweak edited {tables[2]}")  # noqa: T201 - quoted in docs/openyurt-versions.md
     assert tables == [[1, 1, 1, 1, 1], [2, 1, 1, 1, 1], [3, 2, 2, 2, 2]]
 
 

@@ -25,7 +25,7 @@ def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> Path:
-    """Apply the examples as the README describes; return the kubeconfig."""
+    """Apply the examples as docs/how-to/install.md does; return the kubeconfig."""
     kubeconfig = plane.kubeconfig(
         "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
     )

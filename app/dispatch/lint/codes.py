@@ -7,26 +7,26 @@ import msgspec
 Level = Literal["error", "warning"]
 
 CODES: Final[dict[str, Level]] = {
-    "invalid": "error",  # an apiserver refuses the configuration
-    "suspicious": "warning",  # an apiserver accepts the configuration, but it is likely a mistake
-    "system-cluster": "error",  # kcp ignores the configurations of its cluster
-    "no-rules": "error",  # the webhook has no rules
-    "exempt-kinds": "error",  # a rule matches kinds for which webhooks are never called
-    "scope-mismatch": "error",  # the scope of a rule excludes its resources
-    "unserved-resource": "warning",  # no known API serves a resource of a rule
-    "no-connect": "warning",  # a rule has CONNECT for resources that do not support it
-    "selector-contradiction": "error",  # a selector matches no labels
-    "condition-false": "error",  # a condition is always false
-    "condition-operation": "error",  # a condition requires an operation that no rule has
-    "shadowed": "error",  # the webhooks of another cluster are called instead
-    "service-in-logical-cluster": "error",  # a logical cluster has no network in which to find the Service
-    "duplicate-call": "warning",  # two webhooks call the same endpoint for the same requests
-    "budget": "warning",  # the timeouts of the mutating webhooks exceed an apiserver's budget
-    "slow-ignored": "warning",  # an ignored failure delays requests
-    "ignored-side-effects": "warning",  # an ignored failure may have side effects
-    "order-name": "warning",  # a name is chosen for its order
-    "order-labels": "warning",  # a filter depends on the changes of an earlier webhook
-    "self-lockout": "error",  # a webhook that is down prevents its own start
+    "invalid": "error",
+    "suspicious": "warning",
+    "system-cluster": "error",
+    "no-rules": "error",
+    "exempt-kinds": "error",
+    "scope-mismatch": "error",
+    "unserved-resource": "warning",
+    "no-connect": "warning",
+    "selector-contradiction": "error",
+    "condition-false": "error",
+    "condition-operation": "error",
+    "shadowed": "error",
+    "service-in-logical-cluster": "error",
+    "duplicate-call": "warning",
+    "budget": "warning",
+    "slow-ignored": "warning",
+    "ignored-side-effects": "warning",
+    "order-name": "warning",
+    "order-labels": "warning",
+    "self-lockout": "error",
     "binding-ambiguous": "error",
     "binding-nameless": "error",
     "binding-unknown": "error",
@@ -34,6 +34,36 @@ CODES: Final[dict[str, Level]] = {
     "binding-unbound": "warning",
 }
 """The level of each code: an error cannot work as written, a warning may be intended."""
+
+MEANINGS: Final[dict[str, str]] = {
+    "invalid": "An apiserver refuses the configuration. The message is the apiserver's.",
+    "suspicious": "An apiserver accepts the configuration, but it is likely a mistake.",
+    "system-cluster": "The configuration is in a logical cluster of kcp whose configurations kcp ignores.",
+    "no-rules": "The webhook has no rules, so no request is sent to it.",
+    "exempt-kinds": "A rule matches kinds for which webhooks are never called, such as webhook configurations.",
+    "scope-mismatch": "The scope of a rule excludes its resources, for example `Cluster` for Deployments.",
+    "unserved-resource": "No known API serves a resource of a rule. Check its group, version and plural name.",
+    "no-connect": "A rule has the operation CONNECT for resources that do not support it.",
+    "selector-contradiction": "The requirements of a selector contradict each other, so it matches no object.",
+    "condition-false": "A match condition is always false, so no request is sent to the webhook.",
+    "condition-operation": "A match condition requires an operation that no rule has.",
+    "shadowed": "The resource comes from another logical cluster, whose webhooks are called instead.",
+    "service-in-logical-cluster": "A logical cluster has no network with the Service of `clientConfig`. Give a URL.",
+    "duplicate-call": "Two webhooks call the same endpoint for the same requests.",
+    "budget": "The timeouts of the mutating webhooks for one resource add up to more than an apiserver waits.",
+    "slow-ignored": "While the webhook is down, each request waits for its timeout and is then admitted without it.",
+    "ignored-side-effects": "The webhook has side effects and `failurePolicy: Ignore`. After a timeout, nobody knows "
+    "whether the side effect of an admitted request happened.",
+    "order-name": "The name is chosen for its place in the order of calls, which a new configuration can change.",
+    "order-labels": "A selector or condition depends on labels that an earlier mutating webhook may change.",
+    "self-lockout": "The webhook must admit its own pods, but cannot while it is down. Exclude its namespace.",
+    "binding-ambiguous": "Several APIBindings of one logical cluster list the same resource.",
+    "binding-nameless": "The APIBinding does not name the logical cluster of its APIExport.",
+    "binding-unknown": "The objects have no logical cluster of the name in the APIBinding.",
+    "binding-dangling": "The APIExport of the APIBinding is gone. The webhooks of its cluster are still called.",
+    "binding-unbound": "The APIBinding has bound nothing yet. Requests for its resources are refused until it has.",
+}
+"""The meaning of each code, for the documentation."""
 
 
 class Issue(NamedTuple):

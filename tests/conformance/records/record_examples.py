@@ -1,4 +1,4 @@
-"""Makes `examples.jsonl.gz`: the requests of README.md, answered by a server that records."""
+"""Makes `examples.jsonl.gz`: the requests of the tutorials, answered by a server that records."""
 
 import contextlib
 import json

@@ -1,0 +1,1 @@
+"""The documentation site: its navigation, its links to the repository, and the generated reference."""

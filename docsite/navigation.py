@@ -1,0 +1,41 @@
+"""The navigation of the site: each page of docs/ has a place, without a list of pages to maintain."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+HOME: Final = "index.md"
+
+DEFAULT_SECTION: Final = "Guides"
+
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Tutorials": ("tutorials/*",),
+    "How-to": ("how-to/*",),
+    DEFAULT_SECTION: (),
+    "Reference": ("reference/*", "bundle.md", "python.md", "clients.md"),
+    "Explanations": ("explanation/*", "failure-policy.md", "performance.md", "who-calls-dispatch.md"),
+    "Project": ("project/*",),
+    "Decisions": ("decisions/*",),
+}
+"""Titles in their order, with patterns of paths below docs/. Other pages are in the default section."""
+
+
+def find_section(page: str) -> str:
+    """Return the title of the section of a page, by its path below docs/."""
+    for title, patterns in SECTIONS.items():
+        if any(fnmatchcase(page, pattern) for pattern in patterns):
+            return title
+    return DEFAULT_SECTION
+
+
+def make_navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the value of ``nav`` for MkDocs.
+
+    Args:
+        pages: Paths of Markdown files below docs/, with slashes.
+    """
+    sections: dict[str, list[str]] = {title: [] for title in SECTIONS}
+    for page in sorted(pages):
+        if page != HOME:
+            sections[find_section(page)].append(page)
+    return [{"Home": HOME}, *({title: found} for title, found in sections.items() if found)]

@@ -1,0 +1,88 @@
+"""The page of metrics, from the registries of each kind of process."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from app.api.connections import Connections
+from app.api.metrics import certificate_gauge
+from app.asgi import create_app
+from app.cli.leader import Leader
+from app.control.leader_metrics import LeaderMetrics, LeaderState
+from app.crds.controller.metrics import FetchMetrics
+from app.records.metrics import RecordMetrics
+from app.settings import Settings
+from docsite.reference.tables import render_page, render_table
+
+_INTRODUCTION: Final = (
+    "`GET /metrics` of the server has the metrics of the first table, and `fleethook crds controller` those of the "
+    "second. Histograms have the samples `_bucket`, `_sum` and `_count`. In OpenMetrics, the buckets of "
+    "`fleethook_review_duration_seconds` have exemplars with the request id. "
+    "[Stability](../project/versioning.md) describes which changes a release may make to them."
+)
+
+
+async def collect_server_registry(directory: Path) -> CollectorRegistry:
+    """Return the registry of a server that follows manifests, listens, records, and is a candidate for the Lease.
+
+    Args:
+        directory: A directory of manifests.
+    """
+    app = create_app(Settings(manifests=directory), log=None)
+    app.connections = Connections(1)
+    async with app.router.lifespan_context(app):
+        leader = Leader(cast("Any", SimpleNamespace(leading=True)))
+        for collector in (*leader.collectors(), *RecordMetrics().collectors(), certificate_gauge(lambda: 0.0)):
+            app.metrics.registry.register(collector)
+        return app.metrics.registry
+
+
+def make_controller_registry() -> CollectorRegistry:
+    """Return the registry of the controller for CRD tarballs."""
+    registry = CollectorRegistry()
+    FetchMetrics(registry)
+    registry.register(LeaderMetrics(lambda: LeaderState(leading=True)))
+    return registry
+
+
+def name_samples(family: Metric) -> str:
+    """Return the name of a family as queries use it."""
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def render_metrics() -> str:
+    """Return the page."""
+    with tempfile.TemporaryDirectory() as directory:
+        server = asyncio.run(collect_server_registry(Path(directory)))
+        return render_page(
+            "Metrics",
+            _INTRODUCTION,
+            "## The server",
+            _render_families(server),
+            "## The controller for CRD tarballs",
+            _render_families(make_controller_registry()),
+        )
+
+
+def _render_families(registry: CollectorRegistry) -> str:
+    labels = _find_labels(registry)
+    rows = [
+        (f"`{name_samples(one)}`", one.type, ", ".join(f"`{label}`" for label in labels[one.name]), one.documentation)
+        for one in sorted(registry.collect(), key=lambda one: one.name)
+    ]
+    return render_table(["metric", "type", "labels", "meaning"], rows)
+
+
+def _find_labels(registry: CollectorRegistry) -> dict[str, tuple[str, ...]]:
+    """Return the labels of each family. prometheus_client has them only as private members."""
+    found: dict[str, tuple[str, ...]] = {}
+    for collector in set(registry._collector_to_names):  # noqa: SLF001 - as above
+        for family in collector.collect():
+            own = getattr(family, "_labelnames", None) or getattr(collector, "_labelnames", None)
+            found[family.name] = tuple(own or ())
+    return found

@@ -1,0 +1,77 @@
+"""The page of settings of ``fleethook serve``."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+from typer.main import get_command
+
+from app.cli import app
+from app.settings import ENV_PREFIX, Settings
+from docsite.reference.tables import render_page, render_table
+
+_INTRODUCTION: Final = (
+    "Each setting is an environment variable `FLEETHOOK_<NAME>` and a key of the YAML file of `--config`; some are "
+    "flags of `fleethook serve`, too. Flags override the environment, which overrides the file. Lists are JSON in the "
+    "environment. The chart sets them by `settings` ([values](../../charts/fleethook/README.md))."
+)
+_PAGES: Final = {
+    "admission_control_config_file": "../dispatch.md#client-certificates-and-tokens",
+    "dispatch_callers": "../who-calls-dispatch.md",
+    "interpreter_registration": "../interpreters.md#registering-with-karmada",
+    "max_connections": "../clients.md",
+    "record": "../records.md",
+    "rollout_refusal_share": "../what-if.md#a-guard-for-fleets",
+    "rollout_warning_share": "../what-if.md#a-guard-for-fleets",
+}
+"""Pages with more about a setting."""
+
+
+def render_settings() -> str:
+    """Return the page."""
+    flags = _find_flags()
+    rows = [
+        (
+            f"`{name}`",
+            f"`{flags[name]}`" if name in flags else "",
+            _render_default(name, field),
+            _describe(name, field),
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+    example = f"For example, `body_limit` is the variable `{ENV_PREFIX}BODY_LIMIT`."
+    return render_page("Settings", _INTRODUCTION, example, render_table(["setting", "flag", "default", "effect"], rows))
+
+
+def _find_flags() -> dict[str, str]:
+    """Return the flags of ``serve`` by the name of the setting."""
+    group: Any = get_command(app)
+    options = group.commands["serve"].load().params
+    return {one.name: one.opts[0] for one in options if one.name in Settings.model_fields}
+
+
+def _render_default(name: str, field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, frozenset):
+        return f"`[{', '.join(sorted(value))}]`"
+    if isinstance(value, (list, tuple)):
+        return f"`[{', '.join(map(str, value))}]`"
+    if isinstance(value, int) and name in {"plan_cache_bytes", "record_max"}:
+        return f"`{_render_quantity(value)}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value.as_posix() if isinstance(value, Path) else value}`"
+
+
+def _render_quantity(value: int) -> str:
+    for suffix, unit in (("Gi", 1 << 30), ("Mi", 1 << 20)):
+        if value % unit == 0:
+            return f"{value // unit}{suffix}"
+    return str(value)
+
+
+def _describe(name: str, field: FieldInfo) -> str:
+    text = (field.description or "").replace("<", "&lt;").replace("*", "\\*")
+    return f"{text} [More]({_PAGES[name]})." if name in _PAGES else text
