@@ -61,9 +61,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "interpret/lua/cursor.py",
     ),
     "it calls the C library, and no portable number shows the effect": ("interpret/lua/malloc_trim.py",),
-    "tests/records, tests/cli/test_{replay,diff,explain,render}.py and tests/conformance/test_records.py test these": (
-        "overrider/rollout/owner_write.py",
-    ),
 }
 
 

@@ -17,7 +17,7 @@ from app.model.openyurt import (
     REVISION_LABEL,
     YURT_APP_DAEMON,
 )
-from app.overrider.differences import find_differences
+from app.overrider.differences import ABSENT, find_differences
 from app.overrider.subject_parts import TEMPLATES, is_v1beta1
 from app.overrider.template import tolerate
 
@@ -67,7 +67,7 @@ def _is_same_content(before: JSON, after: JSON, *, is_nested: bool) -> bool:
 
 
 def _is_empty_pair(before: JSON, after: JSON) -> bool:
-    return all(not isinstance(one, (str, int, float, bool)) and (one is None or one == []) for one in (before, after))
+    return all(one is None or one is ABSENT or one == [] for one in (before, after))
 
 
 def is_written(edit: OwnerEdit, workload: JSONObject, pool: str, *, bare: JSONObject, taints: JSON) -> bool:
