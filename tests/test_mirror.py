@@ -54,7 +54,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/crds/controller/test_controller.py tests these by a running controller": (
         "crds/controller/applier.py",
-        "crds/controller/fetcher.py",
         "crds/controller/metrics.py",
         "crds/controller/verifier_process.py",
     ),
