@@ -38,7 +38,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "tests/crds/cache/test_cache.py and test_links.py test these by a cache on disk": ("crds/cache/layout.py",),
     "tests/crds/controller/test_controller.py tests these by a running controller": (
         "crds/controller/applier.py",
-        "crds/controller/fetcher.py",
         "crds/controller/metrics.py",
         "crds/controller/verifier_process.py",
     ),
