@@ -17,15 +17,18 @@ from app.model.kcp import cluster_of
 _UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
 
 
-def _find_document(decoded: dict[str, JSON]) -> JSON:
+def _find_document(request: AdmissionRequest) -> JSON:
     """Return the object under review, as far as the handler decoded it: a log line must not cost another decode."""
-    document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
-    return document or decoded.get("outline") or decoded.get("old_outline")
+    decoded: dict[str, JSON] = request.__dict__
+    document = decoded.get("desired_object") or decoded.get("object") or decoded.get("outline")
+    if document or request.operation != "DELETE":
+        return document
+    return decoded.get("old_object") or decoded.get("old_outline")
 
 
 def find_cluster(request: AdmissionRequest | None) -> str:
     """Return the logical cluster in the annotation of the object under review, ``""`` if it names none."""
-    document = None if request is None else _find_document(request.__dict__)
+    document = None if request is None else _find_document(request)
     return cluster_of(document) if isinstance(document, dict) else ""
 
 
@@ -36,7 +39,7 @@ def make_admission_line(
     cluster = gvk = namespace = name = operation = _UNSET
     if (request := review.request) is not None:
         kind = request.kind
-        document = _find_document(request.__dict__)
+        document = _find_document(request)
         cluster = cut_text(cluster_of(document)) if isinstance(document, dict) else ""
         gvk = cut_text(f"{kind.group}/{kind.version}/{kind.kind}")
         namespace = cut_text(request.namespace)

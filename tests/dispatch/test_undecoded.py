@@ -106,6 +106,10 @@ REVIEWS = st.builds(
 NAMED_OLD = b'{"metadata":{"annotations":{"kcp.io/cluster":"b"},"generateName":"g-"}}'
 
 
+REPEATED = b'{"metadata":[],"metadata":{"annotations":{"kcp.io/cluster":"a"}}}'
+
+
+@example(encode_review(old=REPEATED, operation="CREATE", name=""), "a", "mutating")
 @example(encode_review(b"null", old=NAMED_OLD, operation="DELETE", name=""), "a", "validating")
 @example(encode_review(b'{"spec":{}}', old=NAMED_OLD, operation="UPDATE", name=""), "a", "validating")
 @given(REVIEWS, st.sampled_from(["a", "a", "nobody", "unknown"]), st.sampled_from(["mutating", "validating"]))

@@ -113,7 +113,9 @@ class Shell:
     def _serve(self, command: str, known: str) -> None:
         """Start a server that runs until the page ends; the page's port stands for the one that it gets."""
         if command == "make run":
-            printed = subprocess.run(["make", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True)
+            printed = subprocess.run(
+                ["make", "--no-print-directory", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True
+            )
             command = printed.stdout.strip().splitlines()[-1].replace("exec ", "")
         if known == PORT:
             command = f"{re.sub(' --port [0-9]+', '', command)} --port 0"

@@ -26,7 +26,13 @@ class KeepAliveApi(Api):
             connection = self._mine.connection = self.connect()
             self._all.append(connection)
         try:
-            return decode(self.send(connection, method, path, body, content_type=content_type, **query))
+            try:
+                response = self.send(connection, method, path, body, content_type=content_type, **query)
+            except http.client.RemoteDisconnected:
+                # An apiserver closes a connection that was idle for long. It has not read the request.
+                connection.close()
+                response = self.send(connection, method, path, body, content_type=content_type, **query)
+            return decode(response)
         except (OSError, http.client.HTTPException):
             connection.close()  # Opened again at the next call.
             raise
