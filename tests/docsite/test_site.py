@@ -17,7 +17,7 @@ def build(directory: Path) -> "subprocess.CompletedProcess[str]":
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace("docsite/hooks.py", f"{ROOT}/docsite/hooks.py")
     (directory / "mkdocs.yml").write_text(config)
     recipe = subprocess.run(
-        ["make", "--no-print-directory", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "-n", "docs", "ARGS="], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     variable, program, *arguments = shlex.split(recipe.strip().splitlines()[-1])
     assert (variable.partition("=")[0], Path(program).name) == ("NO_MKDOCS_2_WARNING", "mkdocs")
