@@ -20,7 +20,7 @@ def encode_settings(config: JSONObject | None, taints: JSON, pool: str) -> bytes
     if config is None:
         return msgspec.json.encode((None, taints))
     placing = msgspec.json.encode({one: config[one] for one in _PLACEMENT if one in config})
-    name = b'"%b"' % pool.encode()
+    name = msgspec.json.encode(pool)
     # Only whole texts are replaced: no names of members, and no text that ends in a quote and the name.
     if b"%b:" % name in placing or b"\\" + name in placing:
         placing = msgspec.json.encode({one: mark_name(config[one], pool) for one in _PLACEMENT if one in config})

@@ -32,6 +32,7 @@ def settings(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(settings(), settings())
 @example({"name": "a", "tolerations": [{"a": "a"}]}, {"name": "b", "tolerations": [{"b": "b"}]})
+@example({"name": "a", "tolerations": [{"key": "a"}]}, {"name": 'a"', "tolerations": [{"key": 'a"'}]})
 def test_pools_share_encoded_settings_if_they_share_marked_ones(one: dict[str, Any], other: dict[str, Any]) -> None:
     encoded = [encode_settings(config, None, config["name"]) for config in (one, other)]
     assert (encoded[0] == encoded[1]) == (mark_settings(one) == mark_settings(other))
