@@ -12,6 +12,7 @@ import msgspec
 
 from app.api.log_lines import LinesHandler, LogLines
 from app.model.text import escape, escape_json, shorten
+from app.tracing.spans import find_trace_id
 
 LogSink = Callable[[bytes], object]
 
@@ -88,6 +89,8 @@ class ReviewLine(msgspec.Struct, rename="camel", gc=False):
     owner_case: str | msgspec.UnsetType = msgspec.UNSET
     owner_problem: str | msgspec.UnsetType = msgspec.UNSET
     hooks: int | msgspec.UnsetType = msgspec.UNSET
+    trace_id: str | msgspec.UnsetType = msgspec.UNSET
+    """Of the exported span of the review."""
 
 
 class InterpretLine(msgspec.Struct, rename="camel", gc=False):
@@ -109,6 +112,8 @@ class InterpretLine(msgspec.Struct, rename="camel", gc=False):
     request_id: str = ""
     ms: float = 0.0
     """Milliseconds from the review to its answer."""
+    trace_id: str | msgspec.UnsetType = msgspec.UNSET
+    """Of the exported span of the review."""
 
 
 Line = ReviewLine | InterpretLine
@@ -188,6 +193,8 @@ class JSONFormatter(logging.Formatter):
             "msg": record.getMessage(),
         }
         fields.update(getattr(record, "fields", {}))
+        if trace_id := find_trace_id():
+            fields["traceId"] = trace_id
         if record.exc_info:
             # The end of a traceback contains the error.
             fields["exception"] = self.formatException(record.exc_info)[-_MAX_TRACEBACK:]

@@ -28,6 +28,9 @@ _BUCKETS: Final = (
 # Names of interpreter webhooks, and of scripts, that have series of their own.
 _MAX_NAMES: Final = 200
 _SLOW_SECONDS: Final = 0.005
+# The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and this many. A longer
+# id from a client is cut, not an error.
+_MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
 
 
 class Metrics:
@@ -44,7 +47,7 @@ class Metrics:
         )
         self._seconds: Final = Observations(
             "fleethook_review_duration_seconds",
-            "Time from the last byte of a review to its answer. Exemplars carry the request id.",
+            "Time from the last byte of a review to its answer. Exemplars have the request id and the trace id.",
             ["route"],
             buckets=_BUCKETS,
         )
@@ -118,22 +121,26 @@ class Metrics:
             histogram = self._script_histograms[key] = self._scripts.labels(*key)
         histogram.observe(seconds)
 
-    def count_review(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
-        """Count one answered review."""
+    def count_review(
+        self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str, trace_id: str = ""
+    ) -> None:
+        """Count one answered review; ``trace_id`` is that of its exported span."""
         self._reviews.add((route, operation, outcome))
-        self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id))
+        self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id, trace_id))
 
-    def _exemplar(self, route: str, seconds: float, request_id: str) -> dict[str, str] | None:
-        """Return the exemplar of an answer: every slow answer has one, and one answer a second of the others.
+    def _exemplar(self, route: str, seconds: float, request_id: str, trace_id: str) -> dict[str, str] | None:
+        """Return the exemplar of an answer.
 
-        A scrape shows the last exemplar of each bucket. To make one for each answer takes 2 % of its time.
+        Every slow and every traced answer has one, and one answer a second of the others. A scrape shows the last
+        exemplar of each bucket. To make one for each answer takes 2 % of its time.
         """
+        if trace_id:
+            return {"trace_id": trace_id, "request_id": request_id[:_MAX_REQUEST_ID]}
         now = time.monotonic()
         if not request_id or (seconds < _SLOW_SECONDS and now < self._exemplars_due.get(route, 0.0)):
             return None
         self._exemplars_due[route] = now + 1.0
-        # An exemplar may have 128 characters (OpenMetrics); a longer id from a client is cut, not an error.
-        return {"request_id": request_id[:100]}
+        return {"request_id": request_id[:_MAX_REQUEST_ID]}
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text and its content type, in the format that ``accept`` asks for."""

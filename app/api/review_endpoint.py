@@ -27,7 +27,7 @@ from app.control.turns import Executor
 from app.model.asked_calls import AskedCall
 from app.model.envelope import BadReviewError
 from app.model.json import JSON
-from app.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan
+from app.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan, find_trace_id
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
@@ -161,11 +161,17 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
                 self._record_refusal(error, body, scope, seconds=time.perf_counter() - started, received=received)
                 raise
         operation, outcome = self._classify(received.review, verdict)
-        seconds = self._count(outcome, operation=operation, started=started, request_id=received.request_id)
-        if self._trace is not None:
+        trace_id = "" if self._trace is None else find_trace_id()
+        seconds = self._count(
+            outcome, operation=operation, started=started, request_id=received.request_id, trace_id=trace_id
+        )
+        if trace_id:
             self._note_answer(received, operation, outcome)
         if self._log is not None:
-            self._log(encode_line(self._describe(received, verdict, seconds=seconds)))
+            line = self._describe(received, verdict, seconds=seconds)
+            if trace_id:
+                line.trace_id = trace_id
+            self._log(encode_line(line))
         if self._record is not None:
             # By position: names take a fifth more time.
             self._record(
@@ -178,9 +184,9 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         return 200, answer
 
     def _note_answer(self, received: Received[ReviewT, CallT], operation: str, outcome: str) -> None:
-        """Add the facts about an answered review to its span."""
+        """Add the facts about an answered review to its exported span."""
         span = CURRENT.get()
-        if span is not None and not isinstance(span, UnsampledSpan):
+        if span is not None:
             span.note(
                 {
                     "http.request.method": "POST",
@@ -237,10 +243,14 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         del verdict
         return ()
 
-    def _count(self, outcome: str, *, operation: str = "", started: float, request_id: str) -> float:
+    def _count(
+        self, outcome: str, *, operation: str = "", started: float, request_id: str, trace_id: str = ""
+    ) -> float:
         """Count a request and return the seconds since ``started``."""
         seconds = time.perf_counter() - started
-        self._metrics.count_review(self._path, operation, outcome, seconds=seconds, request_id=request_id)
+        self._metrics.count_review(
+            self._path, operation, outcome, seconds=seconds, request_id=request_id, trace_id=trace_id
+        )
         return seconds
 
     @abstractmethod

@@ -68,6 +68,11 @@ class ExportedSpan:
             headers["tracestate"] = found.trace_state.to_header()
         return headers
 
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace, 32 hexadecimal digits."""
+        return f"{self._span.get_span_context().trace_id:032x}"
+
     def start(self, name: str, kind: Kind, attributes: Attributes) -> Span:
         """Start a child."""
         parent = set_span_in_context(self._span, _EMPTY)

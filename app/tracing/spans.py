@@ -28,6 +28,10 @@ class Span(Protocol):
     def headers(self) -> Mapping[str, str]:
         """The headers of W3C Trace Context with which a request to another process continues the trace."""
 
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace, 32 hexadecimal digits, ``""`` if the span is not exported."""
+
     def start(self, name: str, kind: Kind, attributes: Attributes) -> "Span":
         """Start a child."""
 
@@ -51,6 +55,11 @@ class UnsampledSpan:
     def headers(self) -> Mapping[str, str]:
         """The headers of the caller for its trace."""
         return find_trace_headers(self._received)
+
+    @property
+    def trace_id(self) -> str:
+        """Nothing: a collector has no such trace from this process."""
+        return ""
 
     def start(self, name: str, kind: Kind, attributes: Attributes) -> "UnsampledSpan":
         """Return the span itself."""
@@ -118,6 +127,12 @@ def enter_span(span: Span | None) -> Iterator[Span | None]:
         span.end()
     finally:
         CURRENT.reset(token)
+
+
+def find_trace_id() -> str:
+    """Return the id of the current trace, ``""`` if nothing is exported."""
+    current = CURRENT.get()
+    return "" if current is None else current.trace_id
 
 
 def propagated_headers() -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from docsite.reference.tables import render_page, render_table
 _INTRODUCTION: Final = (
     "`GET /metrics` of the server has the metrics of the first table, and `fleethook crds controller` those of the "
     "second. Histograms have the samples `_bucket`, `_sum` and `_count`. In OpenMetrics, the buckets of "
-    "`fleethook_review_duration_seconds` have exemplars with the request id. "
+    "`fleethook_review_duration_seconds` have exemplars with the request id, and with the id of an exported trace. "
     "[Stability](../project/versioning.md) describes which changes a release may make to them."
 )
 

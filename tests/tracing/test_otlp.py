@@ -1,16 +1,18 @@
 """Spans of reviews, as a collector receives them."""
 
 import json
+import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.api.logs import JSONFormatter
 from app.asgi import Fleethook, create_app
 from app.settings import Settings
 from app.tracing.otlp import OTLPTracing, start_otlp
-from app.tracing.spans import UnsampledSpan
+from app.tracing.spans import UnsampledSpan, enter_span
 from tests.asgi_client import call
 from tests.dispatch.builders import binding, configuration, export, review, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks
@@ -20,6 +22,7 @@ from tests.waiting import wait_for
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED = {"content-type": "application/json", "traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=1,b=2"}
 UNSAMPLED = {**SAMPLED, "traceparent": f"00-{TRACE}-{PARENT}-00"}
+OPEN_METRICS = {"accept": "application/openmetrics-text; version=1.0.0"}
 ROUTE = "POST /clusters/{cluster}/validate"
 CONDITION = [{"name": "always", "expression": "true"}]
 
@@ -83,6 +86,40 @@ async def test_a_review_continues_the_trace_of_its_caller(
     assert headers["traceparent"] == f"00-{TRACE}-{called.id}-01"
     assert headers["tracestate"] == "a=1,b=2"
     assert {path for path, _ in collector.requests} == {"/v1/traces"}
+
+
+SHAPES = {
+    "/clusters/{cluster}/validate": ("AdmissionReview", "admission.k8s.io/v1"),
+    "/interpret": ("ResourceInterpreterContext", "config.karmada.io/v1alpha1"),
+}
+
+
+@pytest.mark.parametrize(("headers", "trace"), [(SAMPLED, TRACE), (UNSAMPLED, None)], ids=["exported", "unsampled"])
+@pytest.mark.parametrize("route", SHAPES)
+async def test_the_log_line_and_the_exemplar_of_an_exported_review_name_its_trace(
+    tracing: OTLPTracing, route: str, headers: dict[str, str], trace: str | None
+) -> None:
+    lines: list[bytes] = []
+    app = create_app(Settings(), log=lines.append, trace=tracing.start)
+    kind, version = SHAPES[route]
+    body = json.dumps({"apiVersion": version, "kind": kind, "request": {"uid": "u-1"}}).encode()
+    # The id of a client may be long: the labels of an exemplar have 128 characters at most.
+    given = {**headers, "x-request-id": "i" * 200}
+    for _ in range(2):
+        assert (await call(app, route.replace("{cluster}", "ws3"), body, headers=given)).status == 200
+    assert [json.loads(line).get("traceId") for line in lines] == [trace, trace]
+    text = (await call(app, "/metrics", method="GET", headers=OPEN_METRICS)).body.decode()
+    (exemplar,) = {line.split(" # ")[1].split(" ")[0] for line in text.splitlines() if " # {" in line}
+    labels = f'request_id="{"i" * 78}"' + ("" if trace is None else f',trace_id="{trace}"')
+    assert exemplar == f"{{{labels}}}"
+
+
+def test_a_log_record_of_a_traced_review_names_its_trace(tracing: OTLPTracing) -> None:
+    span = tracing.start("POST /x", [(b"traceparent", SAMPLED["traceparent"].encode())])
+    record = logging.LogRecord("app", logging.ERROR, __file__, 1, "failed", None, None)
+    with enter_span(span):
+        assert json.loads(JSONFormatter().format(record))["traceId"] == TRACE
+    assert "traceId" not in json.loads(JSONFormatter().format(record))
 
 
 async def test_a_refused_review_fails_its_span(app: Fleethook, tracing: OTLPTracing, collector: Collector) -> None:

@@ -13,6 +13,7 @@ from app.tracing.spans import (
     child_span,
     enter_span,
     find_trace_headers,
+    find_trace_id,
     propagated_headers,
     start_child,
 )
@@ -31,6 +32,10 @@ class Noted:
     def headers(self) -> Mapping[str, str]:
         return {"traceparent": self.name}
 
+    @property
+    def trace_id(self) -> str:
+        return f"trace of {self.name}"
+
     def start(self, name: str, kind: Kind, attributes: Attributes) -> "Noted":
         del kind
         child = Noted(name)
@@ -43,6 +48,14 @@ class Noted:
 
     def end(self, error: str = "") -> None:
         self.ends.append(error)
+
+
+def test_the_id_of_the_current_trace_is_that_of_its_span() -> None:
+    assert find_trace_id() == ""
+    with enter_span(Noted("review")):
+        assert find_trace_id() == "trace of review"
+    with enter_span(UnsampledSpan([(b"traceparent", PARENT.encode())])):
+        assert find_trace_id() == ""
 
 
 def test_without_a_current_span_nothing_is_traced() -> None:
