@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import itertools
 import json
@@ -25,6 +26,8 @@ from app.records.setup import make_recorder, record_reviews
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
+from app.tracing.otlp import start_otlp
+from app.tracing.spans import StartTrace
 from benchmarks.engines.dispatch_worlds import build_configurations, build_other_hook
 from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
@@ -34,12 +37,14 @@ from benchmarks.varied import SUBJECTS, stored
 _NUMBERED = "the-name-of-one-of-them"
 
 
-def app_of(given: argparse.Namespace, *, record: RecordReview | None = None) -> Fleethook:
+def app_of(
+    given: argparse.Namespace, *, record: RecordReview | None = None, trace: StartTrace | None = None
+) -> Fleethook:
     """Return the app with a store filled as by a source; garbage collection is off meanwhile."""
     settings = Settings(port=given.port, cert_dir=given.cert_dir)
     lines = LogLines()
     configure_logging(lines)
-    app = create_app(settings, log=lines.write, record=record)
+    app = create_app(settings, log=lines.write, record=record, trace=trace)
     gc.disable()
     for document in stored():
         app.store.put(document)
@@ -79,6 +84,11 @@ async def churn(store: Store, objects: int, each_second: int) -> None:
 
 
 def serve(given: argparse.Namespace) -> None:
+    if given.otlp_endpoint is not None:
+        os.environ |= {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": str(given.traced)}
+        with contextlib.closing(start_otlp(given.otlp_endpoint)) as tracing:
+            _serve(given, app_of(given, trace=tracing.start))
+        return
     if given.record is None:
         _serve(given, app_of(given))
         return
