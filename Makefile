@@ -10,7 +10,7 @@ PORT ?= 9443
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs format bench bench-quick schemas lock controlplane image image-test dist clean
+.PHONY: help run test test-oldest check docs format bench bench-quick schemas lock controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,11 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
 test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed
 	@$(if $(if $(ARGS),$(findstring e2e,$(ARGS)),all),$(PYTHON) tests/e2e/controlplane/prepare.py)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+# These tests need kube-apiserver and etcd, and no kube-controller-manager of that release.
+OLDEST := $(addprefix tests/e2e/test_,stories.py controller.py convergence.py dispatching.py interpreting.py read_your_writes.py selection.py certificates.py)
+test-oldest: $(VENV)/dev.stamp ## Run end-to-end tests on the oldest kube-apiserver that fleethook supports (needs Go; minutes the first time)
+	KUBEBUILDER_ASSETS="$$($(PYTHON) tests/e2e/controlplane/build.py oldest)" $(BIN)/python -m pytest -n auto --dist loadgroup $(OLDEST)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, generated files
 	$(BIN)/ruff check .

@@ -11,14 +11,6 @@ ROOT: Final = Path(__file__).parents[1]
 # The modules without a test file of their own, by the reason. Do not add any: write the test file, or move the tests that
 # exist under another name. Remove a module from the list when it gets its file.
 EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "tests/api tests these through the application, because they only act together with a connection": (
-        "api/call_metrics.py",
-        "api/closing.py",
-        "api/metrics.py",
-        "api/read_timeout.py",
-        "api/review_lines.py",
-        "api/routes.py",
-    ),
     "the tests/cli/test_crds*.py files run whole commands, which use several of these modules each": (
         "cli/crds_cache.py",
         "cli/crds_controller.py",

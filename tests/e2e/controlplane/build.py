@@ -1,5 +1,8 @@
 """Build kube-apiserver, etcd, kube-controller-manager and, if not installed, kubectl and Helm; print their paths.
 
+With the argument `oldest`, build the oldest kube-apiserver that fleethook supports, and print a directory for
+KUBEBUILDER_ASSETS with it and etcd.
+
 Needs only the standard library, so that make can run it with any Python. The binaries go to a directory outside the
 repository whose name is a hash of all inputs. A rename creates the directory, so it is complete or absent. If KUBEBUILDER_ASSETS
 is set (the convention of controller-runtime's envtest), kube-apiserver and etcd come from that directory.
@@ -17,6 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 HELM = HERE.parent / "helm"
+OLDEST = HERE / "oldest"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 NEEDED = ("etcd", "kube-apiserver")
 CONTROLLER_MANAGER = "kube-controller-manager"
@@ -28,9 +32,9 @@ PACKAGES = {
 }
 
 
-def version() -> str:
-    """Return the Kubernetes version that go.mod asks for."""
-    found = re.search(r"k8s\.io/kubernetes (v\S+)", (HERE / "go.mod").read_text())
+def version(module: Path = HERE) -> str:
+    """Return the Kubernetes version that the go.mod of a directory asks for."""
+    found = re.search(r"k8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text())
     assert found, "go.mod does not require k8s.io/kubernetes"
     return found[1]
 
@@ -40,10 +44,10 @@ def _cache(kind: str) -> Path:
     return root / "fleethook" / kind
 
 
-def cache(kind: str = "controlplane") -> Path:
-    """Return the directory for the binaries of this go.mod, which may not exist yet."""
-    inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + flags().encode()
-    return _cache(kind) / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
+def cache(kind: str = "controlplane", module: Path = HERE) -> Path:
+    """Return the directory for the binaries of a go.mod, which may not exist yet."""
+    inputs = (module / "go.mod").read_bytes() + (module / "go.sum").read_bytes() + flags(module).encode()
+    return _cache(kind) / f"{version(module)}-{hashlib.sha256(inputs).hexdigest()[:12]}"
 
 
 def find() -> Path | None:
@@ -53,9 +57,9 @@ def find() -> Path | None:
     return directory if all(os.access(directory / name, os.X_OK) for name in NEEDED) else None
 
 
-def flags() -> str:
+def flags(module: Path = HERE) -> str:
     """Return the linker flags that tell Kubernetes its version, which it otherwise reads from its own build script."""
-    release = version()
+    release = version(module)
     major, minor = release.removeprefix("v").split(".")[:2]
     values = {"gitVersion": release, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -86,6 +90,19 @@ def build_controller_manager() -> Path:
     target = cache(CONTROLLER_MANAGER)
     _build(HERE, {CONTROLLER_MANAGER: PACKAGES[CONTROLLER_MANAGER]}, target, flags=flags(), title=version())
     return target / CONTROLLER_MANAGER
+
+
+def build_oldest() -> Path:
+    """Build the oldest supported kube-apiserver unless it is there; return its directory, with a link to etcd."""
+    target = cache(module=OLDEST)
+    if not os.access(target / "kube-apiserver", os.X_OK):
+        programs = {"kube-apiserver": PACKAGES["kube-apiserver"]}
+        _build(OLDEST, programs, target, flags=flags(OLDEST), title=version(OLDEST))
+    # Any kube-apiserver works with this etcd, whose API has version 3.
+    etcd = target / "etcd"
+    etcd.unlink(missing_ok=True)
+    etcd.symlink_to((find() or build()) / "etcd")
+    return target
 
 
 def helm_cache() -> Path:
@@ -127,6 +144,9 @@ def _build(module: Path, packages: dict[str, str], target: Path, *, flags: str, 
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["oldest"]:
+        print(build_oldest())
+        raise SystemExit
     print(find() or build())
     print(find_controller_manager() or build_controller_manager())
     print(find_helm() or build_helm())
