@@ -1,6 +1,6 @@
 """Answers the calls of a replayed review from its record, instead of asking webhooks and apiservers."""
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple
@@ -37,10 +37,10 @@ class ReviewCalls:
         self.missing: Final[dict[CallName, str]] = {}
         self.asked: Final[dict[CallName, None]] = {}
         self.after: Final[list[Callable[[], None]]] = []
-        self._left: Final[defaultdict[tuple[str, str, str, str], deque[Call]]] = defaultdict(deque)
-        self._names: Final = {(call.kind, call.cluster, call.name, call.key) for call in calls}
+        # Calls by kind, cluster, name and key. The queue of a call whose answers are all used stays.
+        self._left: Final[dict[tuple[str, str, str, str], deque[Call]]] = {}
         for call in calls:
-            self._left[call.kind, call.cluster, call.name, call.key].append(call)
+            self._left.setdefault((call.kind, call.cluster, call.name, call.key), deque()).append(call)
 
     def take(self, kind: str, name: str, key: str, *, cluster: str, configuration: str = "") -> Call | None:
         """Return the next recorded answer of a call, None if there is none; the call then counts as missing.
@@ -56,11 +56,10 @@ class ReviewCalls:
         title = CallName(kind, configuration, shorten(f"{name} {key}", _MAX_TITLE) if kind == "read" else name)
         if kind == "webhook":
             self.note_asked(title)
-        found = self._left[kind, cluster, name, key]
+        found = self._left.get((kind, cluster, name, key))
         if found:
             return found.popleft()
-        is_known = (kind, cluster, name, key) in self._names
-        self.note_missing(title, "it has too few recorded answers" if is_known else "it has no recorded answer")
+        self.note_missing(title, "it has no recorded answer" if found is None else "it has too few recorded answers")
         return None
 
     def note_asked(self, title: CallName) -> None:

@@ -24,6 +24,8 @@ _BAD_REQUEST: Final = 400
 _DECIDED: Final = (200, _BAD_REQUEST)
 _OVERLOAD: Final = "try again later"
 _TOO_MANY_REQUESTS: Final = "429"
+# Paths of logical clusters and queries are many in theory.
+_MAX_TARGETS: Final = 1_024
 _HOPS: Final = [(name.lower().encode(), value.encode()) for name, value in OUTGOING.items()]
 
 FindEndpoint = Callable[[str], Endpoint | None]
@@ -48,6 +50,15 @@ class Replayed(NamedTuple):
     unasked: Sequence[CallName] = ()
 
 
+class _Target(NamedTuple):
+    """The endpoint of a recorded path and query, and the members of the ASGI scope that come from these."""
+
+    endpoint: Endpoint | None
+    path: str
+    raw_path: bytes
+    query: bytes
+
+
 Take = Callable[[Replayed], None]
 """Takes a result."""
 
@@ -64,6 +75,7 @@ class Replayer:
         """
         self._find_endpoint: Final = find_endpoint
         self._calls_webhooks: Final = calls_webhooks
+        self._targets: Final[dict[str, _Target]] = {}
 
     async def replay(self, entries: Sequence[Entry], take: Take) -> None:
         """Replay reviews in their order.
@@ -90,9 +102,10 @@ class Replayer:
         record = entry.record
         if reason := _find_obstacle(record):
             return Replayed(entry, skipped=reason)
-        path, _, query = record.path.partition("?")
-        path = unquote(path)
-        endpoint = self._find_endpoint(path)
+        target = self._targets.get(record.path)
+        if target is None:
+            target = self._find_target(record.path)
+        endpoint = target.endpoint
         if endpoint is None:
             return Replayed(entry, unknown_route=True)
         try:
@@ -102,9 +115,16 @@ class Replayer:
         calls = ReviewCalls(record.calls)
         current_calls.set(calls)
         is_dry_run = self._calls_webhooks and record.route.startswith(DISPATCHING)
-        begun = endpoint.answer(_make_scope(record, path, query), _mark_dry_run(body) if is_dry_run else body)
+        begun = endpoint.answer(_make_scope(record, target), _mark_dry_run(body) if is_dry_run else body)
         reply = begun if isinstance(begun, Reply) else await _wait(begun, calls)
         return _compare(entry, body, reply, calls)
+
+    def _find_target(self, path: str) -> _Target:
+        """Return the target of a path and query, and cache it: most reviews have one of a few."""
+        if len(self._targets) >= _MAX_TARGETS:
+            self._targets.clear()
+        target = self._targets[path] = _make_target(path, self._find_endpoint)
+        return target
 
 
 async def _wait(begun: Coroutine[Any, Any, Reply], calls: ReviewCalls) -> Reply:
@@ -140,16 +160,23 @@ def _find_obstacle(record: Record) -> str:
     return ""
 
 
-def _make_scope(record: Record, path: str, query: str) -> dict[str, Any]:
-    """Return the ASGI scope of a request like the recorded one, without the time limit of its caller."""
+def _make_target(path: str, find_endpoint: FindEndpoint) -> _Target:
+    """Return the target of a path and query, without the time limit of its caller."""
+    raw, _, query = path.partition("?")
     if "timeout" in query:
         query = urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "timeout"])
+    plain = unquote(raw)
+    return _Target(find_endpoint(plain), plain, raw.encode(), query.encode())
+
+
+def _make_scope(record: Record, target: _Target) -> dict[str, Any]:
+    """Return the ASGI scope of a request like the recorded one."""
     return {
         "type": "http",
         "method": "POST",
-        "path": path,
-        "raw_path": record.path.partition("?")[0].encode(),
-        "query_string": query.encode(),
+        "path": target.path,
+        "raw_path": target.raw_path,
+        "query_string": target.query,
         "headers": _HOPS if record.caller.get("returned") is True else [],
         "client": None,
     }
