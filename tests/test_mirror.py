@@ -22,10 +22,8 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "tests/cli runs the commands that use these modules, and compares output and exit codes": (
         "cli/server_process.py",
     ),
-    "tests/crds/cache/test_cache.py and test_links.py test these by a cache on disk": ("crds/cache/layout.py",),
     "tests/crds/controller/test_controller.py tests these by a running controller": (
         "crds/controller/applier.py",
-        "crds/controller/verifier_process.py",
     ),
     "tests/crds/download/test_download.py tests these by requests to a server": (
         "crds/download/connection.py",

@@ -56,7 +56,8 @@ class Layout:
     def open_entry_directory(self, key: str) -> Iterator[int | None]:
         """Open the directory of an entry, and close it after the block; yields None if it does not exist.
 
-        If the entry is replaced meanwhile, the block still sees the former one, not a mixture.
+        If the entry is replaced meanwhile, the block sees the files of the former one, or that they are gone: never
+        those of the new one. `reading` keeps the entry unchanged.
 
         Raises:
             CRDsError: DISK for a directory that is refused (`open_entry`) or cannot be opened.

@@ -4,6 +4,7 @@ See `app.control.child_process`. A fork of this process with limits on memory an
 that one tarball leaves no trace for the next. The process itself only reads questions.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -128,10 +129,14 @@ def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
         _set_limits()
         with os.fdopen(writing, "wb") as stream:
             stream.write(_encode(process_question(message)))
-    except BaseException as error:  # noqa: BLE001 - a fork must not continue with its parent's code
-        sys.stderr.write(f"verifying a tarball failed: {error!a}\n")
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 - see below
+        # The limit of file sizes refuses this if standard error is a file.
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"verifying a tarball failed: {error!a}\n")
+    finally:
+        # A fork must not continue with its parent's code.
         os._exit(1)
-    os._exit(0)
 
 
 def _set_limits() -> None:
