@@ -22,19 +22,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "tests/cli runs the commands that use these modules, and compares output and exit codes": (
         "cli/server_process.py",
     ),
-    "tests/crds/controller/test_controller.py tests these by a running controller": (
-        "crds/controller/applier.py",
-    ),
-    "tests/crds/download/test_download.py tests these by requests to a server": (
-        "crds/download/connection.py",
-        "crds/download/dial.py",
-        "crds/download/tls_context.py",
-        "crds/download/transfer.py",
-    ),
-    "tests/crds/provenance/test_verify.py tests these by signed attestations": (
-        "crds/provenance/sigstore_logs.py",
-        "crds/provenance/trust_root.py",
-    ),
     "these define only types, constants and exceptions that keep their arguments": (
         "crds/failures.py",
         "dispatch/cel/errors.py",

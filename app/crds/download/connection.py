@@ -55,9 +55,9 @@ def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPRespo
 
     Raises:
         CRDsError: The proxy URL cannot be used.
-        PrivateAddressError: The host has a private address, and private addresses are not allowed.
         AttemptError: A SOCKS proxy refuses.
-        urllib3.exceptions.HTTPError: Any other failure.
+        urllib3.exceptions.HTTPError: Any other failure. That of a private address, if these are not allowed, is a
+            ProtocolError with the PrivateAddressError.
     """
     _LOGGER.setLevel(max(_LOGGER.level, logging.INFO))
     proxy = _split_proxy_url(request.proxy_url)
