@@ -102,7 +102,13 @@ class Fleethook(FastAPI):
         record: RecordReview | None = None,
         trace: StartTrace | None = None,
         outside: Outside = _SERVER,
+        store: Store | None = None,
     ) -> None:
+        """Create the routes and the clients; arguments as of `create_app`.
+
+        ``outside`` replaces parts that leave the process. ``store`` is an empty store with the indexes `INDEXES` that
+        the caller fills; None to make one.
+        """
         super().__init__(
             title="fleethook",
             version=__version__,
@@ -111,7 +117,7 @@ class Fleethook(FastAPI):
         )
         self.settings: Final = settings
         self._outside: Final = outside
-        self.store: Final = Store(INDEXES)
+        self.store: Final = Store(INDEXES) if store is None else store
         self.metrics: Final = Metrics(max_clusters=settings.dispatch_metrics_clusters)
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
         reports_conflicts = self.cluster is not None and "overrider" in settings.engines

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -21,6 +21,7 @@ from app.cli.sources import ClusterOptions, check_options, read_source
 from app.interpret.python_interpreter import LoadError
 from app.lifetime import settle_garbage_collector
 from app.records.expectations import ExpectationError, read_expectations
+from app.records.offline import OFFLINE
 from app.records.reader import Entry
 from app.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from app.records.replay import Replayed, Replayer, batch
@@ -31,13 +32,6 @@ _INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
-# A replay reads objects itself, follows nothing and writes nothing.
-OFFLINE: Final[dict[str, Any]] = {
-    "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,
-    "registration": "off", "controller": False, "interpreter_registration": False, "workers": 1,
-    "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
-    "log_reviews": False, "record": None, "record_routes": [],
-}  # fmt: skip
 
 
 @expand

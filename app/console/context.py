@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.console.access import Authorizer, OpenAuthorizer
+from app.console.review_index import ReviewIndex
+from app.console.review_replay import ReviewReplay
 from app.control.worker import Worker
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -32,6 +34,8 @@ class ConsoleContext:
             changes; take the objects out first.
         namespace: Namespace of the server's Lease, ``""`` if unknown.
         metrics_url: Address of a server's metrics, None without one.
+        reviews: The recorded reviews, None without recordings.
+        replay: Asks recorded reviews again, None without recordings.
     """
 
     store: Store
@@ -45,6 +49,8 @@ class ConsoleContext:
     worker: Worker = field(default_factory=Worker)
     namespace: str = ""
     metrics_url: str | None = None
+    reviews: ReviewIndex | None = None
+    replay: ReviewReplay | None = None
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each part of the source: the directory, or each resource."""

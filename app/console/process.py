@@ -16,6 +16,8 @@ from starlette.types import ASGIApp
 from app.asgi import INDEXES
 from app.console.application import create_console
 from app.console.context import ConsoleContext
+from app.console.review_index import ReviewIndex
+from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names
 from app.lifetime import Cluster, follow_cluster, follow_manifests
 from app.settings import Settings
@@ -69,6 +71,8 @@ async def run_console(
 async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIterator[ConsoleContext]:
     """Follow the source of objects within the context; arguments and errors as for `run_console`."""
     store = Store(INDEXES)
+    # The engines of a replay follow the changes of the store, so they come before its objects.
+    replay = None if options.records is None else ReviewReplay(store)
     manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
     cluster = Cluster(settings, store) if settings.follows_cluster else None
     context = ConsoleContext(
@@ -81,8 +85,12 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         playground=options.playground,
         namespace=settings.namespace or "",
         metrics_url=options.metrics_url,
+        reviews=None if options.records is None else ReviewIndex(options.records),
+        replay=replay,
     )
     async with contextlib.AsyncExitStack() as stack:
+        if replay is not None:
+            stack.push_async_callback(replay.close)
         if manifests is not None:
             await stack.enter_async_context(follow_manifests(manifests, changed=_ignore_change))
         if cluster is not None:

@@ -36,7 +36,7 @@ def describe_change(change: Change) -> list[DiffLine]:
     """Return the lines about a change, `MAX_LINES` at most."""
     lines = [DiffLine(" ", f"{call}: {reason}") for call, reason in change.missing]
     for one in change.differences:
-        lines += _describe_difference(one)
+        lines += describe_difference(one)
         if len(lines) > MAX_LINES:
             break
     if len(lines) <= MAX_LINES:
@@ -49,7 +49,8 @@ def describe_patch(difference: Difference) -> list[JSONObject]:
     return diff(difference.before, difference.after)
 
 
-def _describe_difference(difference: Difference) -> Iterator[DiffLine]:
+def describe_difference(difference: Difference) -> Iterator[DiffLine]:
+    """Yield the lines about one difference; about an object or a result, at most `MAX_LINES` places."""
     aspect, before, after = difference
     if aspect in _TREES:
         yield from _describe_trees(difference)

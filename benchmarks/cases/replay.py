@@ -8,10 +8,11 @@ from pathlib import Path
 from app.api.recording import AnsweredReview
 from app.api.reply import Reply
 from app.asgi import Fleethook, Outside
-from app.cli.replay import OFFLINE, replay_all
+from app.cli.replay import replay_all
 from app.cli.replay_input import list_recordings, read_recordings
 from app.lifetime import settle_garbage_collector
 from app.records.files import RecordFiles
+from app.records.offline import OFFLINE
 from app.records.recorded_answers import RecordedHookLayer, answer_from_records
 from app.records.report import Report
 from app.records.setup import make_encoder

@@ -1,8 +1,144 @@
-"""The section ``/reviews``: the list of its objects."""
+"""The section ``/reviews``: the search for recorded reviews, one review, and reviews asked again ("and now?")."""
 
+import shlex
 from typing import Final
+from urllib.parse import urlencode
 
-from app.console.pages.object_list import make_router
-from app.console.sections import SECTIONS
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
-router: Final = make_router(next(one for one in SECTIONS if one.path == "/reviews"))
+from app.console.access import AccessError
+from app.console.context import ConsoleContext
+from app.console.permissions import require_kind, select_permitted
+from app.console.rendering import Context, render
+from app.console.review_index import Indexed
+from app.console.review_replay import MAX_REPLAYED
+from app.console.views.reviews.changes import describe_outcome, group_changes
+from app.console.views.reviews.detail import describe_review
+from app.console.views.reviews.search import (
+    SORTS,
+    Query,
+    encode_query,
+    find_reviews,
+    list_choices,
+    parse_query,
+    select_page,
+)
+from app.console.views.reviews.summary import VERDICTS, ReviewSummary
+from app.model.gvk import GroupKind
+
+router: Final = APIRouter(prefix="/reviews")
+_NO_RECORDS: Final = "There are no recordings: start the console with --records DIR."
+
+
+@router.get("")
+async def show_list(request: Request, context: Context) -> HTMLResponse:
+    """Show the reviews that a search finds."""
+    query = parse_query(request.query_params)
+    indexed = Indexed() if context.reviews is None else await context.reviews.find()
+    found = await _find(request, context, indexed, query)
+    selection = select_page(found, query.page)
+    return render(
+        request,
+        "reviews/list.html",
+        command=_make_command(context, query),
+        notice=_NO_RECORDS if context.reviews is None else "",
+        indexed=indexed,
+        query=query,
+        selection=selection,
+        choices=list_choices(found if query == Query() else indexed.reviews),
+        verdicts=VERDICTS,
+        sorts=SORTS,
+        page_url=lambda page: f"/reviews?{encode_query(query, page=page)}",
+        verdict_url=lambda name: f"/reviews?{encode_query(query, verdict=name, page=1)}",
+        replay_url=f"/reviews/replay?{encode_query(query, page=1)}",
+        review_url=lambda one: _review_url(indexed, one),
+    )
+
+
+@router.get("/review")
+async def show_review(request: Request, context: Context, file: str, line: int, now: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
+    """Show one review, and what its answer is now."""
+    if context.reviews is None or context.replay is None:
+        raise HTTPException(404, _NO_RECORDS)
+    await context.reviews.find()
+    summary = context.reviews.locate(file, line)
+    entries = [] if summary is None else await context.reviews.load([summary])
+    if summary is None or not entries:
+        raise HTTPException(404, f"there is no review at line {line} of {file}; its file may have been deleted")
+    await _require(request, context, summary)
+    results = await context.replay.replay(entries) if now else []
+    here = {"file": file, "line": line}
+    return render(
+        request,
+        "reviews/review.html",
+        command=_make_command(context, Query(route=summary.route)),
+        one=summary,
+        file=file,
+        detail=describe_review(entries[0], summary.group_kind),
+        outcome=describe_outcome(results[0]) if results else None,
+        now_url=f"/reviews/review?{urlencode({**here, 'now': '1'})}#now",
+    )
+
+
+@router.get("/replay")
+async def show_changes(request: Request, context: Context, start: int = 0) -> HTMLResponse:
+    """Ask the reviews that a search finds again, and show the changes."""
+    if context.reviews is None or context.replay is None:
+        raise HTTPException(404, _NO_RECORDS)
+    query = parse_query(request.query_params)
+    indexed = await context.reviews.find()
+    found = await _find(request, context, indexed, query)
+    start = min(max(start, 0), len(found))
+    chosen = found[start : start + MAX_REPLAYED]
+    results = await context.replay.replay(await context.reviews.load(chosen))
+    end = start + len(chosen)
+    next_query = urlencode({"start": end})
+    return render(
+        request,
+        "reviews/replay.html",
+        command=_make_command(context, query),
+        query=query,
+        batch=group_changes(results),
+        total=len(found),
+        start=start,
+        end=end,
+        list_url=f"/reviews?{encode_query(query, page=1)}",
+        next_url=f"/reviews/replay?{encode_query(query, page=1)}&{next_query}" if end < len(found) else "",
+        change_url=lambda change: (
+            f"/reviews/review?{urlencode({'file': change.file, 'line': change.line, 'now': '1'})}#now"
+        ),
+    )
+
+
+async def _find(request: Request, context: ConsoleContext, indexed: Indexed, query: Query) -> list[ReviewSummary]:
+    """Return the reviews that a search finds, without those of kinds that the user may not get."""
+    permitted: frozenset[GroupKind] | None = None
+    if context.authorizer.needs_credentials:
+        kinds = {one.group_kind for one in indexed.reviews}
+        permitted = await select_permitted(request, kinds)
+    return await context.worker.run("", find_reviews, indexed.reviews, query, permitted)
+
+
+async def _require(request: Request, context: ConsoleContext, one: ReviewSummary) -> None:
+    """Refuse a user who may get the kind of a review neither in all namespaces nor in its own; raises AccessError."""
+    user = request.state.user
+    try:
+        await require_kind(context.authorizer, user, one.group_kind)
+    except AccessError:
+        await require_kind(context.authorizer, user, one.group_kind, namespace=one.namespace)
+
+
+def _review_url(indexed: Indexed, one: ReviewSummary) -> str:
+    return f"/reviews/review?{urlencode({'file': indexed.files[one.file], 'line': one.line})}"
+
+
+def _make_command(context: ConsoleContext, query: Query) -> str:
+    if context.records is None:
+        return ""
+    words = ["fleethook", "replay", str(context.records)]
+    words += ["--route", query.route] if query.route else []
+    words += ["--since", query.since] if query.since else []
+    return f"{shlex.join(words)} {context.command_source}"

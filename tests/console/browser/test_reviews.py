@@ -1,0 +1,53 @@
+"""The main task of the page about reviews: find one, look at it, and ask it again."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.builders import workload
+from tests.console.browser.conftest import has_sideways_scroll
+from tests.console.recorded import objects, record_workloads
+
+
+@pytest.fixture(scope="module")
+def recorded(start_console: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a console whose objects have another image than the recorded reviews."""
+    records, manifests = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("objects")
+    # The browser's library runs an event loop in this thread.
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, record_workloads(records, workload(owners=[]))).result()
+    (Path(manifests) / "all.yaml").write_text(yaml.safe_dump_all(objects("3.0")))
+    return start_console(manifests, "--records", str(records))
+
+
+def test_a_review_is_found_and_asked_again(
+    recorded: str, open_page: Callable[..., Any], find_faults: Callable[..., Any]
+) -> None:
+    page = open_page(f"{recorded}/reviews")
+    page.get_by_label("Verdict").select_option("patched")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**verdict=patched**")
+    assert find_faults(page) == []
+    page.locator("tbody a").first.click()
+    assert page.get_by_text("nginx:2.0").count()
+    page.get_by_role("link", name="Ask the review again").click()
+    assert page.get_by_text("The outcome differs").is_visible()
+    assert page.locator(".line.added").get_by_text("nginx:3.0").count()
+    assert find_faults(page) == []
+
+
+def test_a_search_is_asked_again_as_a_table_of_changes(
+    recorded: str, open_page: Callable[..., Any], find_faults: Callable[..., Any]
+) -> None:
+    page = open_page(f"{recorded}/reviews", viewport={"width": 360, "height": 740}, java_script_enabled=False)
+    assert not has_sideways_scroll(page)
+    page.get_by_role("link", name="Ask them again").click()
+    assert page.locator("#states").inner_text().startswith("1 same, 1 changed")
+    assert not has_sideways_scroll(page)
+    page = open_page(f"{recorded}/reviews/replay")
+    assert find_faults(page) == []

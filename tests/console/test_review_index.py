@@ -1,0 +1,126 @@
+"""The facts about recorded reviews, read from files that change."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from app.console import review_index
+from app.console.review_index import Indexed, ReviewIndex
+from tests.console.views.reviews.test_summary import asked
+from tests.records.recordings import line, write
+from tests.waiting import until
+
+
+def reviews(*names: str) -> list[bytes]:
+    return [line(asked(name=name), {"kind": "AdmissionReview", "response": {"allowed": True}}) for name in names]
+
+
+def names(indexed: Indexed) -> list[str]:
+    return [one.name for one in indexed.reviews]
+
+
+async def test_files_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "pod").mkdir()
+    write(tmp_path / "pod" / "b.jsonl.gz", *reviews("third"))
+    write(tmp_path / "a.jsonl", *reviews("first", "second"))
+    (tmp_path / "readme.txt").write_text("no recording")
+    indexed = await ReviewIndex(tmp_path).wait()
+    assert names(indexed) == ["first", "second", "third"]
+    assert [indexed.files[one.file] for one in indexed.reviews] == ["a.jsonl", "a.jsonl", "pod/b.jsonl.gz"]
+    assert (indexed.problems, indexed.is_reading, indexed.left_out) == ([], False, 0)
+
+
+async def test_changed_new_and_deleted_files_are_noticed(tmp_path: Path) -> None:
+    index, kept, gone = ReviewIndex(tmp_path), tmp_path / "b.jsonl", write(tmp_path / "a.jsonl", *reviews("gone"))
+    write(kept, *reviews("one"))
+    assert names(await index.wait()) == ["gone", "one"]
+    gone.unlink()
+    write(kept, *reviews("one", "two"))
+    assert names(await index.wait()) == ["one", "two"]
+
+
+async def test_unchanged_files_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    known = review_index._read_facts
+
+    def note(directory: Path, name: str, *rest: int) -> review_index.FileFacts:
+        read.append(name)
+        return known(directory, name, *rest)
+
+    monkeypatch.setattr(review_index, "_read_facts", note)
+    index = ReviewIndex(tmp_path)
+    write(tmp_path / "a.jsonl", *reviews("one"))
+    await index.wait()
+    write(tmp_path / "b.jsonl", *reviews("two"))
+    assert names(await index.wait()) == ["one", "two"]
+    assert read == ["a.jsonl", "b.jsonl"]
+
+
+async def test_a_page_gets_the_former_facts_while_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review_index, "_PATIENCE_SECONDS", 0.0)
+    write(tmp_path / "a.jsonl", *reviews("one"))
+    index = ReviewIndex(tmp_path)
+    first = await index.find()
+    assert (first.is_reading, names(first)) == (True, [])
+    reading = index._reading
+    assert reading is not None
+    await until(reading.done)
+    assert names(await index.find()) == ["one"]
+    await asyncio.wait([index._reading] if index._reading else [])
+
+
+async def test_damaged_and_foreign_files_are_reported_and_the_rest_is_used(tmp_path: Path) -> None:
+    whole = write(tmp_path / "a.jsonl.gz", *reviews("one", "two"))
+    whole.write_bytes(whole.read_bytes()[:-12])
+    (tmp_path / "b.jsonl").write_text("{}\n")
+    write(tmp_path / "c.jsonl", b"no JSON", *reviews("three"))
+    indexed = await ReviewIndex(tmp_path).wait()
+    assert names(indexed)[-1] == "three"
+    assert indexed.problem_count == len(indexed.problems) == 3
+    assert [one.place for one in indexed.problems][1:] == ["b.jsonl:1", "c.jsonl:2"]
+
+
+async def test_problems_that_are_kept_are_bounded(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *[b"no JSON"] * 50)
+    indexed = await ReviewIndex(tmp_path).wait()
+    assert (len(indexed.problems), indexed.problem_count) == (review_index.MAX_PROBLEMS, 50)
+
+
+async def test_older_files_beyond_the_limit_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review_index, "MAX_REVIEWS", 2)
+    for age, name in enumerate(("newest", "middle", "oldest")):
+        path = write(tmp_path / f"{name}.jsonl", *reviews(name))
+        os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
+    indexed = await ReviewIndex(tmp_path).wait()
+    assert (sorted(names(indexed)), indexed.left_out) == (["middle", "newest"], 1)
+
+
+async def test_records_are_loaded_by_their_place(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", *reviews("one", "two", "three"))
+    index = ReviewIndex(tmp_path)
+    indexed = await index.wait()
+    entries = await index.load([indexed.reviews[2], indexed.reviews[0]])
+    assert [(one.file, one.line) for one in entries] == [("a.jsonl", 2), ("a.jsonl", 4)]
+    assert index.locate("a.jsonl", 3) == indexed.reviews[1]
+
+
+async def test_only_files_of_the_directory_have_a_place(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "records", tmp_path / "secret.jsonl"
+    inside.mkdir()
+    write(outside, *reviews("secret"))
+    index = ReviewIndex(inside)
+    await index.wait()
+    assert index.locate("../secret.jsonl", 2) is None
+    assert index.locate(str(outside), 2) is None
+
+
+async def test_a_file_that_is_deleted_meanwhile_loses_its_records(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", *reviews("one"))
+    index = ReviewIndex(tmp_path)
+    indexed = await index.wait()
+    path.unlink()
+    assert await index.load(indexed.reviews) == []

@@ -1,0 +1,46 @@
+"""Recorded reviews asked again with the objects of a store."""
+
+from pathlib import Path
+
+import pytest
+
+from app.asgi import INDEXES
+from app.console import review_replay
+from app.console.review_index import ReviewIndex
+from app.console.review_replay import ReviewReplay
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.records.reader import Entry
+from app.store import Store
+from tests.builders import workload
+from tests.console.recorded import objects, record_workloads
+from tests.records.replaying import kinds
+
+
+@pytest.fixture
+async def entries(tmp_path: Path) -> list[Entry]:
+    """Records of a workload of the subject, and of one without an owner."""
+    await record_workloads(tmp_path, workload(owners=[]))
+    index = ReviewIndex(tmp_path)
+    return await index.load((await index.wait()).reviews)
+
+
+async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]) -> None:
+    store = Store(INDEXES)
+    replay = ReviewReplay(store)
+    for document in objects():
+        store.put(document)
+    assert kinds(await replay.replay(entries)) == [(), ()]
+    for document in objects("3.0"):
+        store.put(document)
+    assert kinds(await replay.replay(entries)) == [("object",), ()]
+    (bound,) = store.keys(YURT_APP_OVERRIDER)
+    store.remove(bound)
+    assert kinds(await replay.replay(entries)) == [("object",), ()]
+    await replay.close()
+
+
+async def test_a_replay_is_bounded(entries: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review_replay, "MAX_REPLAYED", 3)
+    replay = ReviewReplay(Store(INDEXES))
+    assert len(await replay.replay(entries * 10)) == 3
+    await replay.close()
