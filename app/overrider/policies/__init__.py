@@ -1,0 +1,12 @@
+"""Compiles overriders to MutatingAdmissionPolicies, so that kube-apiserver applies them without a webhook (pure)."""
+
+from app.overrider.policies.compilation import (
+    COMPILED_LABEL,
+    DIGEST_ANNOTATION,
+    PARTIAL_SUFFIX,
+    Compilation,
+    Refusal,
+    is_partial,
+)
+
+__all__ = ["COMPILED_LABEL", "DIGEST_ANNOTATION", "PARTIAL_SUFFIX", "Compilation", "Refusal", "is_partial"]
