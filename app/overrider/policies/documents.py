@@ -1,0 +1,223 @@
+"""The objects of compiled policies, as kube-apiserver reads them."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.json import JSONObject
+from app.model.openyurt import POOL_NAME_LABEL
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.policies.cel import quote
+from app.overrider.policies.compilation import COMPILED_LABEL, DIGEST_ANNOTATION, OVERRIDER_ANNOTATION
+from app.overrider.policies.form import OLD_EXPRESSION, Form
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+SEPARATOR: Final = "\u001f"
+"""Separates the values of a pool in a parameter object."""
+_RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+_NAME_BYTES: Final = 10
+
+
+class Placement(StrEnum):
+    """The place of the values of pools."""
+
+    EXPRESSION = "expression"
+    CONFIG_MAP = "configmap"
+
+
+class FailurePolicy(StrEnum):
+    """The answer of kube-apiserver to a write whose policy fails."""
+
+    IGNORE = "Ignore"
+    FAIL = "Fail"
+
+
+class Target(NamedTuple):
+    """The workloads of a policy."""
+
+    overrider: JSONObject
+    subject: JSONObject
+    kind: str
+    """Deployment or StatefulSet."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the overrider and of the workloads."""
+        namespace: str = self.overrider["metadata"].get("namespace") or "default"
+        return namespace
+
+    @property
+    def uid(self) -> str:
+        """The uid of the overrider; for files, a hash of its name."""
+        metadata = self.overrider["metadata"]
+        return metadata.get("uid") or _hash(f"{self.namespace}/{metadata['name']}")
+
+    @property
+    def name(self) -> str:
+        """The name of all objects of the policy."""
+        identity = f"{self.namespace}/{self.overrider['metadata']['name']}/{self.kind}"
+        return f"fleethook-{_hash(identity)}-{self.kind.lower()}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[: 2 * _NAME_BYTES]
+
+
+Rows = Mapping[str, Sequence[str]]
+"""The values of each pool, see `app.overrider.policies.cel.ROW`."""
+
+
+def build_objects(
+    target: Target, forms: Sequence[Form], rows: Rows, *, placement: Placement, failure_policy: FailurePolicy
+) -> list[JSONObject]:
+    """Return the policy, its binding and its parameters, without their digest.
+
+    Args:
+        target: The workloads.
+        forms: The shared plans.
+        rows: The values of the pools.
+        placement: The place of these values.
+        failure_policy: The answer if the policy fails.
+    """
+    in_map = placement is Placement.CONFIG_MAP
+    spec: JSONObject = {
+        "failurePolicy": failure_policy.value,
+        # A later webhook may add a container or replace a value. The operations change nothing a second time.
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": _constrain(target),
+        "matchConditions": _conditions(target, rows, in_map=in_map),
+        "variables": [
+            {"name": "row", "expression": _find_row(rows, in_map=in_map)},
+            {"name": "old", "expression": OLD_EXPRESSION},
+            *(variable for form in forms for variable in form.variables),
+        ],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _choose(forms)}}],
+    }
+    binding: JSONObject = {"policyName": target.name}
+    made: list[JSONObject] = []
+    if in_map:
+        spec["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+        reference = {"name": target.name, "namespace": target.namespace, "parameterNotFoundAction": "Deny"}
+        binding["paramRef"] = reference
+        made.append(_build_map(target, rows))
+    made.append({"apiVersion": API_VERSION, "kind": "MutatingAdmissionPolicy", "metadata": _name(target), "spec": spec})
+    made.append(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": _name(target),
+            "spec": binding,
+        }
+    )
+    return made
+
+
+def _name(target: Target) -> JSONObject:
+    name = target.overrider["metadata"]["name"]
+    labels = {COMPILED_LABEL: target.uid, "app.kubernetes.io/managed-by": "fleethook"}
+    return {
+        "name": target.name,
+        "labels": labels,
+        "annotations": {OVERRIDER_ANNOTATION: f"{target.namespace}/{name}"},
+    }
+
+
+def _build_map(target: Target, rows: Rows) -> JSONObject:
+    metadata: JSONObject = {**_name(target), "namespace": target.namespace}
+    overrider = target.overrider["metadata"]
+    if overrider.get("uid"):
+        # Only an object in the overrider's namespace can name it as its owner.
+        owner = {"apiVersion": target.overrider["apiVersion"], "kind": target.overrider["kind"]}
+        metadata["ownerReferences"] = [{**owner, "name": overrider["name"], "uid": overrider["uid"]}]
+    data = {pool: SEPARATOR.join(row) for pool, row in rows.items()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _constrain(target: Target) -> JSONObject:
+    """Return the constraints that kube-apiserver checks before any expression."""
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [_RESOURCES[target.kind]],
+        "scope": "Namespaced",
+    }
+    return {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
+        "objectSelector": {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]},
+        "resourceRules": [rule],
+    }
+
+
+def _conditions(target: Target, rows: Rows, *, in_map: bool) -> list[JSONObject]:
+    pool = f"object.metadata.labels[{quote(POOL_NAME_LABEL)}]"
+    known = f"{pool} in params.data" if in_map else f"{pool} in {_list_pools(rows)}"
+    return [
+        {"name": "owner", "expression": _match_owner(target.subject)},
+        {"name": "alive", "expression": "!has(object.metadata.deletionTimestamp)"},
+        {"name": "pool", "expression": f"{quote(POOL_NAME_LABEL)} in object.metadata.labels && {known}"},
+    ]
+
+
+def _list_pools(rows: Rows) -> str:
+    return f"[{', '.join(map(quote, rows))}]"
+
+
+def _match_owner(subject: JSONObject) -> str:
+    """Return the condition that `app.overrider.owner.find_owner` finds the subject."""
+    metadata, kind = subject["metadata"], subject["kind"]
+    kinds = ", ".join(quote(one.kind) for one in sorted(SUBJECT_KINDS))
+    group = subject["apiVersion"].partition("/")[0]
+    named = [
+        f"r.apiVersion == {quote(subject['apiVersion'])}",
+        f"r.kind == {quote(kind)}",
+        f"r.name == {quote(metadata['name'])}",
+    ]
+    if metadata.get("uid"):
+        named.append(f"r.uid == {quote(metadata['uid'])}")
+    other = f"r.controller == true && r.kind in [{kinds}] && r.apiVersion.startsWith({quote(group + '/')})"
+    controls = "has(r.controller) && "
+    references = "object.metadata.ownerReferences"
+    is_named = " && ".join(named)
+    return (
+        f"has({references}) && ({references}.exists(r, {controls}r.controller == true && {is_named}) || "
+        f"(!{references}.exists(r, {controls}{other}) && "
+        f"{references}.filter(r, r.kind in [{kinds}] && r.apiVersion.startsWith({quote(group + '/')}))"
+        f".map(r, {is_named})[?0].orValue(false)))"
+    )
+
+
+def _find_row(rows: Rows, *, in_map: bool) -> str:
+    pool = f"object.metadata.labels[{quote(POOL_NAME_LABEL)}]"
+    if in_map:
+        return f"params.data[{pool}].split({json_text(SEPARATOR)})"
+    members = (f"{quote(name)}: [{', '.join(map(quote, row))}]" for name, row in rows.items())
+    return f"{{{', '.join(members)}}}[{pool}]"
+
+
+def json_text(text: str) -> str:
+    """Return a text as a CEL literal in ASCII."""
+    return msgspec.json.encode(text).decode()
+
+
+def _choose(forms: Sequence[Form]) -> str:
+    """Return the operations of the workload's form."""
+    made = "[]"
+    for number, form in reversed(list(enumerate(forms))):
+        made = form.expression if len(forms) == 1 else f'variables.row[0] == "{number}" ? {form.expression} : {made}'
+    return made
+
+
+def seal(objects: Sequence[JSONObject]) -> tuple[tuple[JSONObject, ...], str]:
+    """Return the objects with their digest as an annotation, and the digest."""
+    digest = hashlib.sha256(msgspec.json.encode(objects, order="sorted")).hexdigest()[:16]
+    sealed = []
+    for document in objects:
+        metadata = document["metadata"]
+        annotations = {**metadata["annotations"], DIGEST_ANNOTATION: digest}
+        sealed.append({**document, "metadata": {**metadata, "annotations": annotations}})
+    return tuple(sealed), digest
