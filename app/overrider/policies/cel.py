@@ -103,7 +103,7 @@ def key_of_element(element: str, schema: MergeSchema) -> str:
     """Return the expression of an element's identity, a text."""
     parts = []
     for member, default in schema.identity:
-        found = f"{element}[?{quote(member)}].orValue({json.dumps('' if default is None else default)})"
+        found = f"{element}[?{quote(member)}].orValue(dyn({json.dumps('' if default is None else default)}))"
         parts.append(found if isinstance(default, str) or len(schema.identity) == 1 else f"string({found})")
     return f' + "{_SEPARATOR}" + '.join(parts)
 

@@ -42,7 +42,7 @@ class _Covering:
         elif isinstance(named, list) and named and schema.identity:
             yield from self._elements(optional, named, schema, depth)
         elif isinstance(named, list) and named:
-            yield f"{optional}.orValue([]).size() == {len(named)}"
+            yield f"{optional}.orValue(dyn([])).size() == {len(named)}"
             for number, value in enumerate(named):
                 yield from self.conditions(f"{optional}[?{number}]", value, _NO_SCHEMA, depth)
         elif isinstance(named, (dict, list)):
@@ -52,7 +52,7 @@ class _Covering:
 
     def _elements(self, optional: str, named: list[JSON], schema: MergeSchema, depth: int) -> Iterator[str]:
         element = f"e{depth}"
-        found, list_ = key_of_element(element, schema), f"{optional}.orValue([])"
+        found, list_ = key_of_element(element, schema), f"{optional}.orValue(dyn([]))"
         keys = [identity_key(one, schema, self._writer) for one in named]
         if len(set(keys)) < len(keys):
             raise Unsupported("a list of the template repeats the name of an element")

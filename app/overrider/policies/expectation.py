@@ -105,11 +105,11 @@ def _removed(change: Change, optional: str) -> Iterator[str]:
 
 def _placement(template: PoolTemplate, writer: Writer, *, checks_affinity: bool) -> Iterator[str]:
     if template.tolerations:
-        present = 'object.spec.template.spec[?"tolerations"].orValue([])'
+        present = 'object.spec.template.spec[?"tolerations"].orValue(dyn([]))'
         yield f"{writer.value([*template.tolerations])}.all(t, t in {present})"
-    terms = f'{_TERMS}[?"nodeSelectorTerms"].orValue([])'
+    terms = f'{_TERMS}[?"nodeSelectorTerms"].orValue(dyn([]))'
     if template.expressions:
         wanted = writer.value([*template.expressions])
-        yield f'{terms}.size() > 0 && {terms}.all(t, {wanted}.all(x, x in t[?"matchExpressions"].orValue([])))'
+        yield f'{terms}.size() > 0 && {terms}.all(t, {wanted}.all(x, x in t[?"matchExpressions"].orValue(dyn([]))))'
     elif template.dropped_affinity is not None and checks_affinity:
         yield f"!{_TERMS}.hasValue()"

@@ -16,7 +16,7 @@ from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 
 OLD: Final = "variables.old"
 """The annotations of the stored object; empty if the request creates the object."""
-OLD_EXPRESSION: Final = 'request.operation == "UPDATE" ? oldObject.metadata[?"annotations"].orValue({}) : {}'
+OLD_EXPRESSION: Final = 'request.operation == "UPDATE" ? oldObject.metadata[?"annotations"].orValue(dyn({})) : {}'
 _DIGEST: Final = f"{ROW}[{DIGEST_COLUMN}]"
 
 
@@ -100,7 +100,7 @@ class _Memory:
         clean = let(f'!{conflict} && ({self._old_undo} == "" || {self._old_undo} == {self._undo})')
         digest = let(f"{clean} || {self._old_digest} == {_DIGEST} ? {done} : {self._old_digest}")
         undo = let(f"{clean} ? {self._undo} : {self._old_undo}")
-        present = let('object.metadata[?"annotations"].orValue({})')
+        present = let('object.metadata[?"annotations"].orValue(dyn({}))')
         path, value = _quoted("/metadata/annotations"), "{}"
         empty = f'("annotations" in object.metadata ? [] : [{patch("add", path, value)}])'
         return [empty, _set(RENDERED_ANNOTATION, digest, present), _set(UNDO_ANNOTATION, undo, present)]

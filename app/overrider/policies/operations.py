@@ -217,7 +217,7 @@ class _ListWriter:
         self._tokens: Final = (*node.tokens, name, "*")
         self._keys: Final = keys
         self._wanted: Final = f"[{', '.join(keys)}]"
-        self._stored: Final = let(f"{node.optional(name)}.orValue([])")
+        self._stored: Final = let(f"{node.optional(name)}.orValue(dyn([]))")
         self._found: Final = let(f"{self._stored}.map(e, {key_of_element('e', schema)})")
         self._present: Final = let(f"{self._found}.filter(k, k in {self._wanted})")
         self._ranked: Final = let(f"{self._wanted}.filter(k, k in {self._found})")
