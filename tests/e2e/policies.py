@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from app.model.gvk import GroupKind
@@ -97,12 +98,11 @@ class Plane:
             for document in compilation.objects:
                 self.api.apply(path_of(document), document)
         for world, _ in worlds:
-            pool = next(iter(world.pools))
-            body = world.bare(pool)
-            wait_for(
-                lambda body=body: "fleethook.io/rendered" in self.create(body)["metadata"].get("annotations", {}),
-                what=f"the policy of {world.namespace} is active",
-            )
+            wait_for(partial(self._is_rendered, world), what=f"the policy of {world.namespace} is active")
+
+    def _is_rendered(self, world: World) -> bool:
+        made = self.create(world.bare(next(iter(world.pools))))
+        return "fleethook.io/rendered" in made["metadata"].get("annotations", {})
 
     def uninstall(self, worlds: Sequence[tuple[World, Compilation]]) -> None:
         """Delete policies."""

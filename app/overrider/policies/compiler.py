@@ -96,7 +96,13 @@ def _compile_kind(
             numbers[plan.shared] = len(numbers)
         rows[pool] = _row(plan, numbers[plan.shared])
         if any(SEPARATOR in value for value in rows[pool]):
-            return [Refusal("entries", "", f"node pool {pool}: a value has the control character U+001F")], []
+            return [
+                Refusal(
+                    "entries",
+                    "",
+                    f"node pool {pool}: a value of its own has a line break, which separates values in a ConfigMap",
+                )
+            ], []
     if not rows:
         return [], []
     placement, policy = options

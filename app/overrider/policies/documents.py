@@ -15,7 +15,7 @@ from app.overrider.policies.compilation import COMPILED_LABEL, DIGEST_ANNOTATION
 from app.overrider.policies.form import OLD_EXPRESSION, Form
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
-SEPARATOR: Final = "\u001f"
+SEPARATOR: Final = "\n"
 """Separates the values of a pool in a parameter object."""
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 _NAME_BYTES: Final = 10

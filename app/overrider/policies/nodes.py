@@ -52,7 +52,9 @@ class Variables:
     def child(self, node: Node, name: str) -> Node:
         """Return the place of a map in another one."""
         exists = self.let(f"{node.exists} && {node.has(name)}" if node.exists != "true" else node.has(name))
-        return Node(self.let(f"{node.optional(name)}.orValue(dyn({{}}))"), exists, node.pointer(name), (*node.tokens, name))
+        return Node(
+            self.let(f"{node.optional(name)}.orValue(dyn({{}}))"), exists, node.pointer(name), (*node.tokens, name)
+        )
 
 
 def patch(operation: str, path: str, value: str = "") -> str:

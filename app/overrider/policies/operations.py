@@ -102,7 +102,9 @@ class OperationsWriter:
     def _add(self, name: str, value: JSON, node: Node, schema: MergeSchema) -> None:
         """Write the addition of a member; a value of another client is a conflict."""
         lists = isinstance(value, list) and bool(schema.identity)
-        if not lists and (*node.tokens, name) != _ANNOTATIONS:  # Setting the policy's own annotations has added this map.
+        if (
+            not lists and (*node.tokens, name) != _ANNOTATIONS
+        ):  # Setting the policy's own annotations has added this map.
             self._emit(f"{node.exists} && !({node.has(name)})", patch("add", node.pointer(name), self._value(value)))
         for other in sorted(EXCLUSIVE.get(name, frozenset()) - {name}):
             self.conflicts.append(node.has(other))
