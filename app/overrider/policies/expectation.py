@@ -8,7 +8,7 @@ from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
 from app.overrider.elements import index_elements
 from app.overrider.plan import Plan, Variant
-from app.overrider.policies.cel import Writer
+from app.overrider.policies.cel import Unsupported, Writer
 from app.overrider.policies.covering import covers
 from app.overrider.pool_template import PoolTemplate
 from app.overrider.template import REQUIRED
@@ -35,14 +35,12 @@ def _set_pod_member(workload: JSONObject, name: str, value: JSON) -> JSONObject:
 
 
 def cut(named: JSON, change: Change | None, schema: MergeSchema = WORKLOAD) -> JSON:
-    """Return the members of ``named`` that a difference leaves alone."""
+    """Return the members of ``named`` that a difference leaves alone.
+
+    A rendered workload may lack a map or list of which the difference removes all members.
+    """
     if type(change) is ObjectDelta and isinstance(named, dict):
-        changes = dict(change.members)
-        return {
-            name: value if name not in changes else cut(value, changes[name], schema.fields.get(name, _NO_SCHEMA))
-            for name, value in named.items()
-            if type(changes.get(name)) is not Assign
-        }
+        return _cut_members(named, change, schema)
     elements = index_elements(named, schema)
     if type(change) is not ListDelta or elements is None:
         return named
@@ -53,6 +51,19 @@ def cut(named: JSON, change: Change | None, schema: MergeSchema = WORKLOAD) -> J
         for identity, element in elements.items()
         if type(changed.get(identity)) is not Assign
     ]
+
+
+def _cut_members(named: JSONObject, change: ObjectDelta, schema: MergeSchema) -> JSONObject:
+    changes = dict(change.members)
+    made: JSONObject = {}
+    for name, value in named.items():
+        inner = changes.get(name)
+        if type(inner) is Assign:
+            continue
+        kept = value if inner is None else cut(value, inner, schema.fields.get(name, _NO_SCHEMA))
+        if inner is None or kept:
+            made[name] = kept
+    return made
 
 
 def subtract(named: JSON, known: JSON) -> JSONObject:
@@ -72,8 +83,9 @@ def write_conditions(plan: Plan, *, delta: ObjectDelta, writer: Writer) -> Itera
     """Yield the conditions that a workload matches the template where the overrider changes nothing.
 
     Raises:
-        Unsupported: A list of the template repeats a name.
+        Unsupported: A list of the template repeats a name, or depends on the order of removed elements.
     """
+    _check_order(plan.update.pool_delta, plan.update.delta, ())
     wanted = cut(expect(plan, plan.update), delta)
     yield covers("optional.of(object)", wanted, WORKLOAD, writer, ordered=False)
     if created := subtract(cut(expect(plan, plan.create), plan.create.delta), expect(plan, plan.update)):
@@ -84,6 +96,26 @@ def write_conditions(plan: Plan, *, delta: ObjectDelta, writer: Writer) -> Itera
         yield f"!{path}.hasValue()"
     template = plan.template if plan.update.places else plan.template._replace(expressions=())
     yield from _placement(template, writer, checks_affinity=plan.update.places)
+
+
+def _check_order(of_pool: Change, change: Change, tokens: tuple[str, ...]) -> None:
+    """Raise Unsupported if the pool's own patch orders the elements of a list from which the overrider removes some.
+
+    The webhook puts the elements in order before it removes some, so the places of other elements depend on these.
+    """
+    if type(of_pool) is ObjectDelta and type(change) is ObjectDelta:
+        changes = dict(change.members)
+        for name, inner in of_pool.members:
+            if name in changes:
+                _check_order(inner, changes[name], (*tokens, name))
+    elif type(of_pool) is ListDelta and type(change) is ListDelta:
+        if any(one.after_at is None for one in change.elements):
+            reason = "the pool's own patch changes this list, too, and the order of removed elements matters"
+            raise Unsupported(reason, tokens)
+        found = {one.identity: one.change for one in of_pool.elements}
+        for one in change.elements:
+            if one.identity in found:
+                _check_order(found[one.identity], one.change, (*tokens, "*"))
 
 
 def _drop_replicas(created: JSONObject, delta: ObjectDelta) -> JSONObject:
