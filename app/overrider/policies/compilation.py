@@ -32,7 +32,11 @@ class Compilation(NamedTuple):
     """The policies of one overrider, or the reasons why it has none."""
 
     objects: tuple[JSONObject, ...]
-    """MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding and parameters, in the order to apply them.
+    """Parameters, MutatingAdmissionPolicy and bindings, in the order to apply them.
+
+    Bindings keep their names when the overrider is edited. Policies and parameters have names with a hash of their
+    content. A controller applies the new ones, waits until the policy is active, applies the bindings, and then deletes
+    the objects with the same `COMPILED_LABEL` that are not among these.
 
     Empty if there are refusals, or if no entry applies to any pool.
     """

@@ -10,7 +10,15 @@ from app.model.json import JSONObject
 from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.compilation import Compilation, Refusal
-from app.overrider.policies.documents import SEPARATOR, FailurePolicy, Placement, Target, build_objects, seal
+from app.overrider.policies.documents import (
+    SEPARATOR,
+    FailurePolicy,
+    Placement,
+    Target,
+    build_objects,
+    longest_expression,
+    seal,
+)
 from app.overrider.policies.form import Form, compile_form
 from app.overrider.pool_template import SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan
@@ -20,6 +28,8 @@ from app.patch import format_pointer
 
 MAX_FORMS: Final = 20
 """Different sets of changes in one policy. kube-apiserver compiles all of them at each change of the policy."""
+MAX_EXPRESSION: Final = 100_000
+"""Code points of one expression (cel-go, ``parser.ExpressionSizeCodePointLimit``)."""
 MAX_OBJECT_BYTES: Final = 1_000_000
 """etcd stores 1.5 MiB (``--max-request-bytes``), and a ConfigMap holds 1 MiB (validation.MaxSecretSize)."""
 
@@ -63,6 +73,9 @@ def compile_overrider(
         objects += made
     if not objects:
         return Compilation((), "", ())
+    if (length := longest_expression(objects)) > MAX_EXPRESSION:
+        reason = f"it needs an expression of {length} characters, and kube-apiserver reads {MAX_EXPRESSION} at most"
+        return Compilation((), "", (Refusal("entries", "", reason),))
     sealed, digest = seal(objects)
     for document in sealed:
         if (size := len(msgspec.json.encode(document))) > MAX_OBJECT_BYTES:

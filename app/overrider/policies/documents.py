@@ -1,6 +1,7 @@
 """The objects of compiled policies, as kube-apiserver reads them."""
 
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -19,6 +20,8 @@ SEPARATOR: Final = "\n"
 """Separates the values of a pool in a parameter object."""
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 _NAME_BYTES: Final = 10
+_CONTENT_DIGITS: Final = 10
+_SHARD_POOLS: Final = 200
 
 
 class Placement(StrEnum):
@@ -57,7 +60,7 @@ class Target(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of all objects of the policy."""
+        """The beginning of the names of all objects of the policy."""
         identity = f"{self.namespace}/{self.overrider['metadata']['name']}/{self.kind}"
         return f"fleethook-{_hash(identity)}-{self.kind.lower()}"
 
@@ -73,7 +76,10 @@ Rows = Mapping[str, Sequence[str]]
 def build_objects(
     target: Target, forms: Sequence[Form], rows: Rows, *, placement: Placement, failure_policy: FailurePolicy
 ) -> list[JSONObject]:
-    """Return the policy, its binding and its parameters, without their digest.
+    """Return the parameters, the policy and its bindings, in the order to apply them, without their digest.
+
+    A policy and its parameters have names with a hash of their content, and a binding names both. So an edit takes
+    effect by one write for each binding, and never combines a policy with the values of another one.
 
     Args:
         target: The workloads.
@@ -82,8 +88,40 @@ def build_objects(
         placement: The place of these values.
         failure_policy: The answer if the policy fails.
     """
+    policy = _build_policy(target, forms, rows, placement=placement, failure_policy=failure_policy)
+    if placement is Placement.EXPRESSION:
+        return [policy, _build_binding(target, policy, "0", rows)]
+    shards = split_rows(rows)
+    maps = [_build_map(target, shard) for shard in shards]
+    bindings = [
+        _build_binding(target, policy, str(number), shard, parameters=parameters)
+        for number, (shard, parameters) in enumerate(zip(shards, maps, strict=True))
+    ]
+    return [*maps, policy, *bindings]
+
+
+def split_rows(rows: Rows) -> list[Rows]:
+    """Return the rows in groups of some hundred pools.
+
+    kube-apiserver converts all values of a parameter object for each request that it selects. The hash of its name puts
+    a pool into a group, so that a new pool moves no other one.
+    """
+    count = 1
+    while count * _SHARD_POOLS < len(rows):
+        count *= 2
+    shards: list[dict[str, Sequence[str]]] = [{} for _ in range(count)]
+    for pool, row in rows.items():
+        shards[zlib.crc32(pool.encode()) % count][pool] = row
+    return [shard for shard in shards if shard]
+
+
+def _build_policy(
+    target: Target, forms: Sequence[Form], rows: Rows, *, placement: Placement, failure_policy: FailurePolicy
+) -> JSONObject:
     in_map = placement is Placement.CONFIG_MAP
+    parameters = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}} if in_map else {}
     spec: JSONObject = {
+        **parameters,
         "failurePolicy": failure_policy.value,
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
@@ -96,44 +134,56 @@ def build_objects(
         ],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _choose(forms)}}],
     }
-    binding: JSONObject = {"policyName": target.name}
-    made: list[JSONObject] = []
-    if in_map:
-        spec["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
-        reference = {"name": target.name, "namespace": target.namespace, "parameterNotFoundAction": "Deny"}
-        binding["paramRef"] = reference
-        made.append(_build_map(target, rows))
-    made.append({"apiVersion": API_VERSION, "kind": "MutatingAdmissionPolicy", "metadata": _name(target), "spec": spec})
-    made.append(
-        {
-            "apiVersion": API_VERSION,
-            "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": _name(target),
-            "spec": binding,
-        }
-    )
-    return made
-
-
-def _name(target: Target) -> JSONObject:
-    name = target.overrider["metadata"]["name"]
-    labels = {COMPILED_LABEL: target.uid, "app.kubernetes.io/managed-by": "fleethook"}
+    name = f"{target.name}-{_hash_content(spec)}"
     return {
-        "name": target.name,
-        "labels": labels,
-        "annotations": {OVERRIDER_ANNOTATION: f"{target.namespace}/{name}"},
+        "apiVersion": API_VERSION,
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": _describe(target, name),
+        "spec": spec,
     }
 
 
+def _build_binding(
+    target: Target, policy: JSONObject, shard: str, rows: Rows, *, parameters: JSONObject | None = None
+) -> JSONObject:
+    spec: JSONObject = {"policyName": policy["metadata"]["name"]}
+    if parameters is not None:
+        metadata = parameters["metadata"]
+        reference = {"name": metadata["name"], "namespace": metadata["namespace"]}
+        spec["paramRef"] = {**reference, "parameterNotFoundAction": "Deny"}
+    # Checked before any conversion and any expression.
+    pools = {"key": POOL_NAME_LABEL, "operator": "In", "values": sorted(rows)}
+    spec["matchResources"] = {"objectSelector": {"matchExpressions": [pools]}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": _describe(target, f"{target.name}-{shard}"),
+        "spec": spec,
+    }
+
+
+def _describe(target: Target, name: str) -> JSONObject:
+    overrider = f"{target.namespace}/{target.overrider['metadata']['name']}"
+    labels = {COMPILED_LABEL: target.uid, "app.kubernetes.io/managed-by": "fleethook"}
+    return {"name": name, "labels": labels, "annotations": {OVERRIDER_ANNOTATION: overrider}}
+
+
 def _build_map(target: Target, rows: Rows) -> JSONObject:
-    metadata: JSONObject = {**_name(target), "namespace": target.namespace}
+    data = {pool: SEPARATOR.join(row) for pool, row in rows.items()}
+    metadata: JSONObject = {
+        **_describe(target, f"{target.name}-{_hash_content(data)}"),
+        "namespace": target.namespace,
+    }
     overrider = target.overrider["metadata"]
     if overrider.get("uid"):
         # Only an object in the overrider's namespace can name it as its owner.
         owner = {"apiVersion": target.overrider["apiVersion"], "kind": target.overrider["kind"]}
         metadata["ownerReferences"] = [{**owner, "name": overrider["name"], "uid": overrider["uid"]}]
-    data = {pool: SEPARATOR.join(row) for pool, row in rows.items()}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _hash_content(content: JSONObject) -> str:
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:_CONTENT_DIGITS]
 
 
 def _constrain(target: Target) -> JSONObject:
@@ -210,6 +260,14 @@ def _choose(forms: Sequence[Form]) -> str:
     for number, form in reversed(list(enumerate(forms))):
         made = form.expression if len(forms) == 1 else f'variables.row[0] == "{number}" ? {form.expression} : {made}'
     return made
+
+
+def longest_expression(objects: Sequence[JSONObject]) -> int:
+    """Return the length of the longest expression in code points."""
+    specs = [one["spec"] for one in objects if one["kind"] == "MutatingAdmissionPolicy"]
+    written = [one["expression"] for spec in specs for one in (*spec["variables"], *spec["matchConditions"])]
+    written += [one["jsonPatch"]["expression"] for spec in specs for one in spec["mutations"]]
+    return max(map(len, written), default=0)
 
 
 def seal(objects: Sequence[JSONObject]) -> tuple[tuple[JSONObject, ...], str]:
