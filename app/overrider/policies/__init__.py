@@ -3,10 +3,9 @@
 from app.overrider.policies.compilation import (
     COMPILED_LABEL,
     DIGEST_ANNOTATION,
-    PARTIAL_SUFFIX,
     Compilation,
     Refusal,
     is_partial,
 )
 
-__all__ = ["COMPILED_LABEL", "DIGEST_ANNOTATION", "PARTIAL_SUFFIX", "Compilation", "Refusal", "is_partial"]
+__all__ = ["COMPILED_LABEL", "DIGEST_ANNOTATION", "Compilation", "Refusal", "is_partial"]

@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
+from app.model.openyurt import PARTIAL_SUFFIX
 
 COMPILED_LABEL: Final = "fleethook.io/overrider-uid"
 """The label of all objects of one overrider; its value is the overrider's uid, or a hash of namespace and name."""
@@ -10,11 +11,6 @@ OVERRIDER_ANNOTATION: Final = "fleethook.io/overrider"
 """The annotation of all objects of one overrider, with its ``namespace/name``."""
 DIGEST_ANNOTATION: Final = "fleethook.io/policy-digest"
 """The annotation of all objects of one overrider, with `Compilation.digest`."""
-PARTIAL_SUFFIX: Final = "-partial"
-"""The end of ``fleethook.io/rendered`` if a policy could not do all that the webhook does.
-
-The hash then equals no plan's, so that the webhook and the controller complete the workload.
-"""
 
 
 class Refusal(NamedTuple):

@@ -3,10 +3,10 @@
 from typing import Final, NamedTuple
 
 from app.model.merge_keys import WORKLOAD
+from app.model.openyurt import PARTIAL_SUFFIX
 from app.overrider.delta import MISSING, Assign, ObjectDelta
 from app.overrider.plan import Plan
 from app.overrider.policies.cel import DIGEST_COLUMN, ROW, Unsupported, Writer, join, join_all
-from app.overrider.policies.compilation import PARTIAL_SUFFIX
 from app.overrider.policies.expectation import expect, write_conditions
 from app.overrider.policies.first_undo import find_defaults, undo_of_first_render
 from app.overrider.policies.nodes import Node, Variables, patch
