@@ -39,8 +39,8 @@ def compile_command(
     file: OptionalFilesOption = None,
     live: ClusterOptions = ClusterOptions(),
     values: Annotated[
-        Placement, typer.Option(help="Where the values of node pools are: in a ConfigMap or in the policy.")
-    ] = Placement.CONFIG_MAP,
+        Placement, typer.Option(help="Where the values of node pools are: in the policy, or in ConfigMaps.")
+    ] = Placement.AUTO,
     failure_policy: Annotated[
         FailurePolicy, typer.Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,

@@ -37,7 +37,7 @@ MAX_OBJECT_BYTES: Final = 1_000_000
 class Options(NamedTuple):
     """The choices of the operator."""
 
-    placement: Placement = Placement.CONFIG_MAP
+    placement: Placement = Placement.AUTO
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
 
 

@@ -27,8 +27,16 @@ _SHARD_POOLS: Final = 200
 class Placement(StrEnum):
     """The place of the values of pools."""
 
+    AUTO = "auto"
+    """In the policy, in ConfigMaps for more than some hundred pools."""
     EXPRESSION = "expression"
     CONFIG_MAP = "configmap"
+
+    def resolve(self, pools: int) -> "Placement":
+        """Return the place for a number of pools."""
+        if self is not Placement.AUTO:
+            return self
+        return Placement.EXPRESSION if pools <= _SHARD_POOLS else Placement.CONFIG_MAP
 
 
 class FailurePolicy(StrEnum):
@@ -88,6 +96,7 @@ def build_objects(
         placement: The place of these values.
         failure_policy: The answer if the policy fails.
     """
+    placement = placement.resolve(len(rows))
     policy = _build_policy(target, forms, rows, placement=placement, failure_policy=failure_policy)
     if placement is Placement.EXPRESSION:
         return [policy, _build_binding(target, policy, "0", rows)]
@@ -126,7 +135,7 @@ def _build_policy(
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": _constrain(target),
-        "matchConditions": _conditions(target, rows, in_map=in_map),
+        "matchConditions": _conditions(target),
         "variables": [
             {"name": "row", "expression": _find_row(rows, in_map=in_map)},
             {"name": "old", "expression": OLD_EXPRESSION},
@@ -203,18 +212,12 @@ def _constrain(target: Target) -> JSONObject:
     }
 
 
-def _conditions(target: Target, rows: Rows, *, in_map: bool) -> list[JSONObject]:
-    pool = f"object.metadata.labels[{quote(POOL_NAME_LABEL)}]"
-    known = f"{pool} in params.data" if in_map else f"{pool} in {_list_pools(rows)}"
+def _conditions(target: Target) -> list[JSONObject]:
+    """Return the conditions that need no pool; the selector of a binding has checked the pool."""
     return [
         {"name": "owner", "expression": _match_owner(target.subject)},
         {"name": "alive", "expression": "!has(object.metadata.deletionTimestamp)"},
-        {"name": "pool", "expression": f"{quote(POOL_NAME_LABEL)} in object.metadata.labels && {known}"},
     ]
-
-
-def _list_pools(rows: Rows) -> str:
-    return f"[{', '.join(map(quote, rows))}]"
 
 
 def _match_owner(subject: JSONObject) -> str:
@@ -242,11 +245,12 @@ def _match_owner(subject: JSONObject) -> str:
 
 
 def _find_row(rows: Rows, *, in_map: bool) -> str:
-    pool = f"object.metadata.labels[{quote(POOL_NAME_LABEL)}]"
+    pool = f'object.metadata.labels[?{quote(POOL_NAME_LABEL)}].orValue("")'
     if in_map:
-        return f"params.data[{pool}].split({json_text(SEPARATOR)})"
+        # A map of this policy cannot have an empty value.
+        return f'params.data[?{pool}].orValue("").split({json_text(SEPARATOR)})'
     members = (f"{quote(name)}: [{', '.join(map(quote, row))}]" for name, row in rows.items())
-    return f"{{{', '.join(members)}}}[{pool}]"
+    return f'{{{", ".join(members)}}}[?{pool}].orValue([""])'
 
 
 def json_text(text: str) -> str:
@@ -255,10 +259,10 @@ def json_text(text: str) -> str:
 
 
 def _choose(forms: Sequence[Form]) -> str:
-    """Return the operations of the workload's form."""
+    """Return the operations of the workload's form; none if the request moves it to another pool."""
     made = "[]"
     for number, form in reversed(list(enumerate(forms))):
-        made = form.expression if len(forms) == 1 else f'variables.row[0] == "{number}" ? {form.expression} : {made}'
+        made = f'variables.row[0] == "{number}" ? {form.expression} : {made}'
     return made
 
 

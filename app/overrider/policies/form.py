@@ -54,7 +54,7 @@ def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
             f'(object.spec[?"replicas"] == optional.of({value}) ? [] : '
             f"[{patch('add', chr(34) + '/spec/replicas' + chr(34), value)}])"
         )
-    return Form(variables.named(), join(operations, "+", empty="[]"))
+    return Form(*variables.close(join(operations, "+", empty="[]")))
 
 
 def _split_replicas(plan: Plan) -> tuple[ObjectDelta, object]:

@@ -1,8 +1,12 @@
 """The places of a workload in CEL, and the variables of a policy."""
 
+import re
 from typing import Final, NamedTuple
 
 from app.overrider.policies.cel import escape, quote
+
+_REFERENCE: Final = re.compile(r"variables\.(f[0-9]+v[0-9]+)\b")
+_MACRO: Final = re.compile(r"\.(?:map|filter|exists|all)\(")
 
 
 class Node(NamedTuple):
@@ -45,9 +49,26 @@ class Variables:
         name = self._names.setdefault(expression, f"{self._prefix}{len(self._names)}")
         return f"variables.{name}"
 
-    def named(self) -> list[dict[str, str]]:
-        """Return the members of ``spec.variables``; each reads only earlier ones."""
-        return [{"name": name, "expression": expression} for expression, name in self._names.items()]
+    def close(self, result: str) -> tuple[list[dict[str, str]], str]:
+        """Return the members of ``spec.variables``, each of which reads only earlier ones, and the result.
+
+        A variable that is read once becomes a part of its reader: to look up a variable takes longer than most of these
+        expressions. Macros read a variable for each element, so they keep it.
+        """
+        readers: dict[str, list[str]] = {}
+        for reader, text in [*((name, one) for one, name in self._names.items()), ("", result)]:
+            for name in _REFERENCE.findall(text):
+                readers.setdefault(name, []).append(reader)
+        expressions = {name: one for one, name in self._names.items()} | {"": result}
+        for name in [*expressions]:
+            used = readers.get(name, [])
+            if name and len(used) == 1 and not _MACRO.search(expressions[used[0]]):
+                inlined = f"({expressions.pop(name)})"
+                escaped = inlined.replace("\\", r"\\")
+                expressions[used[0]] = re.sub(rf"variables\.{name}\b", escaped, expressions[used[0]])
+                readers = {key: [used[0] if one == name else one for one in ones] for key, ones in readers.items()}
+        made = expressions.pop("")
+        return [{"name": name, "expression": one} for name, one in expressions.items() if name in readers], made
 
     def child(self, node: Node, name: str) -> Node:
         """Return the place of a map in another one."""
