@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from app.overrider.policies.compilation import COMPILED_LABEL
 from app.overrider.policies.mode import MODE_ANNOTATION
 from app.registration.match_conditions import SubjectName, exempted_subjects
 from tests.builders import entry
-from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.cluster import Api, ControlPlane, control_plane
+from tests.e2e.conftest import install_crds, new_namespace
 from tests.e2e.fleet import WEBHOOKS, fleet
 from tests.e2e.installation import CONFIGURATION, Installation, expressions
 from tests.e2e.subject import TO_2, TO_3, Subject
@@ -20,6 +22,13 @@ from tests.waiting import wait_for
 AUTO = {"FLEETHOOK_OVERRIDER_MODE": "auto"}
 POOLS = ["beijing", "hangzhou"]
 BINDINGS = f"{WEBHOOKS}/mutatingadmissionpolicybindings"
+WITHOUT_API = (
+    (
+        "--runtime-config=admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false,"
+        "admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings=false"
+    ),
+    "--disable-admission-plugins=MutatingAdmissionPolicy",
+)
 POLICIES = f"{WEBHOOKS}/mutatingadmissionpolicies"
 
 
@@ -145,7 +154,7 @@ def test_an_entry_that_does_not_compile_stays_with_the_webhook_and_the_status_sa
 
 
 def test_a_new_leader_keeps_policies_and_deletes_those_of_overriders_that_are_gone(
-    admin: Api, plane: ControlPlane, subject: Subject, namespace: str, tmp_path: Any
+    admin: Api, plane: ControlPlane, subject: Subject, namespace: str, tmp_path: Path
 ) -> None:
     with fleet(plane, tmp_path, namespace, replicas=2, **AUTO) as replicas:
         subject.override(entry("*", items=TO_2))
@@ -175,3 +184,22 @@ def test_policies_of_an_earlier_setting_are_deleted(admin: Api, subject: Subject
         wait_for(lambda: applied(admin, subject) == [], what="mode webhook deletes the policies")
         wait_for(lambda: not is_exempt(admin, subject), what="the webhook gets the workloads")
         assert images(create(admin, subject, "beijing"))["nginx"] == "nginx:2.0"
+
+
+def test_after_a_downgrade_of_the_apiserver_the_webhook_renders(binaries: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "plane"
+    directory.mkdir()
+    with control_plane(binaries, directory) as plane:
+        admin = plane.api()
+        install_crds(admin)
+        subject = Subject(admin, new_namespace(admin), POOLS)
+        with Installation(plane, tmp_path).up(**AUTO):
+            subject.override(entry("*", items=TO_2))
+            wait_for_policy(admin, subject)
+            plane.restart_apiserver(*WITHOUT_API)
+            assert admin.call("GET", POLICIES)[0] == 404
+            wait_for(lambda: subject.condition("Policy")[1] == "NotServed", what="the status follows")
+            assert images(create(admin, subject, "beijing"))["nginx"] == "nginx:2.0"
+            wait_for(lambda: not is_exempt(admin, subject), what="the exemption ends")
+            plane.restart_apiserver()
+            wait_for_policy(admin, subject)
