@@ -19,7 +19,7 @@ from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
 from app.overrider.policies.compilation import Refusal
 from app.overrider.policies.compiler import Options
-from app.overrider.policies.documents import FailurePolicy, Placement
+from app.overrider.policies.documents import FailurePolicy
 from app.overrider.policies.stored import Compiled, compile_all
 from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.store import key_of
@@ -38,9 +38,6 @@ class Output(StrEnum):
 def compile_command(
     file: OptionalFilesOption = None,
     live: ClusterOptions = ClusterOptions(),
-    values: Annotated[
-        Placement, typer.Option(help="Where the values of node pools are: in the policy, or in ConfigMaps.")
-    ] = Placement.AUTO,
     failure_policy: Annotated[
         FailurePolicy, typer.Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,
@@ -49,8 +46,8 @@ def compile_command(
 ) -> None:
     """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
 
-    Overriders, their subjects and NodePools are in FILEs or in a cluster. Standard output has the policies, their
-    bindings and the values of node pools, in the order to apply them. Kubernetes 1.36 and later serve the API.
+    Overriders, their subjects and NodePools are in FILEs or in a cluster. Standard output has the policies and their
+    bindings. Kubernetes 1.36 and later serve the API.
 
     An overrider compiles if a policy can do all that the webhook does. Otherwise it has no policy. Standard error then
     names each entry that prevents it, with the reason, file and line.
@@ -60,7 +57,7 @@ def compile_command(
     source = read_source(live.beside(file, files_option="-f"), RESOURCES)
     store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
     clusters = sorted({key_of(one.object).cluster for one in source.documents})
-    compiled = [*compile_all(store, clusters, options=Options(values, failure_policy))]
+    compiled = [*compile_all(store, clusters, options=Options(failure_policy))]
     if not compiled:
         fail("nothing to compile: there is no YurtAppOverrider")
     rows = [make_overrider_row(one) for one in check_documents(source.documents, store)]

@@ -11,7 +11,7 @@ from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import Options, compile_overrider
-from app.overrider.policies.documents import FailurePolicy, Placement
+from app.overrider.policies.documents import FailurePolicy
 from app.overrider.pool_template import SubjectError
 from app.overrider.render import render_with
 from app.overrider.steps import RenderError
@@ -43,9 +43,9 @@ class World(NamedTuple):
     def kind(self) -> str:
         return workload_kinds(self.subject)[0]
 
-    def compile(self, placement: Placement = Placement.CONFIG_MAP) -> Compilation:
+    def compile(self) -> Compilation:
         """Return the policies, which refuse a write if they fail, so that no failure stays hidden."""
-        options = Options(placement, FailurePolicy.FAIL)
+        options = Options(FailurePolicy.FAIL)
         return compile_overrider(self.group_kind, self.subject, self.overrider, pools=self.pools, options=options)
 
     def bare(self, pool: str) -> dict[str, Any]:
@@ -129,8 +129,6 @@ class Plane:
 def path_of(document: dict[str, Any]) -> str:
     """Return the path of an object of a policy."""
     metadata = document["metadata"]
-    if document["kind"] == "ConfigMap":
-        return f"/api/v1/namespaces/{metadata['namespace']}/configmaps/{metadata['name']}"
     return f"/apis/admissionregistration.k8s.io/v1/{_PLURALS[document['kind']]}/{metadata['name']}"
 
 

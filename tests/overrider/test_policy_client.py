@@ -1,4 +1,4 @@
-"""Tests of the requests about policies, against an apiserver in memory; tests/e2e/test_policies.py has a real one."""
+"""Tests of the requests about policies, against an apiserver in memory; tests/e2e/test_policy_modes.py has a real one."""
 
 from typing import Any, cast
 

@@ -28,11 +28,11 @@ class Compilation(NamedTuple):
     """The policies of one overrider, or the reasons why it has none."""
 
     objects: tuple[JSONObject, ...]
-    """Parameters, MutatingAdmissionPolicy and bindings, in the order to apply them.
+    """Policies and then their bindings, in the order to apply them.
 
-    Bindings keep their names when the overrider is edited. Policies and parameters have names with a hash of their
-    content. A controller applies the new ones, waits until the policy is active, applies the bindings, and then deletes
-    the objects with the same `COMPILED_LABEL` that are not among these.
+    Bindings keep their names when the overrider is edited. The name of a policy has a hash of its content. A controller
+    applies the new policies, waits until they are active, applies the bindings, and then deletes the objects with the
+    same `COMPILED_LABEL` that are not among these.
 
     Empty if there are refusals, or if no entry applies to any pool.
     """

@@ -11,9 +11,7 @@ from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.compilation import Compilation, Refusal
 from app.overrider.policies.documents import (
-    SEPARATOR,
     FailurePolicy,
-    Placement,
     Target,
     build_objects,
     longest_expression,
@@ -31,13 +29,12 @@ MAX_FORMS: Final = 20
 MAX_EXPRESSION: Final = 100_000
 """Code points of one expression (cel-go, ``parser.ExpressionSizeCodePointLimit``)."""
 MAX_OBJECT_BYTES: Final = 1_000_000
-"""etcd stores 1.5 MiB (``--max-request-bytes``), and a ConfigMap holds 1 MiB (validation.MaxSecretSize)."""
+"""etcd stores 1.5 MiB (``--max-request-bytes``), and kube-apiserver adds managed fields."""
 
 
 class Options(NamedTuple):
     """The choices of the operator."""
 
-    placement: Placement = Placement.AUTO
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
 
 
@@ -108,18 +105,9 @@ def _compile_kind(
                 return [_refuse(plan, error)], []
             numbers[plan.shared] = len(numbers)
         rows[pool] = _row(plan, numbers[plan.shared])
-        if any(SEPARATOR in value for value in rows[pool]):
-            return [
-                Refusal(
-                    "entries",
-                    "",
-                    f"node pool {pool}: a value of its own has a line break, which separates values in a ConfigMap",
-                )
-            ], []
     if not rows:
         return [], []
-    placement, policy = options
-    return [], build_objects(target, forms, rows, placement=placement, failure_policy=policy)
+    return [], build_objects(target, forms, rows, failure_policy=options.failure_policy)
 
 
 def _count_texts(plan: PoolPlan) -> int:

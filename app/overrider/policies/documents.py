@@ -16,27 +16,10 @@ from app.overrider.policies.compilation import COMPILED_LABEL, DIGEST_ANNOTATION
 from app.overrider.policies.form import OLD_EXPRESSION, Form
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
-SEPARATOR: Final = "\n"
-"""Separates the values of a pool in a parameter object."""
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 _NAME_BYTES: Final = 10
 _CONTENT_DIGITS: Final = 10
 _SHARD_POOLS: Final = 200
-
-
-class Placement(StrEnum):
-    """The place of the values of pools."""
-
-    AUTO = "auto"
-    """In the policy, in ConfigMaps for more than some hundred pools."""
-    EXPRESSION = "expression"
-    CONFIG_MAP = "configmap"
-
-    def resolve(self, pools: int) -> "Placement":
-        """Return the place for a number of pools."""
-        if self is not Placement.AUTO:
-            return self
-        return Placement.EXPRESSION if pools <= _SHARD_POOLS else Placement.CONFIG_MAP
 
 
 class FailurePolicy(StrEnum):
@@ -82,38 +65,30 @@ Rows = Mapping[str, Sequence[str]]
 
 
 def build_objects(
-    target: Target, forms: Sequence[Form], rows: Rows, *, placement: Placement, failure_policy: FailurePolicy
+    target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy
 ) -> list[JSONObject]:
-    """Return the parameters, the policy and its bindings, in the order to apply them, without their digest.
+    """Return the policies and then their bindings, without their digest.
 
-    A policy and its parameters have names with a hash of their content, and a binding names both. So an edit takes
-    effect by one write for each binding, and never combines a policy with the values of another one.
+    The name of a policy has a hash of its content, and a binding names the policy. So an edit takes effect by one write
+    for each binding. The values of pools are in the policies: kube-apiserver 1.36 may not find a parameter object if
+    the last policy with parameters of its kind was deleted shortly before.
 
     Args:
         target: The workloads.
         forms: The shared plans.
         rows: The values of the pools.
-        placement: The place of these values.
         failure_policy: The answer if the policy fails.
     """
-    placement = placement.resolve(len(rows))
-    policy = _build_policy(target, forms, rows, placement=placement, failure_policy=failure_policy)
-    if placement is Placement.EXPRESSION:
-        return [policy, _build_binding(target, policy, "0", rows)]
     shards = split_rows(rows)
-    maps = [_build_map(target, shard) for shard in shards]
-    bindings = [
-        _build_binding(target, policy, str(number), shard, parameters=parameters)
-        for number, (shard, parameters) in enumerate(zip(shards, maps, strict=True))
-    ]
-    return [*maps, policy, *bindings]
+    policies = [_build_policy(target, forms, shard, failure_policy=failure_policy) for shard in shards]
+    bindings = [_build_binding(target, policy, str(number)) for number, policy in enumerate(policies)]
+    return [*policies, *bindings]
 
 
 def split_rows(rows: Rows) -> list[Rows]:
-    """Return the rows in groups of some hundred pools.
+    """Return the rows in groups of some hundred pools, because the length of an expression is limited.
 
-    kube-apiserver converts all values of a parameter object for each request that it selects. The hash of its name puts
-    a pool into a group, so that a new pool moves no other one.
+    The hash of its name puts a pool into a group, so that a new pool moves no other one.
     """
     count = 1
     while count * _SHARD_POOLS < len(rows):
@@ -124,20 +99,15 @@ def split_rows(rows: Rows) -> list[Rows]:
     return [shard for shard in shards if shard]
 
 
-def _build_policy(
-    target: Target, forms: Sequence[Form], rows: Rows, *, placement: Placement, failure_policy: FailurePolicy
-) -> JSONObject:
-    in_map = placement is Placement.CONFIG_MAP
-    parameters = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}} if in_map else {}
+def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy) -> JSONObject:
     spec: JSONObject = {
-        **parameters,
         "failurePolicy": failure_policy.value,
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": _constrain(target),
+        "matchConstraints": _constrain(target, rows),
         "matchConditions": _conditions(target),
         "variables": [
-            {"name": "row", "expression": _find_row(rows, in_map=in_map)},
+            {"name": "row", "expression": _find_row(rows)},
             {"name": "old", "expression": OLD_EXPRESSION},
             *(variable for form in forms for variable in form.variables),
         ],
@@ -152,22 +122,12 @@ def _build_policy(
     }
 
 
-def _build_binding(
-    target: Target, policy: JSONObject, shard: str, rows: Rows, *, parameters: JSONObject | None = None
-) -> JSONObject:
-    spec: JSONObject = {"policyName": policy["metadata"]["name"]}
-    if parameters is not None:
-        metadata = parameters["metadata"]
-        reference = {"name": metadata["name"], "namespace": metadata["namespace"]}
-        spec["paramRef"] = {**reference, "parameterNotFoundAction": "Deny"}
-    # Checked before any conversion and any expression.
-    pools = {"key": POOL_NAME_LABEL, "operator": "In", "values": sorted(rows)}
-    spec["matchResources"] = {"objectSelector": {"matchExpressions": [pools]}}
+def _build_binding(target: Target, policy: JSONObject, shard: str) -> JSONObject:
     return {
         "apiVersion": API_VERSION,
         "kind": "MutatingAdmissionPolicyBinding",
         "metadata": _describe(target, f"{target.name}-{shard}"),
-        "spec": spec,
+        "spec": {"policyName": policy["metadata"]["name"]},
     }
 
 
@@ -177,26 +137,13 @@ def _describe(target: Target, name: str) -> JSONObject:
     return {"name": name, "labels": labels, "annotations": {OVERRIDER_ANNOTATION: overrider}}
 
 
-def _build_map(target: Target, rows: Rows) -> JSONObject:
-    data = {pool: SEPARATOR.join(row) for pool, row in rows.items()}
-    metadata: JSONObject = {
-        **_describe(target, f"{target.name}-{_hash_content(data)}"),
-        "namespace": target.namespace,
-    }
-    overrider = target.overrider["metadata"]
-    if overrider.get("uid"):
-        # Only an object in the overrider's namespace can name it as its owner.
-        owner = {"apiVersion": target.overrider["apiVersion"], "kind": target.overrider["kind"]}
-        metadata["ownerReferences"] = [{**owner, "name": overrider["name"], "uid": overrider["uid"]}]
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
 def _hash_content(content: JSONObject) -> str:
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:_CONTENT_DIGITS]
 
 
-def _constrain(target: Target) -> JSONObject:
+def _constrain(target: Target, rows: Rows) -> JSONObject:
     """Return the constraints that kube-apiserver checks before any expression."""
+    pools = {"key": POOL_NAME_LABEL, "operator": "In", "values": sorted(rows)}
     rule = {
         "apiGroups": ["apps"],
         "apiVersions": ["v1"],
@@ -207,13 +154,13 @@ def _constrain(target: Target) -> JSONObject:
     return {
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
-        "objectSelector": {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]},
+        "objectSelector": {"matchExpressions": [pools]},
         "resourceRules": [rule],
     }
 
 
 def _conditions(target: Target) -> list[JSONObject]:
-    """Return the conditions that need no pool; the selector of a binding has checked the pool."""
+    """Return the conditions that need no pool; the selector has checked the pool."""
     return [
         {"name": "owner", "expression": _match_owner(target.subject)},
         {"name": "alive", "expression": "!has(object.metadata.deletionTimestamp)"},
@@ -244,18 +191,10 @@ def _match_owner(subject: JSONObject) -> str:
     )
 
 
-def _find_row(rows: Rows, *, in_map: bool) -> str:
+def _find_row(rows: Rows) -> str:
     pool = f'object.metadata.labels[?{quote(POOL_NAME_LABEL)}].orValue("")'
-    if in_map:
-        # A map of this policy cannot have an empty value.
-        return f'params.data[?{pool}].orValue("").split({json_text(SEPARATOR)})'
     members = (f"{quote(name)}: [{', '.join(map(quote, row))}]" for name, row in rows.items())
     return f'{{{", ".join(members)}}}[?{pool}].orValue([""])'
-
-
-def json_text(text: str) -> str:
-    """Return a text as a CEL literal in ASCII."""
-    return msgspec.json.encode(text).decode()
 
 
 def _choose(forms: Sequence[Form]) -> str:

@@ -1,4 +1,4 @@
-"""Tests of the workloads that show whether a policy acts; tests/e2e/test_policies.py sends them to a real apiserver."""
+"""Tests of the workloads that show whether a policy acts; tests/e2e/test_policy_modes.py sends them to a real apiserver."""
 
 import pytest
 
