@@ -62,7 +62,7 @@ async def conclude_overrider(
 async def suspend_policies(
     request: AdmissionRequest, response: Response, *, announce: Announce, unbind: Unbind, default: Mode
 ) -> None:
-    """Make the webhook responsible for the workloads of an overrider that is about to be edited.
+    """Make the webhook responsible for the workloads of an overrider that is about to be edited or deleted.
 
     Afterwards its policies have no binding. They would apply the values of the former version.
 
@@ -74,7 +74,8 @@ async def suspend_policies(
             the policies later.
         default: The mode of overriders without the annotation.
     """
-    if request.operation != "UPDATE" or request.sub_resource or request.dry_run or not response.allowed:
+    edits = request.operation in ("UPDATE", "DELETE")
+    if not edits or request.sub_resource or request.dry_run or not response.allowed:
         return
     former = request.old_object
     subject = subject_of(former) if isinstance(former, dict) else None

@@ -43,15 +43,9 @@ class PolicyClient:
         for document in objects:
             await apply_object(self._connection, path_of(document), document, manager=FIELD_MANAGER)
 
-    async def find(self, *, uid: str = "", namespace: str = "") -> list[AppliedObject]:
-        """Return the applied objects, the bindings first.
-
-        Args:
-            uid: The uid of the overrider; ``""`` for the objects of all overriders.
-            namespace: The namespace of its parameters; ``""`` leaves parameters out.
-        """
-        places = [_BINDINGS, _POLICIES, *([f"/api/v1/namespaces/{namespace}/configmaps"] if namespace else ())]
-        return [one for place in places for one in await self._list(place, uid)]
+    async def find(self, uid: str = "") -> list[AppliedObject]:
+        """Return the applied objects of the overrider with a uid, or of all overriders; the bindings come first."""
+        return [one for place in (_BINDINGS, _POLICIES) for one in await self._list(place, uid)]
 
     async def _list(self, place: str, uid: str) -> list[AppliedObject]:
         selector = f"{COMPILED_LABEL}={uid}" if uid else COMPILED_LABEL
@@ -73,9 +67,9 @@ class PolicyClient:
                 if error.code != _NOT_FOUND:
                     raise
 
-    async def delete_all(self, uid: str, *, namespace: str, keep: Collection[str] = ()) -> None:
+    async def delete_all(self, uid: str, *, keep: Collection[str] = ()) -> None:
         """Delete the objects of an overrider whose paths are not in ``keep``, the bindings first."""
-        found = await self.find(uid=uid, namespace=namespace)
+        found = await self.find(uid)
         await self.delete(one.path for one in found if one.path not in keep)
 
     async def unbind(self, uid: str) -> None:
@@ -91,6 +85,4 @@ class PolicyClient:
 
 def path_of(document: JSONObject) -> str:
     """Return the path of an object of a compilation."""
-    metadata = document["metadata"]
-    place = _COLLECTIONS.get(document["kind"]) or f"/api/v1/namespaces/{metadata['namespace']}/configmaps"
-    return f"{place}/{metadata['name']}"
+    return f"{_COLLECTIONS[document['kind']]}/{document['metadata']['name']}"

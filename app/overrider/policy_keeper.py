@@ -159,7 +159,7 @@ class PolicyKeeper:
         uid, now = str(found.overrider["metadata"].get("uid") or ""), self._time()
         former, applied_at = self._applied.get(binding, ("", float("-inf")))
         if former and former != uid:
-            await self._client.delete_all(former, namespace=binding.namespace)
+            await self._client.delete_all(former)
         if former != uid or now - applied_at >= _APPLY_SECONDS:
             self._applied[binding] = (uid, float("-inf"))
             await self._client.apply(found.result.objects)
@@ -169,7 +169,7 @@ class PolicyKeeper:
                 return False
         if binding not in self._covered:
             keep = {path_of(one) for one in found.result.objects}
-            await self._client.delete_all(uid, namespace=binding.namespace, keep=keep)
+            await self._client.delete_all(uid, keep=keep)
         return True
 
     def _cover(self, binding: Binding, *, is_active: bool) -> None:
@@ -184,7 +184,7 @@ class PolicyKeeper:
         uid, _ = self._applied.get(binding, ("", 0.0))
         try:
             if uid:
-                await self._client.delete_all(uid, namespace=binding.namespace)
+                await self._client.delete_all(uid)
         except (APIError, UnreachableError) as error:
             return f"the policies cannot be deleted: {error}"
         self._applied.pop(binding, None)

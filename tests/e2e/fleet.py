@@ -56,7 +56,6 @@ RULES: list[dict[str, Any]] = [
         "resources": ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
         "verbs": ["get", "list", "create", "patch", "delete"],
     },
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch", "delete"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {
         "apiGroups": ["admissionregistration.k8s.io"],

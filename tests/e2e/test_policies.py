@@ -227,11 +227,11 @@ def test_a_value_of_another_client_is_left_to_the_webhook(policies: Plane, world
 def test_a_change_of_the_template_gets_the_overrides_and_is_marked_as_partial(policies: Plane, world: World) -> None:
     document = world.bare("hangzhou")
     document["spec"]["template"]["spec"]["containers"][0] |= {"image": "nginx:new"}
-    document["metadata"]["labels"]["app"] = "changed"
+    document["metadata"]["annotations"]["apps.openyurt.io/patch"] = "changed"
     made = policies.create(document)
     assert made["metadata"]["annotations"][RENDERED_ANNOTATION].endswith(PARTIAL_SUFFIX)
     assert made["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example.org/hangzhou/nginx:2"
-    assert made["metadata"]["labels"]["app"] == "changed"
+    assert made["metadata"]["annotations"]["apps.openyurt.io/patch"] == "changed"
 
 
 @pytest.mark.parametrize("world", ONE, indirect=True)

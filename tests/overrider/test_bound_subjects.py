@@ -106,7 +106,7 @@ def test_a_configuration_that_names_subjects_is_found_now_and_later() -> None:
 EDITED = overrider(entry("hangzhou"), uid="u-7")
 
 
-async def suspend(document: dict[str, Any], default: Mode, **fields: Any) -> list[Any]:
+async def suspend(document: dict[str, Any] | None, default: Mode, **fields: Any) -> list[Any]:
     calls: list[Any] = []
 
     async def announce(one: Announcement) -> None:
@@ -129,6 +129,11 @@ async def test_an_edit_ends_the_exemption_before_it_deletes_the_bindings() -> No
     assert first.subject == announced.subject
     assert first.overrider not in ("", "u-7")
     assert second == "u-7"
+
+
+async def test_a_deletion_ends_the_exemption_too() -> None:
+    (first, second) = await suspend(None, Mode.AUTO, operation="DELETE")
+    assert (first.subject, second) == (DEMO, "u-7")
 
 
 @pytest.mark.parametrize(

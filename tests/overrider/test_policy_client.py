@@ -15,8 +15,7 @@ def document(kind: str, name: str, uid: str = "u-1") -> dict[str, Any]:
     return {"kind": kind, "metadata": {"name": name, "namespace": "default", "labels": {COMPILED_LABEL: uid}}}
 
 
-MAP, POLICY, BINDING = OBJECTS = [
-    document("ConfigMap", "m"),
+POLICY, BINDING = OBJECTS = [
     document("MutatingAdmissionPolicy", "p"),
     document("MutatingAdmissionPolicyBinding", "b"),
 ]
@@ -31,7 +30,6 @@ async def test_objects_are_applied_in_their_order() -> None:
     server = PolicyServer()
     await client_of(server).apply(OBJECTS)
     assert server.requests == [("PATCH", path_of(one)) for one in OBJECTS]
-    assert path_of(MAP) == "/api/v1/namespaces/default/configmaps/m"
     assert path_of(BINDING) == f"{API}/mutatingadmissionpolicybindings/b"
 
 
@@ -39,18 +37,20 @@ async def test_bindings_are_deleted_first_and_only_those_of_the_overrider() -> N
     server = PolicyServer()
     client = client_of(server)
     await client.apply([*OBJECTS, OTHER])
-    await client.delete_all("u-1", namespace="default", keep={path_of(POLICY)})
+    await client.delete_all("u-1")
     deleted = [path for method, path in server.requests if method == "DELETE"]
-    assert deleted == [path_of(BINDING), path_of(MAP)]
-    assert set(server.objects) == {path_of(POLICY), path_of(OTHER)}
+    assert deleted == [path_of(BINDING), path_of(POLICY)]
+    assert set(server.objects) == {path_of(OTHER)}
+    await client.delete_all("u-2", keep={path_of(OTHER)})
+    assert set(server.objects) == {path_of(OTHER)}
 
 
-async def test_unbinding_keeps_policies_and_parameters() -> None:
+async def test_unbinding_keeps_policies() -> None:
     server = PolicyServer()
     client = client_of(server)
     await client.apply([*OBJECTS, OTHER])
     await client.unbind("u-1")
-    assert set(server.objects) == {path_of(POLICY), path_of(MAP), path_of(OTHER)}
+    assert set(server.objects) == {path_of(POLICY), path_of(OTHER)}
 
 
 async def test_missing_objects_and_a_missing_api_are_no_error() -> None:
@@ -58,7 +58,7 @@ async def test_missing_objects_and_a_missing_api_are_no_error() -> None:
     client = client_of(server)
     await client.delete([path_of(POLICY)])
     server.served = ()
-    assert await client.find(uid="u-1") == []
+    assert await client.find("u-1") == []
     assert not await client.is_served()
 
 

@@ -1,12 +1,12 @@
 """Compiles an overrider with its subject to MutatingAdmissionPolicies (KEP-3962)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.compilation import Compilation, Refusal
@@ -63,7 +63,7 @@ def compile_overrider(
     plans = SubjectPlans(group_kind, subject, overrider)
     objects: list[JSONObject] = []
     for kind in workload_kinds(subject):
-        target = Target(overrider, subject, kind)
+        target = Target(overrider, subject, kind, {})
         refusals, made = _compile_kind(plans, target, pools, options)
         if refusals:
             return Compilation((), "", tuple(refusals))
@@ -107,7 +107,22 @@ def _compile_kind(
         rows[pool] = _row(plan, numbers[plan.shared])
     if not rows:
         return [], []
+    target = target._replace(labels=_find_labels(target.subject, [*numbers]))
     return [], build_objects(target, forms, rows, failure_policy=options.failure_policy)
+
+
+def _find_labels(subject: JSONObject, plans: Sequence[SharedPlan]) -> dict[str, str]:
+    """Return the labels that OpenYurt's controllers copy from the selector of a subject to its workloads.
+
+    Other labels of a template may change before the policy is compiled again. v1beta1 has no selector.
+    """
+    selector = as_object(as_object(as_object(subject.get("spec")).get("selector")).get("matchLabels"))
+    named = [as_object(as_object(one.plan.update.named.get("metadata")).get("labels")) for one in plans]
+    return {
+        name: value
+        for name, value in selector.items()
+        if isinstance(value, str) and all(labels.get(name) == value for labels in named)
+    }
 
 
 def _count_texts(plan: PoolPlan) -> int:

@@ -19,7 +19,9 @@ API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 _NAME_BYTES: Final = 10
 _CONTENT_DIGITS: Final = 10
-_SHARD_POOLS: Final = 200
+_SHARD_CHARACTERS: Final = 90_000
+"""The values of the pools in one policy. kube-apiserver reads expressions of 100,000 characters at most."""
+_POOL: Final = f'object.metadata[?"labels"][?"{POOL_NAME_LABEL}"].orValue("")'
 
 
 class FailurePolicy(StrEnum):
@@ -36,6 +38,8 @@ class Target(NamedTuple):
     subject: JSONObject
     kind: str
     """Deployment or StatefulSet."""
+    labels: Mapping[str, str]
+    """Labels of each of these workloads, by which kube-apiserver selects them before it evaluates an expression."""
 
     @property
     def namespace(self) -> str:
@@ -91,12 +95,13 @@ def split_rows(rows: Rows) -> list[Rows]:
     The hash of its name puts a pool into a group, so that a new pool moves no other one.
     """
     count = 1
-    while count * _SHARD_POOLS < len(rows):
+    while True:
+        shards: list[dict[str, Sequence[str]]] = [{} for _ in range(count)]
+        for pool, row in rows.items():
+            shards[zlib.crc32(pool.encode()) % count][pool] = row
+        if count >= len(rows) or max(len(_find_row(shard)) for shard in shards) <= _SHARD_CHARACTERS:
+            return [shard for shard in shards if shard]
         count *= 2
-    shards: list[dict[str, Sequence[str]]] = [{} for _ in range(count)]
-    for pool, row in rows.items():
-        shards[zlib.crc32(pool.encode()) % count][pool] = row
-    return [shard for shard in shards if shard]
 
 
 def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy) -> JSONObject:
@@ -104,8 +109,8 @@ def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_
         "failurePolicy": failure_policy.value,
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": _constrain(target, rows),
-        "matchConditions": _conditions(target),
+        "matchConstraints": _constrain(target),
+        "matchConditions": _conditions(target, rows),
         "variables": [
             {"name": "row", "expression": _find_row(rows)},
             {"name": "old", "expression": OLD_EXPRESSION},
@@ -141,9 +146,10 @@ def _hash_content(content: JSONObject) -> str:
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:_CONTENT_DIGITS]
 
 
-def _constrain(target: Target, rows: Rows) -> JSONObject:
+def _constrain(target: Target) -> JSONObject:
     """Return the constraints that kube-apiserver checks before any expression."""
-    pools = {"key": POOL_NAME_LABEL, "operator": "In", "values": sorted(rows)}
+    # kube-apiserver reads selectors anew for each request, so a list of pools would take longer than an expression.
+    pooled = {"key": POOL_NAME_LABEL, "operator": "Exists"}
     rule = {
         "apiGroups": ["apps"],
         "apiVersions": ["v1"],
@@ -154,16 +160,16 @@ def _constrain(target: Target, rows: Rows) -> JSONObject:
     return {
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
-        "objectSelector": {"matchExpressions": [pools]},
+        "objectSelector": {"matchLabels": dict(target.labels), "matchExpressions": [pooled]},
         "resourceRules": [rule],
     }
 
 
-def _conditions(target: Target) -> list[JSONObject]:
-    """Return the conditions that need no pool; the selector has checked the pool."""
+def _conditions(target: Target, rows: Rows) -> list[JSONObject]:
     return [
         {"name": "owner", "expression": _match_owner(target.subject)},
         {"name": "alive", "expression": "!has(object.metadata.deletionTimestamp)"},
+        {"name": "pool", "expression": f"{_POOL} in [{', '.join(map(quote, rows))}]"},
     ]
 
 
@@ -192,15 +198,14 @@ def _match_owner(subject: JSONObject) -> str:
 
 
 def _find_row(rows: Rows) -> str:
-    pool = f'object.metadata.labels[?{quote(POOL_NAME_LABEL)}].orValue("")'
     members = (f"{quote(name)}: [{', '.join(map(quote, row))}]" for name, row in rows.items())
-    return f'{{{", ".join(members)}}}[?{pool}].orValue([""])'
+    return f"{{{', '.join(members)}}}[{_POOL}]"
 
 
 def _choose(forms: Sequence[Form]) -> str:
-    """Return the operations of the workload's form; none if the request moves it to another pool."""
-    made = "[]"
-    for number, form in reversed(list(enumerate(forms))):
+    """Return the operations of the workload's form."""
+    made = forms[-1].expression
+    for number, form in reversed(list(enumerate(forms[:-1]))):
         made = f'variables.row[0] == "{number}" ? {form.expression} : {made}'
     return made
 

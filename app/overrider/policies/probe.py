@@ -1,12 +1,13 @@
 """Workloads whose creation in a dry run shows whether a policy acts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION
 from app.overrider.plan_cache import SubjectPlans
+from app.overrider.policies.cel import quote
 
 PROBE_ANNOTATION: Final = "fleethook.io/policy-probe"
 """The annotation of a probe. The webhook leaves dry runs with it alone, so that only policies render them."""
@@ -40,7 +41,7 @@ def build_probes(
     overrider: JSONObject,
     pools: Mapping[str, JSONObject | None],
 ) -> list[Probe]:
-    """Return a probe for each binding of a compilation.
+    """Return a probe for each policy of a compilation.
 
     Args:
         objects: The objects of the compilation.
@@ -50,21 +51,23 @@ def build_probes(
         pools: The node pools of the subject.
     """
     plans = SubjectPlans(group_kind, subject, overrider)
-    plurals = {
-        one["metadata"]["name"]: one["spec"]["matchConstraints"]["resourceRules"][0]["resources"][0]
-        for one in objects
-        if one["kind"] == "MutatingAdmissionPolicy"
-    }
     probes = []
-    for binding in objects:
-        if binding["kind"] != "MutatingAdmissionPolicyBinding":
+    for document in objects:
+        if document["kind"] != "MutatingAdmissionPolicy":
             continue
-        plural = plurals[binding["spec"]["policyName"]]
-        pool = binding["spec"]["matchResources"]["objectSelector"]["matchExpressions"][0]["values"][0]
+        constraints = document["spec"]["matchConstraints"]
+        plural = constraints["resourceRules"][0]["resources"][0]
+        pool = _find_pool(document, pools)
         plan = plans.plan(_KINDS[plural], pool, pools.get(pool))
         workload = _build_workload(plan.for_update.base, kind=_KINDS[plural], subject=subject, pool=pool)
         probes.append(Probe(plural, workload, plan.digest))
     return probes
+
+
+def _find_pool(policy: JSONObject, pools: Iterable[str]) -> str:
+    """Return a node pool of a policy: its first variable maps names to values."""
+    row: str = policy["spec"]["variables"][0]["expression"]
+    return next(pool for pool in pools if f"{quote(pool)}: [" in row)
 
 
 def _build_workload(base: JSONObject, *, kind: str, subject: JSONObject, pool: str) -> JSONObject:
