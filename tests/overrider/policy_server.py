@@ -1,5 +1,6 @@
 """An apiserver in memory that stores the objects of policies and answers dry runs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ SERVED = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 
 
 class PolicyServer:
-    """Stores objects by path. ``acts`` is whether dry runs are rendered, ``failures`` are raised first."""
+    """Stores objects by path. ``acts`` is whether dry runs are rendered, ``failures`` are raised first, ``written`` runs at each write."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -20,6 +21,7 @@ class PolicyServer:
         self.served: tuple[str, ...] = SERVED
         self.acts = True
         self.digest = ""
+        self.written: list[Callable[[], None]] = []
 
     async def json(self, method: str, path: str, *, query: Any = None, body: Any = None) -> Any:
         return msgspec.json.decode(await self.request(method, path, query=query, body=body))
@@ -35,6 +37,8 @@ class PolicyServer:
             return {"resources": [{"name": one} for one in self.served]}
         if method == "PATCH":
             self.objects[path] = body
+            for call in self.written:
+                call()
         elif method == "DELETE" and self.objects.pop(path, None) is None:
             raise APIError(404, "NotFound", "not found")
         elif method == "POST":

@@ -78,6 +78,16 @@ async def test_an_edit_ends_the_exemption_until_the_new_policy_acts() -> None:
     assert len(at.server.objects) == len(before)
 
 
+async def test_the_exemption_ends_before_objects_of_an_edit_are_written() -> None:
+    at = Keeping()
+    await at.keep(rule_of())
+    exempt: list[set[SubjectName]] = []
+    at.server.written.append(lambda: exempt.append(at.keeper.exempt()))
+    await at.keep(rule_of("3"))
+    assert len(exempt) == 2
+    assert exempt == [set(), set()]
+
+
 async def test_objects_are_applied_again_only_after_a_while() -> None:
     at = Keeping()
     await at.keep(rule_of())

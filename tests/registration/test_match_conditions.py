@@ -109,6 +109,7 @@ def test_exempt_subjects_stay_listed_and_can_be_read_back() -> None:
     one, two = SubjectName("a", "YurtAppSet", "x"), SubjectName("b", "YurtAppDaemon", "y")
     text = str(bound_condition({one, two}, exempt={two})["expression"])
     assert listed_subjects(text) == {one, two}
+    assert ")\n&& !(" in text
     assert exempted_subjects(text) == {two}
     assert covers(text, two)
     assert exempted_subjects(expression(one, two)) == frozenset()
