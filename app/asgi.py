@@ -191,14 +191,13 @@ class Fleethook(FastAPI):
             return overrider_routes(
                 self.store, self.plans, None, unfit_subject_edits=edits, rollout_limits=limits, slices=self.slices
             )
-        announcer = self.cluster.announcer
         return overrider_routes(
             self.store,
             self.plans,
             self.cluster.source,
             unfit_subject_edits=edits,
             rollout_limits=limits,
-            announce=None if announcer is None else announcer.announce,
+            conclude=self.cluster.conclude,
             findings=self.conflicts.findings,
             slices=self.slices,
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.control.worker import favour_event_loop
 from app.model.gvk import GroupKind
-from app.overrider.bound_subjects import bound_subjects
+from app.overrider.bound_subjects import bound_subjects, conclude_overrider
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -140,6 +140,8 @@ class Cluster:
     def __init__(self, settings: Settings, store: Store) -> None:
         # Imported here because the client takes 0.3 s and 65 MB. A server that reads manifests does not need it.
         from app.kube.connection import Connection  # noqa: PLC0415
+        from app.overrider.policies.mode import Mode  # noqa: PLC0415
+        from app.overrider.policy_client import PolicyClient  # noqa: PLC0415
         from app.registration.announcer import Announcer  # noqa: PLC0415
         from app.registration.condition_client import ConditionClient  # noqa: PLC0415
         from app.store.sources.kubernetes.resources import (  # noqa: PLC0415
@@ -180,8 +182,10 @@ class Cluster:
             selecting=settings.controls,
             seen=partial(_wait_until_seen, self.source, MUTATING_CONFIGURATIONS.group_kind),
         )
+        unbind, mode = PolicyClient(self.connection).unbind, Mode(settings.overrider_mode)
+        conclude = partial(conclude_overrider, announce=announcer.announce, unbind=unbind, default=mode)
         # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
-        self.announcer: Final = None if settings.kcp else announcer
+        self.conclude: Final = None if settings.kcp else conclude
 
     @property
     def lack(self) -> str:

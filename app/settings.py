@@ -241,6 +241,14 @@ class Settings(BaseSettings):
         bool | None,
         Field(description="The leader renders workloads again and writes status. Default: if registration is on."),
     ] = None
+    overrider_mode: Annotated[
+        Literal["policy", "webhook", "auto"],
+        Field(
+            description="Overriders are applied by the webhook, by MutatingAdmissionPolicies (policy), or by policies "
+            "if the apiserver serves them and the overrider compiles (auto). The annotation fleethook.io/mode of an "
+            "overrider replaces it."
+        ),
+    ] = "webhook"
     controller_rate: Annotated[
         float, Field(description="Workloads that the controller updates per second on average.", gt=0)
     ] = 50.0

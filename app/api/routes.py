@@ -33,7 +33,6 @@ from app.model.karmada import (
 )
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.admission import default_overrider, validate_overrider_in_slices
-from app.overrider.bound_subjects import Announce, announce_overrider
 from app.overrider.plan_cache import PlanCache
 from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
 from app.overrider.rollout.guard import OFF, GuardLimits
@@ -133,7 +132,7 @@ def overrider_routes(
     *,
     unfit_subject_edits: Policy,
     rollout_limits: GuardLimits = OFF,
-    announce: Announce | None = None,
+    conclude: Conclude | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
     slices: Slices | None = None,
 ) -> list[ReviewRoute]:
@@ -145,7 +144,7 @@ def overrider_routes(
         live: The apiserver to read current objects from; None if there is none.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
         rollout_limits: The rollouts of overriders' edits that are reported or refused.
-        announce: Makes an apiserver send the workloads of an overrider's subject, if it selects them by subject.
+        conclude: Prepares the cluster for an admitted overrider before kube-apiserver stores it.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
         slices: The turns that long checks take; None for turns of their own.
     """
@@ -171,7 +170,6 @@ def overrider_routes(
     if live is not None:
         workloads = partial(ensure_fresh_workload, store=store, live=live)
         overriders = partial(_prepare_overrider, guards=not rollout_limits.is_off, store=store, live=live)
-    conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
     edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.

@@ -53,6 +53,11 @@ app = typer.Typer(
                 "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with "
                 "tweaks.",
             ),
+            "compile": CommandSpec(
+                "app.cli.compile",
+                "compile_command",
+                "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
+            ),
             "replay": CommandSpec(
                 "app.cli.replay",
                 "replay",

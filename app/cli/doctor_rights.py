@@ -54,6 +54,12 @@ def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
             for one in WORKLOADS
             for verb in ("get", "list", "watch", "patch")
         ]
+        # Policies of deleted overriders, and of an earlier mode, are deleted in every mode.
+        found += [
+            Right(verb, "admissionregistration.k8s.io", plural, leader=True)
+            for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+            for verb in ("list", "delete")
+        ]
         found += [
             Right("patch", RESOURCES[0].group, "yurtappoverriders/status", leader=True),
             Right("create", "", "events", leader=True),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,8 @@ from app.lifetime import pause_garbage_collector
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.bound_subjects import bound_subjects, call_on_change, call_when_selected, overrider_uids
+from app.overrider.policies.mode import Mode
+from app.registration.match_conditions import SubjectName
 from app.registration.paths import INTERPRET
 from app.registration.webhooks import Reference, URLReference, service_of
 from app.settings import Settings
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from app.kube.connection import Connection
     from app.kube.leader_election import LeaderElector
     from app.overrider.controller import OverriderController
+    from app.overrider.policy_keeper import PolicyKeeper
     from app.registration.condition_writer import ConditionWriter
     from app.registration.registrar import Registrar
 
@@ -116,11 +119,13 @@ async def _lead_once(
             tasks.create_task(record_refusals(app.customizations, recorder), name="customizations")
         if settings.registers_interpreters:
             tasks.create_task(_register_interpreters(settings, app, connection, bundle), name="interpreters")
+        changed = asyncio.Event()
+        policies = _make_policy_keeper(settings, app, connection, changed) if runs_selection(settings) else None
         if settings.controls:
-            leader.controller = _make_controller(settings, app, connection, registered)
+            leader.controller = _make_controller(settings, app, connection, registered, policies=policies)
             tasks.create_task(leader.controller.run(), name="controller")
-        if runs_selection(settings):
-            tasks.create_task(_run_selection(app, connection), name="selection")
+        if policies is not None:
+            tasks.create_task(_run_selection(app, connection, policies, changed), name="selection")
 
 
 def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
@@ -161,6 +166,8 @@ def _make_controller(
     app: Fleethook,
     connection: "Connection",
     registered: Callable[[], Awaitable[object]] | None,
+    *,
+    policies: "PolicyKeeper | None",
 ) -> "OverriderController":
     from app.overrider.controller import OverriderController  # noqa: PLC0415 - see app.kube
     from app.overrider.workload_client import WriteLimits  # noqa: PLC0415 - as above
@@ -175,9 +182,25 @@ def _make_controller(
         resync_seconds=settings.resync_interval,
         absent_seconds=settings.discovery_interval,
         registered=registered,
+        policies=policies,
         slices=app.slices,
         reading=pause_garbage_collector,
         openyurt_conflict=(lambda: "") if app.conflicts is None else app.conflicts.describe,
+    )
+
+
+def _make_policy_keeper(
+    settings: Settings, app: Fleethook, connection: "Connection", changed: asyncio.Event
+) -> "PolicyKeeper":
+    from app.overrider.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
+    from app.overrider.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
+
+    return PolicyKeeper(
+        PolicyClient(connection),
+        app.store,
+        default=Mode(settings.overrider_mode),
+        time=time.monotonic,
+        changed=changed.set,
     )
 
 
@@ -201,26 +224,42 @@ def withdraws_selection(settings: Settings) -> bool:
     return has_no_controller and is_installed and settings.follows_cluster and not settings.kcp
 
 
-async def _run_selection(app: Fleethook, connection: "Connection") -> None:
+async def _run_selection(
+    app: Fleethook, connection: "Connection", policies: "PolicyKeeper", changed: asyncio.Event
+) -> None:
     assert app.cluster is not None
     # Before the overriders are read, the list of subjects would be empty by mistake.
     await app.cluster.source.wait_synced((YURT_APP_OVERRIDER,))
-    writer = make_selection_writer(app, connection)
+    writer = make_selection_writer(app, connection, exempt=policies.exempt)
     end = call_on_change(app.store, writer.wake)
     try:
-        await writer.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_wake_on(changed, writer), name="exemptions")
+            tasks.create_task(writer.run(), name="match condition")
     finally:
         end()
 
 
+async def _wake_on(changed: asyncio.Event, writer: "ConditionWriter") -> None:
+    while True:
+        await changed.wait()
+        changed.clear()
+        writer.wake()
+
+
 def make_selection_writer(
-    app: Fleethook, connection: "Connection", *, clock: Callable[[], float] = time.monotonic
+    app: Fleethook,
+    connection: "Connection",
+    *,
+    exempt: Callable[[], Collection[SubjectName]] = frozenset,
+    clock: Callable[[], float] = time.monotonic,
 ) -> "ConditionWriter":
     """Return the writer of the selection: the subjects with an overrider, in the matchConditions of the webhooks.
 
     Args:
         app: The application.
         connection: Connection of the leader.
+        exempt: Returns the subjects whose workloads policies render.
         clock: Returns monotonic seconds.
     """
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
@@ -236,6 +275,7 @@ def make_selection_writer(
         ConditionClient(connection),
         partial(bound_subjects, app.store),
         overriders=partial(overrider_uids, app.store),
+        exempt=exempt,
         refresh=refresh,
         clock=clock,
     )

@@ -1,20 +1,29 @@
 """Finds the subjects that have an overrider. fleethook's webhook configuration selects their workloads."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest, Response
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import subject_of
+from app.overrider.plan_cache import same_input
+from app.overrider.policies.mode import Mode, read_mode
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName, bound_condition_of
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
 
+_log: Final = logging.getLogger(__name__)
+
 Announce = Callable[[Announcement], Awaitable[None]]
 """Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
+
+Unbind = Callable[[str], Awaitable[None]]
+"""Deletes the policy bindings of the overrider with a uid."""
 
 _CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 
@@ -40,6 +49,43 @@ async def announce_overrider(request: AdmissionRequest, response: Response, *, a
         # kube-apiserver sets the uid of a new object before it calls webhooks.
         uid = _get_uid(request.object) or request.uid
         await announce(Announcement(SubjectName(request.namespace, *subject), uid))
+
+
+async def conclude_overrider(
+    request: AdmissionRequest, response: Response, *, announce: Announce, unbind: Unbind, default: Mode
+) -> None:
+    """Prepare the cluster for an admitted overrider; see `announce_overrider` and `suspend_policies`."""
+    await announce_overrider(request, response, announce=announce)
+    await suspend_policies(request, response, announce=announce, unbind=unbind, default=default)
+
+
+async def suspend_policies(
+    request: AdmissionRequest, response: Response, *, announce: Announce, unbind: Unbind, default: Mode
+) -> None:
+    """Make the webhook responsible for the workloads of an overrider that is about to be edited or deleted.
+
+    Afterwards its policies have no binding. They would apply the values of the former version.
+
+    Args:
+        request: The review of the overrider.
+        response: Its answer.
+        announce: Ends the exemption of the subject's workloads. The uid of the request stands for the edit.
+        unbind: Deletes the bindings of the overrider with a uid. After a failure, which is logged, the leader replaces
+            the policies later.
+        default: The mode of overriders without the annotation.
+    """
+    edits = request.operation in ("UPDATE", "DELETE")
+    if not edits or request.sub_resource or request.dry_run or not response.allowed:
+        return
+    former = request.old_object
+    subject = subject_of(former) if isinstance(former, dict) else None
+    if subject is None or same_input(former, request.object) or read_mode(former, default)[0] is Mode.WEBHOOK:
+        return
+    await announce(Announcement(SubjectName(request.namespace, *subject), request.uid))
+    try:
+        await unbind(_get_uid(former))
+    except (APIError, UnreachableError) as error:
+        _log.warning("cannot delete the policy bindings of an edited overrider, the leader replaces them: %s", error)
 
 
 def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:

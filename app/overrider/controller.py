@@ -44,6 +44,7 @@ from app.overrider.nudge import Nudger
 from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_waits import OwnerWaits, Patience
 from app.overrider.plan_cache import NotCompiledError, PlanCache, same_input
+from app.overrider.policy_keeper import NO_UPKEEP, PolicyKeeper
 from app.overrider.pool_template import SubjectError
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
@@ -106,6 +107,7 @@ class OverriderController:
         openyurt_conflict: Callable[[], str] = lambda: "",
         slices: Slices | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+        policies: PolicyKeeper | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare.
@@ -123,6 +125,7 @@ class OverriderController:
             openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
             slices: The slices that long work shares with reviews. None creates them.
             reading: A context that is entered during the first read of all workloads.
+            policies: Applies overriders by policies. None if only the webhook does.
             scheduler: The clock and timers. None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
@@ -145,6 +148,7 @@ class OverriderController:
         self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
         self._reading: Final = reading
+        self._policies: Final = policies
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans
@@ -175,6 +179,8 @@ class OverriderController:
                 await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
+                if self._policies is not None:
+                    await self._policies.sweep()
                 self._waits.start()
                 for kind in self._kinds.note():
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
@@ -268,6 +274,7 @@ class OverriderController:
             return True  # `_start_when_read` queues it again.
         self.reconciled += 1
         at, patience = await self._observe(binding)
+        upkeep = NO_UPKEEP if self._policies is None else await self._policies.keep(at)
         targets, known = await self._slices.run(self._find_targets(at, patience))
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
@@ -277,10 +284,10 @@ class OverriderController:
         self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
         await self._report_reverts(at, outcomes)
         await self._report_orphans(at)
-        reported = await self._report(at, [one.result for one in outcomes])
+        reported = await self._report(at, [one.result for one in outcomes], upkeep.conditions)
         if not any(one.result.error for one in outcomes):
             self._handlers.gone.pop(binding, None)
-        return self._next_reconcile(at, outcomes) if reported else False
+        return self._next_reconcile(at, outcomes, upkeep.again) if reported else False
 
     async def _observe(self, binding: Binding) -> tuple[SubjectState, Patience]:
         at = await self._slices.run(collect_state(binding, store=self._objects, workloads=self.workloads))
@@ -402,28 +409,33 @@ class OverriderController:
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
         return RequiredVersions(overrider, _version(at.subject))
 
-    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome]) -> Worked:
-        """Return the time of the next reconciliation if no input changes."""
+    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome], policies: float | None) -> Worked:
+        """Return the time of the next reconciliation if no input changes; ``policies`` is the one of the policies."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
         wait = self._nudger.next_time(at, waits=any(one.result.waits for one in outcomes))
+        if policies is not None:
+            wait = min(wait, now + policies)
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
 
-    async def _report(self, at: SubjectState, results: Sequence[Result]) -> bool:
+    async def _report(self, at: SubjectState, results: Sequence[Result], policies: tuple[Condition, ...]) -> bool:
         stored = True
         late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
         others = conflicts(self._openyurt_conflict())
         for overrider in at.overriders:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
             of_this: Sequence[Result] = []
+            further = policies if overrider is at.effective else ()
             gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
             if is_bound.status == "True":
                 of_this = results
                 work = _describe(at, overrider, results, overdue=late, orphans=orphans)
                 gaps, found = await self._slices.run(work)
-            stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
+            stored &= await self._reporter.report(
+                at.binding, overrider, (is_bound, found, *further, *others), of_this, gaps
+            )
         return stored
 
     async def _report_reverts(self, at: SubjectState, outcomes: Sequence[_WorkloadOutcome]) -> None:

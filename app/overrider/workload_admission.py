@@ -16,6 +16,7 @@ from app.overrider.changes import unchanged_members
 from app.overrider.delta import MISSING, describe_place, leaves, value_at
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan_cache import PlanCache
+from app.overrider.policies.probe import is_probe
 from app.overrider.pool_template import SubjectError
 from app.overrider.render import (
     NEVER_RENDERED,
@@ -57,8 +58,9 @@ def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, pl
     """Answer the review of a Deployment or StatefulSet. It pauses if the plan has to be compiled.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
-    YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. If rendering fails, only
-    writes that create the workload or change its spec are denied; a change of replicas alone is admitted.
+    YurtAppDaemon owns, probes of policies, and workloads whose pool no entry selects and none selected before. If
+    rendering fails, only writes that create the workload or change its spec are denied; a change of replicas alone is
+    admitted.
     """
     if request.kind.kind not in KINDS:
         found = request.kind.kind or "nothing"
@@ -72,7 +74,7 @@ def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, pl
         return admission.allowed()
     metadata = workload["metadata"]
     owner = find_owner(metadata)
-    if owner is None or metadata.get("deletionTimestamp"):
+    if owner is None or metadata.get("deletionTimestamp") or (request.dry_run and is_probe(metadata)):
         return admission.allowed()
     return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
 

@@ -12,7 +12,7 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.registration.announcements import Announcement
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import SubjectName, bound_condition, covers, listed_subjects
+from app.registration.match_conditions import SubjectName, bound_condition, covers, exempted_subjects, listed_subjects
 
 _log: Final = logging.getLogger(__name__)
 
@@ -110,9 +110,11 @@ class Announcer:
             return await self._client.write_announcements(registered, announcements)
         listed = listed_subjects(expression)
         known = self._subjects() if listed is None else listed
-        return await self._client.write(registered, bound_condition({*known, subject}), announcements=announcements)
+        wanted = bound_condition({*known, subject}, exempt=exempted_subjects(expression) - {subject})
+        return await self._client.write(registered, wanted, announcements=announcements)
 
 
 def _is_sent(registered: Registered, subject: SubjectName) -> bool:
-    """Return whether kube-apiserver sends the workloads of a subject with the registered webhooks."""
-    return registered.expression is None or covers(registered.expression, subject)
+    """Return whether kube-apiserver sends all workloads of a subject with the registered webhooks."""
+    expression = registered.expression
+    return expression is None or (covers(expression, subject) and subject not in exempted_subjects(expression))

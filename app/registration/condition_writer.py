@@ -37,6 +37,7 @@ class ConditionWriter:
         subjects: Callable[[], Collection[SubjectName]] | None,
         *,
         overriders: Callable[[], Collection[str]] = frozenset,
+        exempt: Callable[[], Collection[SubjectName]] = frozenset,
         refresh: Callable[[str], Awaitable[None]] = _return_at_once,
         pause_seconds: float = _PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -48,6 +49,7 @@ class ConditionWriter:
             subjects: Returns the subjects that an overrider is bound to. None removes the condition, so that
                 kube-apiserver sends all workloads of OpenYurt.
             overriders: Returns the uids of the overriders behind ``subjects``.
+            exempt: Returns the subjects whose workloads policies render. An announced subject is not exempt.
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
                 APIError, UnreachableError.
             pause_seconds: The minimum time between two writes.
@@ -56,6 +58,7 @@ class ConditionWriter:
         self._client: Final = client
         self._subjects: Final = subjects
         self._overriders: Final = overriders
+        self._exempt: Final = exempt
         self._refresh: Final = refresh
         self._pause_seconds: Final = pause_seconds
         self._clock: Final = clock
@@ -114,7 +117,8 @@ class ConditionWriter:
             bound = frozenset(self._subjects())
             expired -= bound
         announced = [one for one, at in self._found_at.items() if self._compute_expiry(at) > self._clock()]
-        wanted = bound_condition(bound.union(one.subject for one in announced))
+        subjects = frozenset(one.subject for one in announced)
+        wanted = bound_condition(bound | subjects, exempt=bound.intersection(self._exempt()) - subjects)
         self._bound = bound
         left = [one for one in registered.announcements if one in announced]
         many = len(registered.announcements) - len(left) > _MAX_SETTLED

@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from app.model.json import JSONObject
-from app.model.openyurt import RENDERED_ANNOTATION, SUBJECT_API_VERSIONS, SUBJECT_KINDS, TRIGGER_ANNOTATION
+from app.model.openyurt import (
+    PARTIAL_SUFFIX,
+    RENDERED_ANNOTATION,
+    SUBJECT_API_VERSIONS,
+    SUBJECT_KINDS,
+    TRIGGER_ANNOTATION,
+)
 
 BOUND_CONDITION: Final = "bound-to-an-overrider"
 # cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
@@ -25,6 +31,7 @@ _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 # Patterns that recover the lists from an expression.
 _EVERYTHING: Final = "true"
 _TABLE: Final = re.compile(r" in (\{[^}]*\})\[\?request\.namespace\]")
+_EXEMPT_TABLE: Final = re.compile(r" in (\{[^}]*\})\[\?\(request\.namespace\)\]")
 _NAMESPACES: Final = re.compile(r"request\.namespace in \[([^\]]*)\]")
 
 
@@ -40,6 +47,7 @@ def _literal(texts: Iterable[str]) -> str:
     return "[" + ",".join(f"'{text}'" for text in sorted(texts)) + "]"
 
 
+_NAMED: Final = "(owner.kind + '/' + owner.name)"
 _VERSIONS: Final = _literal(SUBJECT_API_VERSIONS)
 _KINDS: Final = _literal(kind.kind for kind in SUBJECT_KINDS)
 # `?` tolerates missing fields: kube-apiserver supports CEL optional types since Kubernetes 1.29.
@@ -62,28 +70,57 @@ _RENDERED: Final = " || ".join(
 _TOUCHED: Final = (
     f"oldObject != null && object.{_TRIGGER}.contains('overrider@') && object.{_TRIGGER} != oldObject.{_TRIGGER}"
 )
+# A policy has rendered the workload completely: kube-apiserver runs policies before webhooks.
+_HASH: Final = f"object.metadata.?annotations[?'{RENDERED_ANNOTATION}'].orValue('{PARTIAL_SUFFIX}')"
+_DONE: Final = f"!{_HASH}.endsWith('{PARTIAL_SUFFIX}')"
 
 
-def bound_condition(subjects: Collection[SubjectName]) -> JSONObject:
+def bound_condition(subjects: Collection[SubjectName], *, exempt: Collection[SubjectName] = ()) -> JSONObject:
     """Return the condition that selects the workloads of overriders.
 
     These are rendered workloads, workloads that the controller triggers, and workloads of ``subjects``. If the list of
     subjects is too long, the condition selects all workloads of their namespaces. If that list is too long as well, it
     selects all workloads.
+
+    Args:
+        subjects: The subjects with an overrider.
+        exempt: Those of them with an active policy. A workload that the policy has rendered is not selected. If their
+            list is too long, there are no exemptions.
     """
-    known = {one for one in subjects if _NAME.fullmatch(one.namespace) and _NAME.fullmatch(one.name)}
-    for selector in (_select_subjects(known), _select_namespaces(known)):
-        expression = "\n|| ".join(filter(None, (_RENDERED, _TOUCHED, selector)))
-        if len(expression.encode()) <= MAX_EXPRESSION_BYTES:
-            return {"name": BOUND_CONDITION, "expression": expression}
+    known, covered = _keep_valid(subjects), _keep_valid(exempt)
+    for spared in dict.fromkeys((covered, frozenset[SubjectName]())):
+        for selector in (_select_subjects(known), _select_namespaces(known)):
+            expression = _join(selector, _select_done(spared))
+            if len(expression.encode()) <= MAX_EXPRESSION_BYTES:
+                return {"name": BOUND_CONDITION, "expression": expression}
     return {"name": BOUND_CONDITION, "expression": _EVERYTHING}
+
+
+def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
+    return frozenset(one for one in subjects if _NAME.fullmatch(one.namespace) and _NAME.fullmatch(one.name))
+
+
+def _join(selector: str, done: str) -> str:
+    if not done:
+        return "\n|| ".join(filter(None, (_RENDERED, _TOUCHED, selector)))
+    selected = "\n|| ".join(filter(None, (_RENDERED, selector)))
+    return f"({selected})\n&& !({done})\n|| {_TOUCHED}"
+
+
+def exempted_subjects(expression: str) -> frozenset[SubjectName]:
+    """Return the subjects that an expression of `bound_condition` exempts."""
+    return _read_table(_EXEMPT_TABLE, expression)
 
 
 def listed_subjects(expression: str) -> frozenset[SubjectName] | None:
     """Return the subjects in an expression of `bound_condition`, None if it selects namespaces or all workloads."""
     if expression == _EVERYTHING or _NAMESPACES.search(expression):
         return None
-    found = _TABLE.search(expression)
+    return _read_table(_TABLE, expression)
+
+
+def _read_table(pattern: re.Pattern[str], expression: str) -> frozenset[SubjectName]:
+    found = pattern.search(expression)
     try:
         table = msgspec.json.decode(found[1], type=dict[str, list[str]]) if found else {}
     except msgspec.DecodeError:
@@ -113,12 +150,23 @@ def bound_condition_of(webhook: JSONObject) -> JSONObject | None:
 def _select_subjects(subjects: Collection[SubjectName]) -> str:
     if not subjects:
         return ""
+    return f"{_OWNERS}.exists(owner, {_NAMED} in {_write_table(subjects)}[?request.namespace].orValue([]))"
+
+
+def _select_done(subjects: Collection[SubjectName]) -> str:
+    """Return the condition that a policy of one of these subjects has rendered the workload."""
+    if not subjects:
+        return ""
+    table = _write_table(subjects)
+    return f"{_DONE} && {_OWNERS}.exists(owner, {_NAMED} in {table}[?(request.namespace)].orValue([]))"
+
+
+def _write_table(subjects: Collection[SubjectName]) -> str:
     by_namespace: dict[str, list[str]] = {}
     for namespace, kind, name in sorted(subjects):
         by_namespace.setdefault(namespace, []).append(f"{kind}/{name}")
     # For names, JSON is valid CEL.
-    table = msgspec.json.encode(by_namespace).decode()
-    return f"{_OWNERS}.exists(owner, (owner.kind + '/' + owner.name) in {table}[?request.namespace].orValue([]))"
+    return msgspec.json.encode(by_namespace).decode()
 
 
 def _select_namespaces(subjects: Collection[SubjectName]) -> str:

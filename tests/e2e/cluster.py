@@ -291,6 +291,12 @@ class ControlPlane:
                 raise AssertionError(f"not ready: {_tail(self._processes['kube-apiserver'].log)}")
             time.sleep(0.1)
 
+    def restart_apiserver(self, *flags: str) -> None:
+        """Replace kube-apiserver by one with these further flags, as an upgrade or downgrade does."""
+        self.kill("kube-apiserver")
+        self._flags = flags
+        self.start_apiserver()
+
     def kill(self, name: str) -> None:
         """Kill a process as in a crash."""
         running = self._processes[name]

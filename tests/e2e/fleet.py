@@ -50,6 +50,12 @@ RULES: list[dict[str, Any]] = [
         "verbs": ["list", "watch"],
     },
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["create"]},
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
+        "verbs": ["get", "list", "create", "patch", "delete"],
+    },
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {
         "apiGroups": ["admissionregistration.k8s.io"],

@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
+from app.kube.errors import APIError
 from app.model.admission import Response
 from app.overrider.bound_subjects import (
     announce_overrider,
     bound_subjects,
     call_on_change,
     call_when_selected,
+    conclude_overrider,
     overrider_uids,
 )
+from app.overrider.policies.mode import Mode
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName, bound_condition
 from app.registration.webhooks import CONFIGURATION_NAME
@@ -98,3 +101,50 @@ def test_a_configuration_that_names_subjects_is_found_now_and_later() -> None:
     end()
     call_when_selected(store_of(named), lambda: calls.append(2))
     assert calls == [1, 2]
+
+
+EDITED = overrider(entry("hangzhou"), uid="u-7")
+
+
+async def suspend(document: dict[str, Any] | None, default: Mode, **fields: Any) -> list[Any]:
+    calls: list[Any] = []
+
+    async def announce(one: Announcement) -> None:
+        calls.append(one)
+
+    async def unbind(uid: str) -> None:
+        calls.append(uid)
+        raise APIError(403, "Forbidden", "no")
+
+    given = {"operation": "UPDATE", "old": RULE, "uid": "r-1", **fields}
+    await conclude_overrider(
+        request(document, **given), Response(allowed=True), announce=announce, unbind=unbind, default=default
+    )
+    return calls
+
+
+async def test_an_edit_ends_the_exemption_before_it_deletes_the_bindings() -> None:
+    announced = Announcement(DEMO, str(request(RULE).uid))
+    (first, second) = await suspend(EDITED, Mode.AUTO)
+    assert first.subject == announced.subject
+    assert first.overrider not in ("", "u-7")
+    assert second == "u-7"
+
+
+async def test_a_deletion_ends_the_exemption_too() -> None:
+    (first, second) = await suspend(None, Mode.AUTO, operation="DELETE")
+    assert (first.subject, second) == (DEMO, "u-7")
+
+
+@pytest.mark.parametrize(
+    ("document", "default", "fields"),
+    [
+        (RULE, Mode.AUTO, {}),
+        ({**RULE, "status": {"summary": "1/1"}}, Mode.AUTO, {}),
+        (EDITED, Mode.WEBHOOK, {}),
+        (EDITED, Mode.AUTO, {"dryRun": True}),
+        (EDITED, Mode.AUTO, {"subResource": "status"}),
+    ],
+)
+async def test_other_updates_change_no_policy(document: dict[str, Any], default: Mode, fields: dict[str, Any]) -> None:
+    assert await suspend(document, default, **fields) == []

@@ -188,3 +188,13 @@ async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_war
     async with run_in_background(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.listed() == {DEMO, OTHER})
     assert "was not written" not in caplog.text
+
+
+async def test_an_announced_subject_is_not_exempt() -> None:
+    server = Server(configuration())
+    selection = writer(server, lambda: {DEMO}, exempt=lambda: {DEMO, OTHER})
+    await selection.write()
+    assert server.written[-1][0]["matchConditions"] == [bound_condition({DEMO}, exempt={DEMO})]
+    await announcer(server).announce(NEW)
+    assert server.written[-1][0]["matchConditions"] == [bound_condition({DEMO})]
+    assert not await selection.write()

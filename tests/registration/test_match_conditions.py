@@ -12,6 +12,7 @@ from app.registration.match_conditions import (
     bound_condition,
     bound_condition_of,
     covers,
+    exempted_subjects,
     listed_subjects,
 )
 
@@ -102,3 +103,29 @@ def test_namespaces_and_all_cover_subjects_that_are_not_listed() -> None:
 @pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
 def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
     assert listed_subjects(text) == frozenset()
+
+
+def test_exempt_subjects_stay_listed_and_can_be_read_back() -> None:
+    one, two = SubjectName("a", "YurtAppSet", "x"), SubjectName("b", "YurtAppDaemon", "y")
+    text = str(bound_condition({one, two}, exempt={two})["expression"])
+    assert listed_subjects(text) == {one, two}
+    assert ")\n&& !(" in text
+    assert exempted_subjects(text) == {two}
+    assert covers(text, two)
+    assert exempted_subjects(expression(one, two)) == frozenset()
+
+
+def test_without_exempt_subjects_the_expression_is_that_of_earlier_versions() -> None:
+    assert "-partial" not in expression(SubjectName("a", "YurtAppSet", "x"))
+
+
+def test_an_exempt_name_never_becomes_cel() -> None:
+    bad = SubjectName("a", "YurtAppSet", "x'] || true || ['")
+    assert bound_condition({bad}, exempt={bad})["expression"] == expression()
+
+
+def test_a_too_long_list_drops_the_exemptions_and_no_subject() -> None:
+    some = many(4_000, namespaces=50)
+    text = str(bound_condition(some, exempt=some)["expression"])
+    assert exempted_subjects(text) == frozenset()
+    assert all(covers(text, one) for one in some)

@@ -3,7 +3,7 @@
 A write that drops such a field stores the default again, so its loss is no change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.overrider.differences import ABSENT, Difference
@@ -105,6 +105,19 @@ def is_default(difference: Difference) -> bool:
     if requested is ABSENT and _has_default(difference.pointer.split("/")[1:], stored):
         return True
     return _is_nothing(requested, difference.pointer) and _is_nothing(stored, difference.pointer)
+
+
+def find_default(tokens: Sequence[str]) -> Any:
+    """Return the value that kube-apiserver fills in for an absent member, None if it fills in none.
+
+    Args:
+        tokens: The names of the members on the way to it, ``*`` for an element of a list. The defaults of
+            ``imagePullPolicy`` and ``serviceAccount`` depend on other members and are not known.
+    """
+    for path, value in _BY_LENGTH.get(len(tokens), ()):
+        if all(part in ("*", token) for part, token in zip(path, tokens, strict=True)):
+            return value
+    return None
 
 
 def _is_nothing(value: Any, pointer: str) -> bool:

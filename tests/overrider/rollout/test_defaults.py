@@ -5,7 +5,7 @@ import pytest
 from app.overrider.defaulted_fields import explain_missing
 from app.overrider.differences import ABSENT, Difference
 from app.overrider.rollout import defaults
-from app.overrider.rollout.defaults import is_default
+from app.overrider.rollout.defaults import find_default, is_default
 
 _PODS = "/spec/template/spec"
 
@@ -58,3 +58,11 @@ def test_a_removed_default_comes_back(pointer: str, stored: object) -> None:
 )
 def test_any_other_removed_value_is_gone(pointer: str, stored: object) -> None:
     assert not is_default(removed(pointer, stored))
+
+
+def test_the_default_of_an_absent_member_is_known_by_its_path() -> None:
+    pods = ("spec", "template", "spec")
+    assert find_default(("spec", "revisionHistoryLimit")) == 10
+    assert find_default((*pods, "containers", "*", "livenessProbe", "periodSeconds")) == 10
+    assert find_default((*pods, "containers", "*", "imagePullPolicy")) is None
+    assert find_default((*pods, "hostNetwork")) is None

@@ -1,0 +1,114 @@
+"""``fleethook compile``: overriders as MutatingAdmissionPolicies, which kube-apiserver applies without a webhook."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
+from app.cli.json_output import write_json
+from app.cli.option_groups import expand
+from app.cli.options import OptionalFilesOption, StrictOption
+from app.cli.report import count_levels
+from app.cli.sources import ClusterOptions, fill_store, read_source
+from app.cli.terminal import write, write_document
+from app.cli.yaml_output import NoAliasDumper, yaml_text
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.manifest_findings import check_documents
+from app.overrider.policies.compilation import Refusal
+from app.overrider.policies.compiler import Options
+from app.overrider.policies.documents import FailurePolicy
+from app.overrider.policies.stored import Compiled, compile_all
+from app.store.sources.kubernetes.resources import RESOURCES
+from app.store.store import key_of
+from app.store.yaml_lines import FieldLines
+from app.store.yaml_reader import Document
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+@expand
+def compile_command(
+    file: OptionalFilesOption = None,
+    live: ClusterOptions = ClusterOptions(),
+    failure_policy: Annotated[
+        FailurePolicy, typer.Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
+    ] = FailurePolicy.IGNORE,
+    strict: StrictOption = False,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.YAML,
+) -> None:
+    """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
+
+    Overriders, their subjects and NodePools are in FILEs or in a cluster. Standard output has the policies and their
+    bindings. Kubernetes 1.36 and later serve the API.
+
+    An overrider compiles if a policy can do all that the webhook does. Otherwise it has no policy. Standard error then
+    names each entry that prevents it, with the reason, file and line.
+
+    Exit codes: 0 success; 1 an overrider does not compile; 2 invalid arguments, unreadable input or no overrider.
+    """
+    source = read_source(live.beside(file, files_option="-f"), RESOURCES)
+    store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
+    clusters = sorted({key_of(one.object).cluster for one in source.documents})
+    compiled = [*compile_all(store, clusters, options=Options(failure_policy))]
+    if not compiled:
+        fail("nothing to compile: there is no YurtAppOverrider")
+    rows = [make_overrider_row(one) for one in check_documents(source.documents, store)]
+    rows += _report_refusals(compiled, source.documents, known=rows)
+    _print(compiled, output)
+    print_lines(rows)
+    if has_failures(rows, strict=strict):
+        fail(count_levels(rows), code=CHECK_FAILED)
+
+
+def _report_refusals(compiled: Sequence[Compiled], documents: Sequence[Document], *, known: Sequence[Row]) -> list[Row]:
+    """Return a row for each refusal of an overrider that no finding refuses already."""
+    lines = FieldLines()
+    places = {key_of(one.object): one for one in documents}
+    refused = {(row.cluster, row.namespace, row.name) for row in known if row.level == "error"}
+    return [
+        _make_row(one, refusal, _find_place(places.get(one.key), refusal, lines))
+        for one in compiled
+        if (one.key.cluster, one.key.namespace, one.key.name) not in refused
+        for refusal in one.compilation.refusals
+    ]
+
+
+def _find_place(document: Document | None, refusal: Refusal, lines: FieldLines) -> str:
+    if document is None:
+        return ""
+    line = lines.line(document, refusal.entry)
+    return f"{document.source}:{line}" if line else document.source
+
+
+def _make_row(one: Compiled, refusal: Refusal, place: str) -> Row:
+    where = f"{refusal.pointer}: " if refusal.pointer else ""
+    return Row(
+        level="error",
+        code="not-compiled",
+        cluster=one.key.cluster,
+        kind=one.key.group_kind.kind,
+        namespace=one.key.namespace,
+        name=one.key.name,
+        webhook="",
+        field=refusal.entry,
+        text=f"{where}{refusal.reason}",
+        place=place,
+    )
+
+
+def _print(compiled: Sequence[Compiled], output: Output) -> None:
+    objects = [document for one in compiled for document in one.compilation.objects]
+    if output is Output.JSON:
+        write_json({"apiVersion": "v1", "kind": "List", "items": objects})
+        return
+    for document in objects:
+        write("---")
+        write_document(yaml_text(document, dumper=NoAliasDumper))

@@ -1,0 +1,229 @@
+"""The objects of compiled policies, as kube-apiserver reads them."""
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.json import JSONObject
+from app.model.openyurt import POOL_NAME_LABEL
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.policies.cel import quote
+from app.overrider.policies.compilation import COMPILED_LABEL, DIGEST_ANNOTATION, OVERRIDER_ANNOTATION
+from app.overrider.policies.form import OLD_EXPRESSION, Form
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+_RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
+_NAME_BYTES: Final = 10
+_CONTENT_DIGITS: Final = 10
+_SHARD_CHARACTERS: Final = 90_000
+"""The values of the pools in one policy. kube-apiserver reads expressions of 100,000 characters at most."""
+_POOL: Final = f'object.metadata[?"labels"][?"{POOL_NAME_LABEL}"].orValue("")'
+
+
+class FailurePolicy(StrEnum):
+    """The answer of kube-apiserver to a write whose policy fails."""
+
+    IGNORE = "Ignore"
+    FAIL = "Fail"
+
+
+class Target(NamedTuple):
+    """The workloads of a policy."""
+
+    overrider: JSONObject
+    subject: JSONObject
+    kind: str
+    """Deployment or StatefulSet."""
+    labels: Mapping[str, str]
+    """Labels of each of these workloads, by which kube-apiserver selects them before it evaluates an expression."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the overrider and of the workloads."""
+        namespace: str = self.overrider["metadata"].get("namespace") or "default"
+        return namespace
+
+    @property
+    def uid(self) -> str:
+        """The uid of the overrider; for files, a hash of its name."""
+        metadata = self.overrider["metadata"]
+        return metadata.get("uid") or _hash(f"{self.namespace}/{metadata['name']}")
+
+    @property
+    def name(self) -> str:
+        """The beginning of the names of all objects of the policy."""
+        identity = f"{self.namespace}/{self.overrider['metadata']['name']}/{self.kind}"
+        return f"fleethook-{_hash(identity)}-{self.kind.lower()}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[: 2 * _NAME_BYTES]
+
+
+Rows = Mapping[str, Sequence[str]]
+"""The values of each pool, see `app.overrider.policies.cel.ROW`."""
+
+
+def build_objects(
+    target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy
+) -> list[JSONObject]:
+    """Return the policies and then their bindings, without their digest.
+
+    The name of a policy has a hash of its content, and a binding names the policy. So an edit takes effect by one write
+    for each binding. The values of pools are in the policies: kube-apiserver 1.36 may not find a parameter object if
+    the last policy with parameters of its kind was deleted shortly before.
+
+    Args:
+        target: The workloads.
+        forms: The shared plans.
+        rows: The values of the pools.
+        failure_policy: The answer if the policy fails.
+    """
+    shards = split_rows(rows)
+    policies = [_build_policy(target, forms, shard, failure_policy=failure_policy) for shard in shards]
+    bindings = [_build_binding(target, policy, str(number)) for number, policy in enumerate(policies)]
+    return [*policies, *bindings]
+
+
+def split_rows(rows: Rows) -> list[Rows]:
+    """Return the rows in groups of some hundred pools, because the length of an expression is limited.
+
+    The hash of its name puts a pool into a group, so that a new pool moves no other one.
+    """
+    count = 1
+    while True:
+        shards: list[dict[str, Sequence[str]]] = [{} for _ in range(count)]
+        for pool, row in rows.items():
+            shards[zlib.crc32(pool.encode()) % count][pool] = row
+        if count >= len(rows) or max(len(_find_row(shard)) for shard in shards) <= _SHARD_CHARACTERS:
+            return [shard for shard in shards if shard]
+        count *= 2
+
+
+def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_policy: FailurePolicy) -> JSONObject:
+    spec: JSONObject = {
+        "failurePolicy": failure_policy.value,
+        # A later webhook may add a container or replace a value. The operations change nothing a second time.
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": _constrain(target),
+        "matchConditions": _conditions(target, rows),
+        "variables": [
+            {"name": "row", "expression": _find_row(rows)},
+            {"name": "old", "expression": OLD_EXPRESSION},
+            *(variable for form in forms for variable in form.variables),
+        ],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _choose(forms)}}],
+    }
+    name = f"{target.name}-{_hash_content(spec)}"
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": _describe(target, name),
+        "spec": spec,
+    }
+
+
+def _build_binding(target: Target, policy: JSONObject, shard: str) -> JSONObject:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": _describe(target, f"{target.name}-{shard}"),
+        "spec": {"policyName": policy["metadata"]["name"]},
+    }
+
+
+def _describe(target: Target, name: str) -> JSONObject:
+    overrider = f"{target.namespace}/{target.overrider['metadata']['name']}"
+    labels = {COMPILED_LABEL: target.uid, "app.kubernetes.io/managed-by": "fleethook"}
+    return {"name": name, "labels": labels, "annotations": {OVERRIDER_ANNOTATION: overrider}}
+
+
+def _hash_content(content: JSONObject) -> str:
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:_CONTENT_DIGITS]
+
+
+def _constrain(target: Target) -> JSONObject:
+    """Return the constraints that kube-apiserver checks before any expression."""
+    # kube-apiserver reads selectors anew for each request, so a list of pools would take longer than an expression.
+    pooled = {"key": POOL_NAME_LABEL, "operator": "Exists"}
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [_RESOURCES[target.kind]],
+        "scope": "Namespaced",
+    }
+    return {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
+        "objectSelector": {"matchLabels": dict(target.labels), "matchExpressions": [pooled]},
+        "resourceRules": [rule],
+    }
+
+
+def _conditions(target: Target, rows: Rows) -> list[JSONObject]:
+    return [
+        {"name": "owner", "expression": _match_owner(target.subject)},
+        {"name": "alive", "expression": "!has(object.metadata.deletionTimestamp)"},
+        {"name": "pool", "expression": f"{_POOL} in [{', '.join(map(quote, rows))}]"},
+    ]
+
+
+def _match_owner(subject: JSONObject) -> str:
+    """Return the condition that `app.overrider.owner.find_owner` finds the subject."""
+    metadata, kind = subject["metadata"], subject["kind"]
+    kinds = ", ".join(quote(one.kind) for one in sorted(SUBJECT_KINDS))
+    group = subject["apiVersion"].partition("/")[0]
+    named = [
+        f"r.apiVersion == {quote(subject['apiVersion'])}",
+        f"r.kind == {quote(kind)}",
+        f"r.name == {quote(metadata['name'])}",
+    ]
+    if metadata.get("uid"):
+        named.append(f"r.uid == {quote(metadata['uid'])}")
+    other = f"r.controller == true && r.kind in [{kinds}] && r.apiVersion.startsWith({quote(group + '/')})"
+    controls = "has(r.controller) && "
+    references = "object.metadata.ownerReferences"
+    is_named = " && ".join(named)
+    return (
+        f"has({references}) && ({references}.exists(r, {controls}r.controller == true && {is_named}) || "
+        f"(!{references}.exists(r, {controls}{other}) && "
+        f"{references}.filter(r, r.kind in [{kinds}] && r.apiVersion.startsWith({quote(group + '/')}))"
+        f".map(r, {is_named})[?0].orValue(false)))"
+    )
+
+
+def _find_row(rows: Rows) -> str:
+    members = (f"{quote(name)}: [{', '.join(map(quote, row))}]" for name, row in rows.items())
+    return f"{{{', '.join(members)}}}[{_POOL}]"
+
+
+def _choose(forms: Sequence[Form]) -> str:
+    """Return the operations of the workload's form."""
+    made = forms[-1].expression
+    for number, form in reversed(list(enumerate(forms[:-1]))):
+        made = f'variables.row[0] == "{number}" ? {form.expression} : {made}'
+    return made
+
+
+def longest_expression(objects: Sequence[JSONObject]) -> int:
+    """Return the length of the longest expression in code points."""
+    specs = [one["spec"] for one in objects if one["kind"] == "MutatingAdmissionPolicy"]
+    written = [one["expression"] for spec in specs for one in (*spec["variables"], *spec["matchConditions"])]
+    written += [one["jsonPatch"]["expression"] for spec in specs for one in spec["mutations"]]
+    return max(map(len, written), default=0)
+
+
+def seal(objects: Sequence[JSONObject]) -> tuple[tuple[JSONObject, ...], str]:
+    """Return the objects with their digest as an annotation, and the digest."""
+    digest = hashlib.sha256(msgspec.json.encode(objects, order="sorted")).hexdigest()[:16]
+    sealed = []
+    for document in objects:
+        metadata = document["metadata"]
+        annotations = {**metadata["annotations"], DIGEST_ANNOTATION: digest}
+        sealed.append({**document, "metadata": {**metadata, "annotations": annotations}})
+    return tuple(sealed), digest

@@ -1,0 +1,120 @@
+"""Compiles a plan that pools share to the variables and the expression of a policy."""
+
+from typing import Final, NamedTuple
+
+from app.model.merge_keys import WORKLOAD
+from app.model.openyurt import PARTIAL_SUFFIX
+from app.overrider.delta import MISSING, Assign, ObjectDelta
+from app.overrider.plan import Plan
+from app.overrider.policies.cel import DIGEST_COLUMN, ROW, Unsupported, Writer, join, join_all
+from app.overrider.policies.expectation import expect, write_conditions
+from app.overrider.policies.first_undo import find_defaults, undo_of_first_render
+from app.overrider.policies.nodes import Node, Variables, patch
+from app.overrider.policies.operations import OperationsWriter
+from app.overrider.pool_template import CREATE_ONLY
+from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+
+OLD: Final = "variables.old"
+"""The annotations of the stored object; empty if the request creates the object."""
+OLD_EXPRESSION: Final = 'request.operation == "UPDATE" ? oldObject.metadata[?"annotations"].orValue(dyn({})) : {}'
+_DIGEST: Final = f"{ROW}[{DIGEST_COLUMN}]"
+
+
+class Form(NamedTuple):
+    """The part of a policy for the pools of one shared plan."""
+
+    variables: list[dict[str, str]]
+    expression: str
+    """A list of JSON patch operations."""
+
+
+def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
+    """Return the form of a plan.
+
+    Args:
+        plan: A shared plan, with marks for the values of pools.
+        number: Its number in the policy.
+        texts: The number of texts that the entries of a pool set.
+
+    Raises:
+        Unsupported: No policy can express a change.
+    """
+    writer, variables = Writer(texts), Variables(f"f{number}v")
+    delta, replicas = _split_replicas(plan)
+    defaults = find_defaults(delta)
+    undo = writer.text(undo_of_first_render(plan, delta, defaults))
+    memory = _Memory(variables, undo)
+    made = OperationsWriter(variables, writer, own=memory.own, defaults=defaults)
+    made.write_object(delta._replace(schema=WORKLOAD), expect(plan, plan.update), Node("object", "true", '""'))
+    made.agreed.extend(write_conditions(plan, delta=plan.update.delta, writer=writer))
+    operations = [*memory.operations(made.agreed, made.conflicts), *made.operations]
+    if replicas is not MISSING:
+        value = writer.value(replicas)
+        operations.append(
+            f'(object.spec[?"replicas"] == optional.of({value}) ? [] : '
+            f"[{patch('add', chr(34) + '/spec/replicas' + chr(34), value)}])"
+        )
+    return Form(*variables.close(join(operations, "+", empty="[]")))
+
+
+def _split_replicas(plan: Plan) -> tuple[ObjectDelta, object]:
+    """Return the changes without the number of replicas, and that number, MISSING if no entry sets it."""
+    delta = plan.update.delta
+    spec = dict(delta.members).get("spec")
+    created = dict(plan.create.delta.members).get("spec")
+    if type(created) is ObjectDelta:
+        for name, change in created.members:
+            if name in CREATE_ONLY and (name != "replicas" or type(change) is not Assign or change.after is MISSING):
+                raise Unsupported("only the creation of a workload can change this member", ("spec", name))
+    if type(spec) is not ObjectDelta or "replicas" not in dict(spec.members):
+        return delta, MISSING
+    change = dict(spec.members)["replicas"]
+    assert type(change) is Assign
+    kept = spec._replace(members=tuple(one for one in spec.members if one[0] != "replicas"))
+    members = ((name, kept if name == "spec" else one) for name, one in delta.members)
+    return delta._replace(members=tuple((name, one) for name, one in members if one is not kept or kept.members)), (
+        change.after
+    )
+
+
+class _Memory:
+    """The annotations of the last render."""
+
+    def __init__(self, variables: Variables, undo: str) -> None:
+        let = variables.let
+        self._let: Final = let
+        self._undo: Final = let(undo)
+        self._old_undo: Final = let(f'{OLD}[?"{UNDO_ANNOTATION}"].orValue("")')
+        self._old_digest: Final = let(f'{OLD}[?"{RENDERED_ANNOTATION}"].orValue("")')
+        self.own: Final = let(
+            f'{self._old_digest} != "" && {self._old_digest} != {_DIGEST} && {self._old_undo} == {self._undo}'
+        )
+        """The condition that an earlier version of the overrider has set the added values."""
+
+    def operations(self, agreed: list[str], conflicts: list[str]) -> list[str]:
+        """Return the operations that set the annotations; they come first, because conditions read the object."""
+        let = self._let
+        conflict = let(join([f"({one})" for one in conflicts], "||", empty="false"))
+        done = let(f'{_DIGEST} + (({join_all(agreed)}) && !{conflict} ? "" : "{PARTIAL_SUFFIX}")')
+        # Only the webhook can merge an undo with other steps, so a policy keeps it.
+        clean = let(f'!{conflict} && ({self._old_undo} == "" || {self._old_undo} == {self._undo})')
+        digest = let(f"{clean} || {self._old_digest} == {_DIGEST} ? {done} : {self._old_digest}")
+        undo = let(f"{clean} ? {self._undo} : {self._old_undo}")
+        present = let('object.metadata[?"annotations"].orValue(dyn({}))')
+        path, value = _quoted("/metadata/annotations"), "{}"
+        empty = f'("annotations" in object.metadata ? [] : [{patch("add", path, value)}])'
+        return [empty, _set(RENDERED_ANNOTATION, digest, present), _set(UNDO_ANNOTATION, undo, present)]
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _set(name: str, value: str, present: str) -> str:
+    """Return the operations that set an annotation, or remove it if the value is empty."""
+    path = _quoted("/metadata/annotations/" + name.replace("/", "~1"))
+    known = f'{present}[?"{name}"]'
+    return (
+        f'({known}.orValue("") == {value} ? [] : {value} == "" ? [{patch("remove", path)}] : '
+        f"[{patch('add', path, value)}])"
+    )

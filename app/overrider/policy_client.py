@@ -1,0 +1,88 @@
+"""Requests about policies to kube-apiserver."""
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from app.kube.connection import Connection
+from app.kube.errors import APIError
+from app.model.json import JSONObject
+from app.overrider.policies.compilation import COMPILED_LABEL
+from app.overrider.policies.mode import serves_policies
+from app.registration.server_side_apply import apply_object, get_object
+
+FIELD_MANAGER: Final = "fleethook-policies"
+_API: Final = "/apis/admissionregistration.k8s.io/v1"
+_BINDINGS: Final = f"{_API}/mutatingadmissionpolicybindings"
+_POLICIES: Final = f"{_API}/mutatingadmissionpolicies"
+_COLLECTIONS: Final = {"MutatingAdmissionPolicyBinding": _BINDINGS, "MutatingAdmissionPolicy": _POLICIES}
+_NOT_FOUND: Final = 404
+
+
+class AppliedObject(NamedTuple):
+    """An object of a policy in the cluster."""
+
+    path: str
+    uid: str
+    """The uid of its overrider."""
+
+
+class PolicyClient:
+    """Applies, finds and deletes the objects of compiled overriders. All methods raise APIError, UnreachableError."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Create a client of the apiserver behind ``connection``."""
+        self._connection: Final = connection
+
+    async def is_served(self) -> bool:
+        """Return whether the apiserver serves policies in v1."""
+        found = await get_object(self._connection, _API)
+        return found is not None and serves_policies(found)
+
+    async def apply(self, objects: Iterable[JSONObject]) -> None:
+        """Apply objects in their order. Fields of other managers are taken over."""
+        for document in objects:
+            await apply_object(self._connection, path_of(document), document, manager=FIELD_MANAGER)
+
+    async def find(self, uid: str = "") -> list[AppliedObject]:
+        """Return the applied objects of the overrider with a uid, or of all overriders; the bindings come first."""
+        return [one for place in (_BINDINGS, _POLICIES) for one in await self._list(place, uid)]
+
+    async def _list(self, place: str, uid: str) -> list[AppliedObject]:
+        selector = f"{COMPILED_LABEL}={uid}" if uid else COMPILED_LABEL
+        try:
+            answer = await self._connection.json("GET", place, query={"labelSelector": selector})
+        except APIError as error:
+            if error.code == _NOT_FOUND:
+                return []  # The apiserver does not serve the resource.
+            raise
+        named = (one["metadata"] for one in answer["items"])
+        return [AppliedObject(f"{place}/{one['name']}", one["labels"][COMPILED_LABEL]) for one in named]
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects; missing ones are no error."""
+        for path in paths:
+            try:
+                await self._connection.request("DELETE", path)
+            except APIError as error:
+                if error.code != _NOT_FOUND:
+                    raise
+
+    async def delete_all(self, uid: str, *, keep: Collection[str] = ()) -> None:
+        """Delete the objects of an overrider whose paths are not in ``keep``, the bindings first."""
+        found = await self.find(uid)
+        await self.delete(one.path for one in found if one.path not in keep)
+
+    async def unbind(self, uid: str) -> None:
+        """Delete the bindings of an overrider, so that its policies stop."""
+        await self.delete([one.path for one in await self._list(_BINDINGS, uid)])
+
+    async def dry_run(self, plural: str, workload: JSONObject) -> JSONObject:
+        """Return the workload that the apiserver would store at its creation."""
+        path = f"/apis/apps/v1/namespaces/{workload['metadata']['namespace']}/{plural}"
+        made: JSONObject = await self._connection.json("POST", path, query={"dryRun": "All"}, body=workload)
+        return made
+
+
+def path_of(document: JSONObject) -> str:
+    """Return the path of an object of a compilation."""
+    return f"{_COLLECTIONS[document['kind']]}/{document['metadata']['name']}"

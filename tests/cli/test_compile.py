@@ -1,0 +1,57 @@
+"""``fleethook compile``."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from tests.builders import entry, image, node_pool, overrider, patch, yurt_app_set
+from tests.cli.commands import run_command
+from tests.cli.conftest import WriteYAML
+from tests.serving import EXAMPLES
+
+STORIES = EXAMPLES / "yurtappoverrider"
+RULE = entry("*", items=[image("nginx", "nginx:2")])
+
+
+def compile_files(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return run_command("compile", *arguments)
+
+
+def test_the_stories_of_the_proposal_compile() -> None:
+    result = compile_files("-f", str(EXAMPLES / "nodepools.yaml"), "-f", str(STORIES))
+    assert result.returncode == 0, result.stderr
+    kinds = [one["kind"] for one in yaml.safe_load_all(result.stdout)]
+    assert kinds == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"] * 6
+
+
+def test_json_is_one_list() -> None:
+    result = compile_files("-f", str(STORIES / "story-2"), "-o", "json", "--failure-policy", "Fail")
+    made = json.loads(result.stdout)
+    assert made["kind"] == "List"
+    assert made["items"][0]["spec"]["failurePolicy"] == "Fail"
+
+
+def test_a_refusal_exits_1_with_file_and_line(write_yaml: WriteYAML) -> None:
+    pull = patch("add", "/spec/template/spec/containers/0/imagePullPolicy", "Always")
+    path = Path(write_yaml("a.yaml", yurt_app_set(), overrider({**RULE, "patches": [pull]})))
+    result = compile_files("-f", str(path))
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "error: YurtAppOverrider default/demo1: entries[0].patches[0]: /spec/template/spec" in result.stderr
+    place = result.stderr.split(": error")[0]
+    line = int(place.rpartition(":")[2])
+    assert "imagePullPolicy" in "".join(path.read_text().splitlines()[line - 1 : line + 3])
+
+
+def test_a_missing_subject_exits_1(write_yaml: WriteYAML) -> None:
+    result = compile_files("-f", str(write_yaml("a.yaml", overrider(RULE))))
+    assert result.returncode == 1
+    assert "its subject is not known" in result.stderr
+
+
+def test_files_without_an_overrider_exit_2(write_yaml: WriteYAML) -> None:
+    result = compile_files("-f", str(write_yaml("a.yaml", node_pool("hangzhou"))))
+    assert result.returncode == 2
+    assert "there is no YurtAppOverrider" in result.stderr

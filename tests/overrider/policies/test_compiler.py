@@ -1,0 +1,77 @@
+"""Compiling an overrider: names, digests, refusals and limits. tests/e2e/test_policies.py compares the results."""
+
+from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set
+from tests.overrider.policies.compiling import compiled, expression_of
+
+IMAGE = image("nginx", "nginx:2")
+SPEC = "/spec/template/spec"
+
+
+def test_an_overrider_has_a_policy_and_a_binding() -> None:
+    compilation = compiled(entry("*", items=[IMAGE]))
+    policy, binding = compilation.objects
+    assert compilation.compiles
+    assert (policy["kind"], binding["kind"]) == ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    for document in compilation.objects:
+        assert document["metadata"]["annotations"]["fleethook.io/policy-digest"] == compilation.digest
+
+
+def test_the_result_is_the_same_each_time() -> None:
+    assert compiled(entry("*", items=[IMAGE])) == compiled(entry("*", items=[IMAGE]))
+
+
+def test_an_edit_changes_the_digest_and_the_name_of_the_policy_but_not_of_the_binding() -> None:
+    before, after = compiled(entry("*", items=[IMAGE])), compiled(entry("*", items=[image("nginx", "nginx:3")]))
+    assert before.digest != after.digest
+    assert before.objects[0]["metadata"]["name"] != after.objects[0]["metadata"]["name"]
+    assert before.objects[1]["metadata"]["name"] == after.objects[1]["metadata"]["name"]
+
+
+def test_an_overrider_without_a_pool_has_no_policy() -> None:
+    compilation = compiled(entry("-*", items=[IMAGE]))
+    assert (compilation.objects, compilation.digest, compilation.compiles) == ((), "", True)
+
+
+def test_an_entry_that_does_not_fit_is_refused_with_its_path() -> None:
+    (refusal,) = compiled(entry("*", items=[IMAGE], patches=[patch("remove", f"{SPEC}/volumes/3")])).refusals
+    assert refusal.entry == "entries[0].patches[0]"
+    assert "node pool beijing" in refusal.reason
+
+
+def test_the_default_pull_policy_is_refused_with_its_entry() -> None:
+    rule = entry("*", items=[IMAGE], patches=[patch("add", f"{SPEC}/containers/0/imagePullPolicy", "Always")])
+    (refusal,) = compiled(rule).refusals
+    assert refusal.entry == "entries[0].patches[0]"
+    assert refusal.pointer == f"{SPEC}/containers/*/imagePullPolicy"
+    assert "derives the default" in refusal.reason
+
+
+def test_a_template_with_a_repeated_name_is_refused() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    subject = yurt_app_set(template=pod_template(containers=[container(env=env)]))
+    assert "same name" in compiled(entry("*", items=[IMAGE]), subject=subject).refusals[0].reason
+
+
+def test_an_expression_above_the_limit_is_refused() -> None:
+    compilation = compiled(entry("*", patches=[patch("add", f"{SPEC}/containers/0/args", ["x" * 100_000])]))
+    assert "100000 at most" in compilation.refusals[0].reason
+    assert not compilation.objects
+
+
+def test_too_many_different_changes_are_refused() -> None:
+    names = [f"p{number}" for number in range(21)]
+    subject = yurt_app_set(pools=[pool(name) for name in names])
+    rules = [entry(name, patches=[patch("add", f"{SPEC}/nodeSelector", {name: "x"})]) for name in names]
+    from app.model.openyurt import YURT_APP_SET  # noqa: PLC0415 - only here
+    from app.overrider.policies.compiler import compile_overrider  # noqa: PLC0415
+    from tests.builders import overrider  # noqa: PLC0415
+
+    compilation = compile_overrider(YURT_APP_SET, subject, overrider(*rules), pools=dict.fromkeys(names))
+    assert "more than 20 different sets" in compilation.refusals[0].reason
+
+
+def test_the_hash_of_each_pool_is_in_the_policy() -> None:
+    text = expression_of(compiled(entry("*", items=[IMAGE])))
+    assert '"beijing": ["0", "' in text
+    assert '"hangzhou": ["0", "' in text

@@ -1,0 +1,86 @@
+"""The objects of policies."""
+
+from typing import Any
+
+import pytest
+
+from app.overrider.policies.documents import (
+    FailurePolicy,
+    Target,
+    build_objects,
+    longest_expression,
+    seal,
+    split_rows,
+)
+from app.overrider.policies.form import Form
+from tests.builders import UID, entry, overrider, yurt_app_set
+
+FORMS = [Form([], "first"), Form([], "second")]
+ROWS = {"hangzhou": ["0", "d1", "hangzhou", "2"], "beijing": ["1", "d2", "beijing", "2"]}
+
+
+def target(**metadata: Any) -> Target:
+    return Target(overrider(entry("*"), **metadata), yurt_app_set(), "Deployment", {"app": "demo"})
+
+
+def build(**metadata: Any) -> list[dict[str, Any]]:
+    return build_objects(target(**metadata), FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)
+
+
+def test_a_policy_selects_the_workloads_of_its_namespace_subject_and_pools() -> None:
+    spec = build()[0]["spec"]
+    constraints = spec["matchConstraints"]
+    assert constraints["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+    assert constraints["objectSelector"]["matchLabels"] == {"app": "demo"}
+    assert constraints["resourceRules"][0]["resources"] == ["deployments"]
+    owner, alive, pools = (one["expression"] for one in spec["matchConditions"])
+    assert f'r.uid == "{UID}"' in owner
+    assert alive == "!has(object.metadata.deletionTimestamp)"
+    assert pools.endswith('in ["hangzhou", "beijing"]')
+
+
+def test_a_failing_policy_admits_the_workload_by_default() -> None:
+    assert build()[0]["spec"]["failurePolicy"] == "Ignore"
+
+
+def test_the_form_of_a_pool_selects_the_operations() -> None:
+    (mutation,) = build()[0]["spec"]["mutations"]
+    assert mutation["jsonPatch"]["expression"] == 'variables.row[0] == "0" ? first : second'
+
+
+def test_objects_name_their_overrider() -> None:
+    for document in build(uid="u-7"):
+        assert document["metadata"]["labels"]["fleethook.io/overrider-uid"] == "u-7"
+        assert document["metadata"]["annotations"]["fleethook.io/overrider"] == "default/demo1"
+
+
+def test_overriders_of_other_names_and_namespaces_have_other_objects() -> None:
+    names = {one["metadata"]["name"] for one in (*build(), *build(name="b"), *build(namespace="n"))}
+    assert len(names) == 6
+
+
+def test_many_pools_are_divided_and_a_new_pool_moves_no_other() -> None:
+    rows = {f"p{number}": ["0", "0123456789abcdef", f"p{number}", "2", "x" * 40] for number in range(5_000)}
+    before = split_rows(rows)
+    assert len(before) == 8
+    assert sum(map(len, before)) == 5_000
+    after = split_rows({**rows, "new": ["0", "d", "new", "2", "x"]})
+    assert all(old.items() <= new.items() for old, new in zip(before, after, strict=True))
+
+
+def test_one_row_that_is_too_long_ends_the_division() -> None:
+    assert split_rows({"a": ["x" * 200_000], "b": ["1"]})[0].keys() <= {"a", "b"}
+
+
+def test_the_longest_expression_counts_variables_conditions_and_mutations() -> None:
+    objects = build()
+    assert longest_expression(objects) == max(len(one["expression"]) for one in objects[0]["spec"]["matchConditions"])
+    objects[0]["spec"]["mutations"][0]["jsonPatch"]["expression"] = "x" * 5_000
+    assert longest_expression(objects) == 5_000
+
+
+@pytest.mark.parametrize("change", [{"name": "other"}, {"uid": "u-8"}])
+def test_the_digest_depends_on_all_objects(change: dict[str, str]) -> None:
+    sealed, digest = seal(build())
+    assert all(one["metadata"]["annotations"]["fleethook.io/policy-digest"] == digest for one in sealed)
+    assert seal(build(**change))[1] != digest

@@ -1,0 +1,38 @@
+"""The form of a policy. tests/e2e/test_policies.py evaluates forms."""
+
+import pytest
+
+from app.overrider.policies.cel import Unsupported
+from app.overrider.policies.form import compile_form
+from tests.builders import entry, image, patch
+from tests.overrider.policies.compiling import plan_of
+
+IMAGE = image("nginx", "nginx:2")
+
+
+def form_text(*entries: dict[str, object]) -> str:
+    form = compile_form(plan_of(*entries), number=0, texts=0)
+    return "\n".join([*(one["expression"] for one in form.variables), form.expression])
+
+
+def test_a_form_sets_the_annotations_and_the_values() -> None:
+    text = form_text(entry("*", items=[IMAGE]))
+    assert "/metadata/annotations/fleethook.io~1rendered" in text
+    assert '"nginx:2"' in text
+    assert "/spec/replicas" not in text
+
+
+def test_replicas_are_set_if_an_entry_sets_them() -> None:
+    assert 'path: "/spec/replicas", value: 7' in form_text(entry("*", items=[IMAGE, {"replicas": 7}]))
+
+
+def test_the_variables_of_forms_have_different_names() -> None:
+    plan = plan_of(entry("*", items=[IMAGE]))
+    first, second = ({one["name"] for one in compile_form(plan, number=n, texts=0).variables} for n in (0, 1))
+    assert first
+    assert first.isdisjoint(second)
+
+
+def test_a_member_that_only_a_creation_can_set_is_refused() -> None:
+    with pytest.raises(Unsupported, match="only the creation"):
+        form_text(entry("*", items=[IMAGE], patches=[patch("remove", "/spec/replicas")]))
