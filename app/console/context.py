@@ -33,7 +33,6 @@ class ConsoleContext:
         worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
             changes; take the objects out first.
         namespace: Namespace of the server's Lease, ``""`` if unknown.
-        metrics_url: Address of a server's metrics, None without one.
         reviews: The recorded reviews, None without recordings.
         replay: Asks recorded reviews again, None without recordings.
     """
@@ -48,7 +47,6 @@ class ConsoleContext:
     authorizer: Authorizer = field(default_factory=OpenAuthorizer)
     worker: Worker = field(default_factory=Worker)
     namespace: str = ""
-    metrics_url: str | None = None
     reviews: ReviewIndex | None = None
     replay: ReviewReplay | None = None
 

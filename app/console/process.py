@@ -22,6 +22,7 @@ from app.console.security import loopback_names
 from app.lifetime import Cluster, follow_cluster, follow_manifests
 from app.settings import Settings
 from app.store import Store
+from app.store.sources.kubernetes.resources import KARMADAS, WORKLOADS
 from app.store.sources.manifests import ManifestSource
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -37,13 +38,11 @@ class ConsoleOptions(NamedTuple):
         records: Directory of recordings.
         crd_cache: Directory of the CRD cache.
         playground: Whether the playground may run scripts.
-        metrics_url: Address of a server's metrics.
     """
 
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
-    metrics_url: str | None = None
 
 
 async def run_console(
@@ -74,7 +73,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     # The engines of a replay follow the changes of the store, so they come before its objects.
     replay = None if options.records is None else ReviewReplay(store)
     manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
-    cluster = Cluster(settings, store) if settings.follows_cluster else None
+    cluster = Cluster(settings, store, further=(*WORKLOADS, KARMADAS)) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
         manifests,
@@ -84,7 +83,6 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         crd_cache=options.crd_cache,
         playground=options.playground,
         namespace=settings.namespace or "",
-        metrics_url=options.metrics_url,
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
     )
