@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from app.console.views.overriders.yaml_paths import dump_yaml
 from app.model.json import JSONObject
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from app.model.openyurt import YURT_APP_OVERRIDER
+from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.model.text import is_inert
 from app.overrider.manifest_kinds import check_kind
 from app.patch import StrategicMergeError
@@ -65,6 +65,18 @@ def format_overrider(overrider: JSONObject) -> str:
             del metadata["annotations"]
     shown = {name: value for name, value in overrider.items() if name != "status"}
     return dump_yaml({**shown, "metadata": metadata})
+
+
+def make_overrider(key: ObjectKey, subject_kind: str) -> JSONObject:
+    """Return a new overrider for the subject of the same name, with an entry that changes nothing yet."""
+    annotations = {"annotations": {CLUSTER_ANNOTATION: key.cluster}} if key.cluster else {}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": YURT_APP_OVERRIDER.kind,
+        "metadata": {"name": key.name, **({"namespace": key.namespace} if key.namespace else {}), **annotations},
+        "subject": {"apiVersion": API_VERSION, "kind": subject_kind, "name": key.name},
+        "entries": [{"pools": ["*"], "items": []}],
+    }
 
 
 def normalize(text: str) -> str:

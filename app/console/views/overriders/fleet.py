@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from app.control.slices import Sliced
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
+from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import overriders_of
 from app.overrider.bound_workloads import WORKLOAD_INDEXES, pool_of
 from app.overrider.dry_run import Subject
@@ -50,6 +51,12 @@ class SubjectRow(NamedTuple):
         """The kind, namespace, name and logical cluster."""
         inside = f" of {self.key.cluster}" if self.key.cluster else ""
         return f"{self.key.group_kind.kind} {self.key.namespace or 'default'}/{self.key.name}{inside}"
+
+    @property
+    def overrider_key(self) -> ObjectKey | None:
+        """The overrider in effect, None without one."""
+        key = ObjectKey(self.key.cluster, YURT_APP_OVERRIDER, self.key.namespace, self.overrider)
+        return key if self.overrider else None
 
     @property
     def size(self) -> int:

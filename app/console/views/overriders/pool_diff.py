@@ -16,7 +16,8 @@ from app.store import StoreView
 
 # The time of a comparison grows with the square of the lines in the worst case: 4,000 lines take less than a second.
 MAX_LINES: Final = 4_000
-_CONTEXT: Final = 3
+CONTEXT: Final = 3
+EVERY_LINE: Final = -1
 
 LineKind = Literal["same", "changed", "gap"]
 
@@ -57,16 +58,20 @@ class PoolDiff(NamedTuple):
     is_too_long: bool
 
 
-def compare_pool(cell: Cell, *, store: StoreView, plans: PlanCache, context: int = _CONTEXT) -> PoolDiff:
-    """Return the comparison of one cell.
+class DiffInput(NamedTuple):
+    """The rendered workload of one cell with its plan; nothing changes either later."""
 
-    The annotations with which fleethook remembers its changes are left out: no entry makes them.
+    preview: Preview
+    plan: Plan
+
+
+def prepare_diff(cell: Cell, *, store: StoreView, plans: PlanCache) -> DiffInput:
+    """Return the input of a comparison. Only this part reads the store.
 
     Args:
         cell: The subject, overrider, node pool and kind.
         store: Overriders, subjects and node pools.
         plans: The plans that were compiled from them.
-        context: Unchanged lines to show around changes; negative for all lines.
 
     Raises:
         SubjectError: The subject describes no workload.
@@ -76,13 +81,25 @@ def compare_pool(cell: Cell, *, store: StoreView, plans: PlanCache, context: int
     group_kind, document, cluster = cell.subject
     plan = plans.plan(
         group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
-    ).full
-    left, right = plan.bare, without_bookkeeping(shown.workload)
+    )
+    return DiffInput(shown, plan.full)
+
+
+def compare_with_template(of: DiffInput, *, context: int = CONTEXT) -> PoolDiff:
+    """Return the comparison of a rendered workload with its template.
+
+    The annotations with which fleethook remembers its changes are left out: no entry makes them.
+
+    Args:
+        of: The workload and its plan.
+        context: Unchanged lines to show around changes; negative for all lines.
+    """
+    left, right = of.plan.bare, without_bookkeeping(of.preview.workload)
     before, after = list_lines(left), list_lines(right)
     if max(len(before), len(after)) > MAX_LINES:
-        return PoolDiff(shown, (), is_too_long=True)
-    lines = list(_compare(before, after, _Sources(plan, left, right)))
-    return PoolDiff(shown, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
+        return PoolDiff(of.preview, (), is_too_long=True)
+    lines = list(_compare(before, after, _Sources(of.plan, left, right)))
+    return PoolDiff(of.preview, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
 
 
 class _Sources:

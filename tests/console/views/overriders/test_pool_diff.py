@@ -6,7 +6,7 @@ import yaml
 
 from app.console.views.overriders import pool_diff
 from app.console.views.overriders.fleet import find_cell
-from app.console.views.overriders.pool_diff import PoolDiff, compare_pool
+from app.console.views.overriders.pool_diff import PoolDiff, compare_with_template, prepare_diff
 from app.model.json import JSONObject
 from app.overrider.plan_cache import PlanCache
 from app.overrider.preview import cells
@@ -23,7 +23,7 @@ def compare(*objects: dict[str, Any], context: int = 3) -> PoolDiff:
     store = make_store(*objects)
     cell = find_cell(store, cell_key())
     assert cell is not None
-    return compare_pool(cell, store=store, plans=PlanCache(), context=context)
+    return compare_with_template(prepare_diff(cell, store=store, plans=PlanCache()), context=context)
 
 
 def changed(found: PoolDiff) -> list[tuple[str, str, str]]:
@@ -109,10 +109,10 @@ def read_example(directory: Path) -> list[JSONObject]:
 @pytest.mark.parametrize("story", sorted((EXAMPLES / "yurtappoverrider").iterdir()), ids=lambda path: path.name)
 def test_each_changed_line_of_the_examples_names_an_entry_of_the_preview(story: Path) -> None:
     store = make_store(*read_example(story))
-    found = [compare_pool(cell, store=store, plans=PlanCache()) for cell in cells(store, [""])]
+    found = [compare_with_template(prepare_diff(cell, store=store, plans=PlanCache())) for cell in cells(store, [""])]
     assert found
     for one in found:
         sources = {line.source for line in one.lines if line.kind == "changed"}
         assert "" not in sources
-        assert sources <= {change.source for change in one.preview.changes} | set()
+        assert sources <= {change.source for change in one.preview.changes}
         assert bool(sources) == bool(one.preview.changes)

@@ -1,0 +1,1 @@
+"""The pages: they parse the URL, call the views and fill the templates."""
