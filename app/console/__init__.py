@@ -1,1 +1,1 @@
-"""The console: a read-only web page."""
+"""The console: a read-only web page about a fleet."""

@@ -1,1 +1,1 @@
-"""The pages: they parse the URL, call the views and fill the templates."""
+"""The pages: each one parses the URL, calls its views and renders a template."""

@@ -1,1 +1,1 @@
-"""The view models of the pages."""
+"""View models: pure functions from the store and parameters to frozen values that templates show."""
