@@ -3,16 +3,23 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from app.asgi import INDEXES as REVIEW_INDEXES
 from app.console.access import Authorizer, OpenAuthorizer
 from app.control.worker import Worker
+from app.overrider.bound_workloads import WORKLOAD_INDEXES
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from app.store.sources.source import PartState
 
 if TYPE_CHECKING:
     from app.lifetime import Cluster
+    from app.store.sources.kubernetes.source import KubernetesSource
+
+
+INDEXES: Final = (*REVIEW_INDEXES, *WORKLOAD_INDEXES.values())
+"""The indexes of a console's store: those that reviews need, and the workloads of each subject."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +30,7 @@ class ConsoleContext:
         store: The objects; pages only read them.
         manifests: The source of the objects if they are in files, else None.
         cluster: The source of the objects if they are in a cluster, else None.
+        workloads: The source of the workloads of a cluster, else None.
         command_source: The options that name the source in an equivalent command, such as ``--manifests examples``.
         records: Directory of recordings, None without one.
         crd_cache: Directory of the CRD cache, None for the default one.
@@ -37,6 +45,7 @@ class ConsoleContext:
     store: Store
     manifests: ManifestSource | None = None
     cluster: "Cluster | None" = None
+    workloads: "KubernetesSource | None" = None
     command_source: str = ""
     records: Path | None = None
     crd_cache: Path | None = None
@@ -52,3 +61,5 @@ class ConsoleContext:
             yield from self.manifests.parts()
         if self.cluster is not None:
             yield from self.cluster.source.parts()
+        if self.workloads is not None:
+            yield from self.workloads.parts()

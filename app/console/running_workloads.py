@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from app.store.sources.kubernetes.source import KubernetesSource
 
 
-def make_workload_source(cluster: Cluster, store: Store) -> "KubernetesSource":
-    """Return a source that keeps partial copies of the workloads of node pools in a store."""
+def make_workload_source(cluster: Cluster, store: Store, *, absent_seconds: float) -> "KubernetesSource":
+    """Return a source that keeps partial copies of the workloads of node pools in a store.
+
+    Args:
+        cluster: The API server.
+        store: Gets the workloads.
+        absent_seconds: How often to ask again for a resource that is not served.
+    """
     # Imported here because the client takes 0.3 s and 65 MB. A console that reads manifests does not need it.
     from app.store.sources.kubernetes.resources import WORKLOADS  # noqa: PLC0415
     from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
@@ -22,6 +28,7 @@ def make_workload_source(cluster: Cluster, store: Store) -> "KubernetesSource":
         WORKLOADS,
         cluster.connection,
         store,
+        absent_seconds=absent_seconds,
         every_cluster=cluster.source.every_cluster,
         advisory=[one.group_kind for one in WORKLOADS],
     )

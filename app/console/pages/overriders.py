@@ -31,9 +31,10 @@ from app.console.views.overriders.edit_text import (
     format_overrider,
     make_overrider,
     normalize,
+    show_source,
 )
 from app.console.views.overriders.matrix import SORTS, Paging, Query
-from app.console.views.overriders.yaml_paths import dump_yaml
+from app.console.views.overriders.yaml_paths import format_value
 from app.store import ObjectKey
 
 router: Final = APIRouter(prefix="/overriders")
@@ -97,7 +98,10 @@ async def open_editor(request: Request, context: Context) -> HTMLResponse:
     """Show the editor with a stored overrider, or with a new one for a subject."""
     key = parse_overrider_key(request.query_params)
     stored = context.store.get(*key)
-    if stored is not None:
+    file = None if context.manifests is None else context.manifests.find(key)
+    if file is not None:
+        text = show_source(file)
+    elif stored is not None:
         text = format_overrider(stored)
     elif subject := request.query_params.get("subject", ""):
         text = format_overrider(make_overrider(key, subject))
@@ -157,7 +161,7 @@ def _find_namespace(view: EditView | None) -> str:
 
 
 _KEY_PARAMETERS: Final = frozenset({"cluster", "namespace", "name", "subject"})
-_LINKS: Final[Mapping[str, Any]] = {"cell_url": cell_url, "edit_url": edit_url, "as_yaml": dump_yaml}
+_LINKS: Final[Mapping[str, Any]] = {"cell_url": cell_url, "edit_url": edit_url, "as_yaml": format_value}
 
 
 def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:

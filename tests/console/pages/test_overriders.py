@@ -103,7 +103,17 @@ async def test_a_parameter_with_an_unknown_value_has_its_default(make_client: Ma
 async def test_the_diff_of_a_pool_names_the_entry_of_each_changed_line(make_client: MakeClient) -> None:
     page = (await make_client(SET, NEW_IMAGE).get("/overriders/pool", **POOL)).text
     (row,) = re.findall(r'<tr class="changed">(.*?)</tr>', page, re.DOTALL)
-    assert read_text(row).split() == ["26", "-", "image:", "nginx:1.0", "26", "-", "image:", "nginx:2.0", "entries[0].items[0]"]
+    assert read_text(row).split() == [
+        "26",
+        "-",
+        "image:",
+        "nginx:1.0",
+        "26",
+        "-",
+        "image:",
+        "nginx:2.0",
+        "entries[0].items[0]",
+    ]
     assert "--pool hangzhou --output diff" in page
     everything = (await make_client(SET, NEW_IMAGE).get("/overriders/pool", **{**POOL, "all": "1"})).text
     assert "equal lines" in page
@@ -252,4 +262,6 @@ class Tags(HTMLParser):
         self.attributes.update(name for name, _ in attrs)
         if tag == "script":
             self.scripts.add(dict(attrs).get("src"))
-        self.addresses.update(value for name, value in attrs if name in ("href", "src", "action", "formaction") and value)
+        self.addresses.update(
+            value for name, value in attrs if name in ("href", "src", "action", "formaction") and value
+        )

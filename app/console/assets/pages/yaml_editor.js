@@ -1,10 +1,11 @@
 // CodeMirror over a text field. The field stays the source: forms send it, and htmx hears its input events.
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
-import { defaultHighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
+import { HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
 import { searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
+import { tags } from "@lezer/highlight";
 import { drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
 
 const theme = EditorView.theme({
@@ -15,8 +16,21 @@ const theme = EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-gutters": { backgroundColor: "var(--back)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--line)" },
+  // The defaults are images from data: URLs, which the content security policy forbids.
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)" },
+  ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--warn)" },
+  ".cm-lint-marker-error": { content: "none", borderRadius: "50%", backgroundColor: "var(--bad)" },
+  ".cm-lint-marker-warning": { content: "none", backgroundColor: "var(--warn)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--mark)" },
 });
+
+// The colours follow the theme of the page, light or dark.
+const colours = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--link)" },
+  { tag: [tags.string, tags.attributeValue], color: "var(--good)" },
+  { tag: [tags.comment, tags.meta], color: "var(--muted)" },
+  { tag: [tags.keyword, tags.typeName, tags.labelName], color: "var(--warn)" },
+]);
 
 export function createEditor(textarea) {
   // The content security policy allows no style elements. In a shadow root, CodeMirror adopts style sheets instead.
@@ -32,7 +46,7 @@ export function createEditor(textarea) {
       doc: textarea.value,
       extensions: [
         lineNumbers(), history(), drawSelection(), indentOnInput(), yaml(), lintGutter(), theme,
-        syntaxHighlighting(defaultHighlightStyle),
+        syntaxHighlighting(colours),
         // Tab keeps moving the focus: keyboard users must be able to leave the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
         EditorView.contentAttributes.of({ "aria-label": label, "aria-multiline": "true" }),

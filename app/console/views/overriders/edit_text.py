@@ -13,10 +13,12 @@ from app.overrider.manifest_kinds import check_kind
 from app.patch import StrategicMergeError
 from app.store import ObjectKey, StoreView, key_of
 from app.store.applied import LAST_APPLIED, apply_manifest
-from app.store.yaml_reader import Document, ManifestError, read_documents
+from app.store.yaml_reader import Document, ManifestError, read_documents, read_values
 
 # An apiserver accepts objects of at most 1.5 MiB (etcd's limit), and decoding 1 MiB of YAML takes a second.
 MAX_TEXT_BYTES: Final = 1 << 20
+# Counting the objects of a longer file takes more than a few milliseconds.
+_MAX_SOURCE: Final = 1 << 15
 SOURCE: Final = "overrider.yaml"
 _DEFAULT_NAMESPACE: Final = "default"
 # The apiserver sets them. A manifest that a person keeps has none of them.
@@ -65,6 +67,14 @@ def format_overrider(overrider: JSONObject) -> str:
             del metadata["annotations"]
     shown = {name: value for name, value in overrider.items() if name != "status"}
     return dump_yaml({**shown, "metadata": metadata})
+
+
+def show_source(document: Document) -> str:
+    """Return the text of a manifest file with its comments, or YAML of the object if the file has others, too."""
+    if document.text and len(document.text) <= _MAX_SOURCE and len(read_values(document.text, source=SOURCE)) == 1:
+        is_list = len(document.path) > 1
+        return format_overrider(document.object) if is_list else document.text
+    return format_overrider(document.object)
 
 
 def make_overrider(key: ObjectKey, subject_kind: str) -> JSONObject:

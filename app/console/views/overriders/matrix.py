@@ -118,7 +118,8 @@ def _filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:
         if text and text not in row.title.casefold() and text not in row.overrider.casefold():
             continue
         pools = [pool for pool in row.pools if matches(pool)] if query.pool else row.pools
-        if pools:
+        # A subject without node pools is shown, because that is usually a mistake.
+        if pools or not query.pool:
             found.append(row._replace(pools=pools))
     return found
 

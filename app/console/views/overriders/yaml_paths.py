@@ -41,10 +41,15 @@ def dump_yaml(value: JSON) -> str:
     return text
 
 
+def format_value(value: JSON) -> str:
+    """Return a value as YAML without the marks around a document."""
+    return dump_yaml(value).removesuffix("...\n").rstrip("\n")
+
+
 def list_lines(value: JSON) -> list[Line]:
     """Return the lines of a value as YAML, each with its path."""
-    text = dump_yaml(value)
-    lines = text.removesuffix("...\n").rstrip("\n").split("\n")
+    text = format_value(value)
+    lines = text.split("\n")
     paths: list[tuple[str, ...]] = [()] * len(lines)
     for node in compose(text):
         _note_paths(node, (), paths)

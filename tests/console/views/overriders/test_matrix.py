@@ -81,6 +81,13 @@ def test_cells_without_a_known_state_come_last() -> None:
     assert names(found)[0] == "web_jinan"
 
 
+def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> None:
+    rows = [*ROWS, row("idle")]
+    assert [one.key.name for one in select(rows, Query(), NOTHING).rows] == ["api", "web", "idle"]
+    assert [one.key.name for one in select(rows, Query(pool="jinan"), NOTHING).rows] == ["web"]
+    assert [one.key.name for one in select(rows, Query(state="rolls"), NOTHING).rows] == []
+
+
 def test_thousands_of_pools_are_on_pages_of_columns() -> None:
     pools = [f"p{number:04}" for number in range(5_000)]
     found = select([row("api", *pools)], Query(columns=2), NOTHING)

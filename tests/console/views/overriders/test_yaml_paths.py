@@ -1,6 +1,6 @@
 import pytest
 
-from app.console.views.overriders.yaml_paths import dump_yaml, list_lines
+from app.console.views.overriders.yaml_paths import dump_yaml, format_value, list_lines
 from app.store.yaml_reader import read_values
 
 
@@ -34,3 +34,9 @@ def test_the_text_of_any_value_is_read_back_and_has_no_active_character(text: st
     dumped = dump_yaml({"name": text, text: ["ü", text]})
     assert read_values(dumped, source="x")[0].value == {"name": text, text: ["ü", text]}
     assert not set("\u202e\x1b\u2028") & set(dumped)
+
+
+def test_a_single_value_has_no_marks_of_a_document() -> None:
+    assert format_value("nginx:2.0") == "nginx:2.0"
+    assert format_value({"a": 1}) == "a: 1"
+    assert format_value(None) == "null"
