@@ -32,6 +32,14 @@ const colours = HighlightStyle.define([
   { tag: [tags.keyword, tags.typeName, tags.labelName], color: "var(--warn)" },
 ]);
 
+/** Replaces selected text. Chromium would keep its colours by inline styles, which the content security policy forbids. */
+function replaceSelection(event, view) {
+  if (event.inputType !== "insertText" || event.data === null || view.composing || view.state.selection.main.empty) return false;
+  event.preventDefault();
+  view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  return true;
+}
+
 export function createEditor(textarea) {
   // The content security policy allows no style elements. In a shadow root, CodeMirror adopts style sheets instead.
   const host = document.createElement("div");
@@ -51,6 +59,7 @@ export function createEditor(textarea) {
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
         EditorView.contentAttributes.of({ "aria-label": label, "aria-multiline": "true" }),
         EditorView.lineWrapping,
+        EditorView.domEventHandlers({ beforeinput: replaceSelection }),
         EditorView.updateListener.of((update) => {
           if (!update.docChanged) return;
           textarea.value = update.state.doc.toString();
