@@ -7,10 +7,11 @@ BENCH := .bench
 IMAGE ?= localhost/fleethook:dev
 BASE ?=
 PORT ?= 9443
+CONSOLE_PORT ?= 9444
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs format bench bench-quick schemas lock console-assets controlplane image image-test dist clean
+.PHONY: help run test check docs format bench bench-quick schemas lock console-assets screenshots controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,7 +28,7 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
-run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
+run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no cluster needed
 	@echo 'In another terminal, once it serves, try:'
 	@echo
 	@echo "  curl --cacert certs/ca.crt -H 'Content-Type: application/json' \\"
@@ -35,7 +36,11 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
 	@echo '    https://localhost:$(PORT)/mutate-apps-v1-deployment'
 	@echo
 	@# The hooks of the examples are on this server, so their certificate is from its CA.
-	@SSL_CERT_FILE=certs/ca.crt exec $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT)
+	@# A shell lets its background processes ignore Ctrl-C, so it ends both by SIGTERM.
+	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
+	$(BIN)/fleethook console --manifests examples --port $(CONSOLE_PORT) & console=$$!; \
+	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) & server=$$!; \
+	wait $$server
 
 # ARGS without e2e tests need no control plane.
 test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed
@@ -81,6 +86,9 @@ node_modules/stamp: package.json package-lock.json
 
 console-assets: node_modules/stamp ## Bundle the scripts and styles of the console (needs Node)
 	node app/console/assets/build.mjs
+
+screenshots: $(VENV)/dev.stamp ## Take pictures of the pages of the console for docs/images/ (needs Chromium)
+	$(BIN)/python -m tests.console.browser.screenshots
 
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv

@@ -15,7 +15,6 @@ from app.store.sources.source import PartState
 
 if TYPE_CHECKING:
     from app.lifetime import Cluster
-    from app.store.sources.kubernetes.source import KubernetesSource
 
 
 INDEXES: Final = (*REVIEW_INDEXES, *WORKLOAD_INDEXES.values())
@@ -30,7 +29,6 @@ class ConsoleContext:
         store: The objects; pages only read them.
         manifests: The source of the objects if they are in files, else None.
         cluster: The source of the objects if they are in a cluster, else None.
-        workloads: The source of the workloads of a cluster, else None.
         command_source: The options that name the source in an equivalent command, such as ``--manifests examples``.
         records: Directory of recordings, None without one.
         crd_cache: Directory of the CRD cache, None for the default one.
@@ -45,7 +43,6 @@ class ConsoleContext:
     store: Store
     manifests: ManifestSource | None = None
     cluster: "Cluster | None" = None
-    workloads: "KubernetesSource | None" = None
     command_source: str = ""
     records: Path | None = None
     crd_cache: Path | None = None
@@ -61,5 +58,3 @@ class ConsoleContext:
             yield from self.manifests.parts()
         if self.cluster is not None:
             yield from self.cluster.source.parts()
-        if self.workloads is not None:
-            yield from self.workloads.parts()

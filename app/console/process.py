@@ -15,11 +15,11 @@ from starlette.types import ASGIApp
 
 from app.console.application import create_console
 from app.console.context import INDEXES, ConsoleContext
-from app.console.running_workloads import follow_workloads, make_workload_source
 from app.console.security import loopback_names
 from app.lifetime import Cluster, follow_cluster, follow_manifests
 from app.settings import Settings
 from app.store import Store
+from app.store.sources.kubernetes.resources import KARMADAS, WORKLOADS
 from app.store.sources.manifests import ManifestSource
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -70,15 +70,11 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     """Follow the source of objects within the context; arguments and errors as for `run_console`."""
     store = Store(INDEXES)
     manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
-    cluster = Cluster(settings, store) if settings.follows_cluster else None
-    workloads = None
-    if cluster is not None:
-        workloads = make_workload_source(cluster, store, absent_seconds=settings.discovery_interval)
+    cluster = Cluster(settings, store, further=(*WORKLOADS, KARMADAS)) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
         manifests,
         cluster,
-        workloads,
         command_source=describe_source(settings),
         records=options.records,
         crd_cache=options.crd_cache,
@@ -89,12 +85,10 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     async with contextlib.AsyncExitStack() as stack:
         if manifests is not None:
             await stack.enter_async_context(follow_manifests(manifests, changed=_ignore_change))
-        ended: list[str] = []
         if cluster is not None:
+            ended: list[str] = []
             following = follow_cluster(cluster, synced=lambda: None, ended=ended.append)
             await stack.enter_async_context(following)
-        if workloads is not None:
-            await stack.enter_async_context(follow_workloads(workloads, ended.append))
         yield context
 
 
