@@ -3,18 +3,24 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from app.asgi import INDEXES as REVIEW_INDEXES
 from app.console.access import Authorizer, OpenAuthorizer
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.control.worker import Worker
+from app.overrider.bound_workloads import WORKLOAD_INDEXES
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from app.store.sources.source import PartState
 
 if TYPE_CHECKING:
     from app.lifetime import Cluster
+
+
+INDEXES: Final = (*REVIEW_INDEXES, *WORKLOAD_INDEXES.values())
+"""The indexes of a console's store: those that reviews need, and the workloads of each subject."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 import uvicorn
 from starlette.types import ASGIApp
 
-from app.asgi import INDEXES
 from app.console.application import create_console
-from app.console.context import ConsoleContext
+from app.console.context import INDEXES, ConsoleContext
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names

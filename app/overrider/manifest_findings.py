@@ -10,6 +10,7 @@ subject or a node pool, but files have no order. So two warnings of admission ar
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from app.control.slices import Sliced
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.entry_pool_rules import knows_node_pools, selects_node_pools
@@ -20,7 +21,7 @@ from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.subject_patch_rules import check_pool_patches, check_tweaks
 from app.overrider.subject_rules import check_subject
-from app.overrider.validation import check_overrider
+from app.overrider.validation import check_overrider, check_overrider_in_slices
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
@@ -73,12 +74,44 @@ def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list
         key = key_of(document.object)
         first = seen.setdefault(key, document)
         found = [*_check_document(document.object, key, store), *_check_duplicate(document, first)]
-        located = []
-        for finding in found:
-            level: Level = "error" if finding.code in _CONTRADICTED and subjects else finding.level
-            line = lines.line(document, finding.field)
-            located.append(ManifestFinding(level, finding, key, document.source, line))
-        yield sorted(located, key=lambda one: one.line)
+        yield _locate(document, found, lines, subjects=subjects)
+
+
+def check_edited_overrider(document: Document, store: StoreView) -> Sliced[list[ManifestFinding]]:
+    """Return the findings about one overrider beside the objects of a store, as `check_documents` does for all.
+
+    Args:
+        document: The overrider.
+        store: A store with the overrider and the other objects.
+    """
+    key = key_of(document.object)
+    if (misspelled := check_kind(document.object)) is not None:
+        found: Sequence[Finding] = (misspelled,)
+    else:
+        found = yield from check_overrider_in_slices(
+            document.object, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
+        )
+    subjects = any(store.has(group_kind) for group_kind in SUBJECT_KINDS)
+    return _locate(document, found, FieldLines(), subjects=subjects)
+
+
+def _locate(
+    document: Document, found: Sequence[Finding], lines: FieldLines, *, subjects: bool
+) -> list[ManifestFinding]:
+    """Return findings with their levels and lines, by line.
+
+    Args:
+        document: The object that the findings are about.
+        found: The findings.
+        lines: Finds the lines.
+        subjects: Whether any subject is known, so that a missing one is an error.
+    """
+    located = []
+    for finding in found:
+        level: Level = "error" if finding.code in _CONTRADICTED and subjects else finding.level
+        line = lines.line(document, finding.field)
+        located.append(ManifestFinding(level, finding, key_of(document.object), document.source, line))
+    return sorted(located, key=lambda one: one.line)
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:

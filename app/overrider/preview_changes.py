@@ -90,7 +90,7 @@ def compare_previews(
 def _compare(before: Preview | None, after: Preview) -> PoolChange:
     if before is None:
         return PoolChange(None, after, ())
-    old, new = _without_bookkeeping(before.workload), _without_bookkeeping(after.workload)
+    old, new = without_bookkeeping(before.workload), without_bookkeeping(after.workload)
     changes = () if identical(old, new) else tuple(_list_changes(old, new, before=before, after=after))
     return PoolChange(before, after, changes)
 
@@ -112,7 +112,8 @@ def _contains(outer: str, inner: str) -> bool:
     return inner == outer or inner.startswith(f"{outer}/")
 
 
-def _without_bookkeeping(workload: JSONObject) -> JSONObject:
+def without_bookkeeping(workload: JSONObject) -> JSONObject:
+    """Return a workload without the annotations with which fleethook remembers its changes."""
     annotations = workload["metadata"].get("annotations")
     if not annotations or _BOOKKEEPING.isdisjoint(annotations):
         return workload

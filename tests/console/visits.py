@@ -3,9 +3,8 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from app.asgi import INDEXES
 from app.console.application import create_console
-from app.console.context import ConsoleContext
+from app.console.context import INDEXES, ConsoleContext
 from app.store import Store
 from tests.asgi_client import Answer, call
 

@@ -1,6 +1,7 @@
 import "htmx.org";
 import "./copy.js";
 import "./pages/overview.js";
+import "./pages/overriders.js";
 import { apply } from "./behaviours.js";
 
 const start = () => apply(document.body);

@@ -1,8 +1,185 @@
-"""The section ``/overriders``: the list of its objects."""
+"""The section ``/overriders``: the matrix of subjects and node pools, the diff of one workload, and the editor."""
 
-from typing import Final
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
 
-from app.console.pages.object_list import make_router
-from app.console.sections import SECTIONS
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
-router: Final = make_router(next(one for one in SECTIONS if one.path == "/overriders"))
+from app.console.context import ConsoleContext
+from app.console.forms import FormFields
+from app.console.overrider_service import EditView, OverriderService, make_service
+from app.console.pages.overrider_links import (
+    MAX_TEXT,
+    cell_url,
+    edit_url,
+    matrix_url,
+    new_url,
+    parse_cell,
+    parse_overrider_key,
+    parse_query,
+)
+from app.console.rendering import Context, render
+from app.console.views.overriders.cell_state import LABELS
+from app.console.views.overriders.edit_text import (
+    EditError,
+    format_command,
+    format_overrider,
+    make_overrider,
+    normalize,
+    show_source,
+)
+from app.console.views.overriders.matrix import SORTS, Paging, Query
+from app.console.views.overriders.yaml_paths import format_value
+from app.store import ObjectKey
+
+router: Final = APIRouter(prefix="/overriders")
+
+
+def find_service(request: Request, context: ConsoleContext) -> OverriderService:
+    """Return the service of a console; the first request makes it."""
+    state = request.app.state
+    if not hasattr(state, "overriders"):
+        state.overriders = make_service(context)
+    service: OverriderService = state.overriders
+    return service
+
+
+@router.get("")
+async def show_matrix(request: Request, context: Context) -> HTMLResponse:
+    """Show the matrix, or the list of its cells."""
+    query = parse_query(request.query_params)
+    view = await find_service(request, context).show_matrix(query)
+    shown = view.query
+    first = shown._replace(page=1, columns=1)
+    return render(
+        request,
+        "overriders/matrix.html",
+        command=_make_command(context, "render", "--output", "diff"),
+        view=view,
+        labels=LABELS,
+        sorts=SORTS,
+        here=matrix_url(shown),
+        state_urls={state: matrix_url(first._replace(state=state)) for state in (None, *LABELS)},
+        page_urls=_link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
+        column_urls=_link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
+        **_LINKS,
+    )
+
+
+@router.get("/pool")
+async def show_pool(request: Request, context: Context) -> HTMLResponse:
+    """Show the workload of one node pool beside its template."""
+    key = parse_cell(request.query_params)
+    everything = request.query_params.get("all") == "1"
+    view = await find_service(request, context).show_cell(key, everything=everything)
+    if view is None:
+        subject = f"{key.subject.group_kind.kind} {key.subject.namespace or 'default'}/{key.subject.name}"
+        raise HTTPException(404, f"{subject} has no {key.kind or 'workload'} in node pool {key.pool!r}")
+    return render(
+        request,
+        "overriders/pool.html",
+        command=_make_command(context, "render", "--pool", key.pool, "--output", "diff"),
+        view=view,
+        shown=view.shown,
+        everything_url=cell_url(key, everything=True),
+        row_url=matrix_url(Query(subject=f"{key.subject.namespace or 'default'}/{key.subject.name}", layout="list")),
+        new_url=new_url(key.subject),
+        **_LINKS,
+    )
+
+
+@router.get("/edit")
+async def open_editor(request: Request, context: Context) -> HTMLResponse:
+    """Show the editor with a stored overrider, or with a new one for a subject."""
+    key = parse_overrider_key(request.query_params)
+    stored = context.store.get(*key)
+    file = None if context.manifests is None else context.manifests.find(key)
+    if file is not None:
+        text = show_source(file)
+    elif stored is not None:
+        text = format_overrider(stored)
+    elif subject := request.query_params.get("subject", ""):
+        text = format_overrider(make_overrider(key, subject))
+    else:
+        raise HTTPException(404, f"there is no YurtAppOverrider {key.namespace or 'default'}/{key.name}")
+    return await _show_editor(request, context, key, text, pool="")
+
+
+@router.post("/edit")
+async def show_effect(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
+    """Show the editor with the effect of a typed text."""
+    key = parse_overrider_key(request.query_params)
+    pool = fields.get("pool", "")[:MAX_TEXT].strip()
+    return await _show_editor(request, context, key, normalize(fields.get("text", "")), pool=pool)
+
+
+@router.post("/download")
+async def download(fields: FormFields) -> Response:
+    """Return a typed text as a file."""
+    return Response(
+        normalize(fields.get("text", "")).encode(errors="replace"),
+        media_type="application/yaml",
+        headers={"content-disposition": 'attachment; filename="overrider.yaml"'},
+    )
+
+
+async def _show_editor(
+    request: Request, context: ConsoleContext, key: ObjectKey, text: str, *, pool: str
+) -> HTMLResponse:
+    problem: EditError | None = None
+    view: EditView | None = None
+    try:
+        view = await find_service(request, context).show_edit(text, opened=key, pool=pool)
+    except EditError as error:
+        problem = error
+    query = {name: value for name, value in request.query_params.items() if name in _KEY_PARAMETERS}
+    return render(
+        request,
+        "overriders/edit.html",
+        command=_make_command(context, "diff", "-f", "overrider.yaml"),
+        key=key,
+        text=text,
+        pool=pool,
+        problem=problem,
+        view=view,
+        here=f"/overriders/edit?{urlencode(query)}",
+        kubectl_command=format_command(text, namespace=_find_namespace(view)),
+        **_LINKS,
+    )
+
+
+def _find_namespace(view: EditView | None) -> str:
+    """Return the namespace for kubectl if the text names none."""
+    if view is None or view.named_namespace:
+        return ""
+    return view.edited.key.namespace
+
+
+_KEY_PARAMETERS: Final = frozenset({"cluster", "namespace", "name", "subject"})
+_LINKS: Final[Mapping[str, Any]] = {"cell_url": cell_url, "edit_url": edit_url, "as_yaml": format_value}
+
+
+def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
+    """Return the addresses of the pages beside the present one, ``""`` for missing ones.
+
+    Args:
+        paging: The present page.
+        turn: Returns the query of a page.
+    """
+    return {
+        "previous": matrix_url(turn(paging.page - 1)) if paging.page > 1 else "",
+        "next": matrix_url(turn(paging.page + 1)) if paging.page < paging.pages else "",
+    }
+
+
+def _make_command(context: ConsoleContext, command: str, *options: str) -> str:
+    """Return the command that prints the same; ``render`` reads manifests by ``-f``."""
+    words = shlex.split(context.command_source)
+    if command == "render":
+        words = ["-f" if word == "--manifests" else word for word in words]
+    return shlex.join(["fleethook", command, *words, *options])

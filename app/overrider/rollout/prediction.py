@@ -7,6 +7,7 @@ function that admission and fleethook's controller use. Changes that are due wit
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from app.control.slices import Sliced, run_at_once
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import GROUP, NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
@@ -132,6 +133,13 @@ def predict(
         workloads: The complete workloads as kube-apiserver stores them.
         changed: Keys of the added, changed and removed objects.
     """
+    return run_at_once(predict_in_slices(before, after, workloads, changed))
+
+
+def predict_in_slices(
+    before: StoreView, after: StoreView, workloads: Iterable[JSONObject], changed: Iterable[ObjectKey]
+) -> Sliced[list[Outcome]]:
+    """Return the effects of an edit as `predict` does, with a pause after each workload."""
     subjects = find_subjects(before, after, changed)
     owned: dict[ObjectKey, list[JSONObject]] = {subject: [] for subject in subjects}
     for workload in workloads:
@@ -142,7 +150,11 @@ def predict(
             if subject in owned:
                 owned[subject].append(workload)
     worlds = World(before), World(after)
-    outcomes = [one for subject in subjects for one in predict_subject(*worlds, subject, owned[subject])]
+    outcomes: list[Outcome] = []
+    for subject in subjects:
+        for one in predict_subject(*worlds, subject, owned[subject]):
+            outcomes.append(one)
+            yield
     return sorted(outcomes, key=lambda one: (one.subject, one.pool, one.kind, one.name))
 
 

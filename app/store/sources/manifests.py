@@ -55,6 +55,8 @@ class ManifestSource:
 
     Attributes:
         errors: The current error of each unreadable file; its last good objects stay in the store.
+        revision: Increases with each change of the objects. The store does not notify of a change of a workload's
+            spec, of which it keeps no copy.
     """
 
     def __init__(self, directory: Path, store: Store) -> None:
@@ -65,6 +67,7 @@ class ManifestSource:
         self._checked_at: float | None = None
         self._unread: frozenset[str] = frozenset()
         self.errors: dict[str, str] = {}
+        self.revision = 0
 
     @property
     def synced(self) -> bool:
@@ -82,6 +85,10 @@ class ManifestSource:
     def documents(self) -> list[Document]:
         """Return the stored objects with their files, in the order of the files."""
         return list(self._stored.values())
+
+    def find(self, key: ObjectKey) -> Document | None:
+        """Return the complete object under a key with its file, None if no file has it."""
+        return self._stored.get(key)
 
     def load(self) -> bool:
         """Read changed files and update the store; return whether anything changed."""
@@ -135,6 +142,7 @@ class ManifestSource:
 
     def _finish(self, read: _Read) -> None:
         self._files, self._unread, self._stored = read.files, read.unread, read.documents
+        self.revision += bool(read.removed or read.changed)
         self._report(read.errors)
         self._checked_at = time.monotonic()
 

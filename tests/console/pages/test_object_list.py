@@ -1,5 +1,20 @@
+from typing import Any
+
+from fastapi import FastAPI
+
+from app.console.forms import FormTokens
+from app.console.pages.object_list import make_router
+from app.console.sections import SECTIONS
 from tests.builders import yurt_app_set
-from tests.console.visits import console_of, visit
+from tests.console.visits import make_context, visit
+
+
+def console_of(*documents: dict[str, Any]) -> FastAPI:
+    """Return an application with a list of the objects of the section about overriders."""
+    app = FastAPI()
+    app.state.context, app.state.form_tokens = make_context(*documents), FormTokens()
+    app.include_router(make_router(next(one for one in SECTIONS if one.path == "/overriders")))
+    return app
 
 
 async def test_the_list_shows_matching_objects_and_keeps_the_filter() -> None:

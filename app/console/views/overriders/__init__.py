@@ -1,0 +1,1 @@
+"""The views of the overriders page: pure functions from the store to the values that templates show."""

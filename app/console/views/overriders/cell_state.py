@@ -1,0 +1,73 @@
+"""Finds the state of one cell of the matrix: the workload of one kind in one node pool of one subject."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from app.model.json import JSONObject
+from app.overrider.plan_cache import PlanCache
+from app.overrider.pool_template import SubjectError
+from app.overrider.preview import Cell, preview
+from app.overrider.rollout.pending import find_pending
+from app.overrider.rollout.summary import count
+from app.overrider.steps import RenderError
+from app.store import StoreView
+
+State = Literal["error", "rolls", "overridden", "unchanged"]
+"""``error``: cannot be rendered. ``rolls``: a running workload differs from its plan, so that its pods would be
+replaced. ``overridden``: the overrider changes the template. ``unchanged``: it does not."""
+
+STATES: Final[tuple[State, ...]] = ("error", "rolls", "overridden", "unchanged")
+"""The states, the most urgent first."""
+LABELS: Final[dict[State, str]] = {
+    "error": "error",
+    "rolls": "would roll",
+    "overridden": "overridden",
+    "unchanged": "unchanged",
+}
+
+
+class CellState(NamedTuple):
+    """The state of a cell.
+
+    Attributes:
+        state: The most urgent state that applies.
+        changes: The number of fields that the overrider changes.
+        text: The error, or the effect that is due; ``""`` without one.
+    """
+
+    state: State
+    changes: int = 0
+    text: str = ""
+
+    @property
+    def label(self) -> str:
+        """The state as a reader sees it."""
+        return LABELS[self.state]
+
+
+def find_state(cell: Cell, running: Sequence[JSONObject], *, store: StoreView, plans: PlanCache) -> CellState:
+    """Return the state of a cell.
+
+    Args:
+        cell: The subject, overrider, node pool and kind.
+        running: The complete stored workloads of the cell; usually one, or none.
+        store: Overriders, subjects and node pools.
+        plans: The plans that were compiled from them.
+    """
+    try:
+        shown = preview(cell, store, plans)
+    except (SubjectError, RenderError) as error:
+        return CellState("error", text=str(error))
+    changes = len(shown.changes)
+    texts = []
+    for workload in running:
+        effect, problem = find_pending(workload, kind=cell.kind, store=store, plans=plans)
+        if problem:
+            return CellState("error", changes, problem)
+        if effect.name == "rolls":
+            return CellState("rolls", changes, "; ".join((f"replaces {count(effect.pods, 'pod')}", *effect.notes)))
+        if effect.name == "scales":
+            texts.append(f"scales from {effect.replicas[0]} to {effect.replicas[1]} replicas")
+        elif effect.name != "unchanged":
+            texts.append(f"the next write changes its {effect.name}")
+    return CellState("overridden" if changes else "unchanged", changes, "; ".join(texts))

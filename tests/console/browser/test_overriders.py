@@ -1,0 +1,144 @@
+"""The overriders page in a browser: from the matrix to an edit with findings, differences and rollouts."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.console.browser.conftest import has_sideways_scroll
+
+POOLS = [f"pool-{number:02}" for number in range(30)]
+SET = yurt_app_set(pools=[pool(name) for name in POOLS])
+RUNNING = [rendered(workload(pool=name), SET, NEW_IMAGE) for name in POOLS[:3]]
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202etxt.exe"
+EDITOR = "/overriders/edit?namespace=default&name=demo1"
+POOL = "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=pool-05&kind=Deployment"
+
+
+@pytest.fixture(scope="session")
+def overriders_console(start_console: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("overriders")
+    (directory / "now.yaml").write_text(yaml.safe_dump_all([SET, NEW_IMAGE, *RUNNING], sort_keys=False))
+    return start_console(directory)
+
+
+def type_text(page: Any, text: str) -> None:
+    """Replace the text of the editor as a user does."""
+    page.get_by_role("textbox", name="The overrider as YAML").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+def dump(document: Any) -> str:
+    text: str = yaml.safe_dump(document, sort_keys=False)
+    return text
+
+
+def test_an_edit_shows_findings_differences_and_rollouts_while_you_type(
+    overriders_console: str, open_page: Any
+) -> None:
+    page = open_page(overriders_console + "/overriders")
+    page.get_by_role("link", name="demo1").click()
+    page.locator(".editor").wait_for()
+    assert page.get_by_text("No findings.").is_visible()
+    type_text(page, dump(overrider(entry("*", items=[image("nginx", "nginx:3.0")]))))
+    page.get_by_text("rolls 3 of 3 workloads, 6 pods").first.wait_for()
+    assert page.get_by_text("30 of 30 compared workloads differ").first.is_visible()
+    assert page.locator("#report pre.added").first.inner_text().strip() == "nginx:3.0"
+    broken = dump(
+        overrider(
+            entry("*", items=[image("nginx", "nginx:3.0")]),
+            entry("pool-07", patches=[patch("remove", "/spec/nothing")]),
+        )
+    )
+    line = broken.split("\n").index("    path: /spec/nothing") + 1
+    type_text(page, broken)
+    finding = page.locator(f'#findings [data-line="{line - 1}"], #findings [data-line="{line}"]').first
+    finding.wait_for()
+    assert "[does-not-fit]" in finding.inner_text()
+    page.locator(".cm-lint-marker-error").wait_for()
+    finding.get_by_role("link").click()
+    assert page.evaluate("document.activeElement.className") == "editor"
+
+
+def test_the_text_is_copied_as_yaml_and_as_a_command(overriders_console: str, open_page: Any) -> None:
+    page = open_page(overriders_console + EDITOR, permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".editor").wait_for()
+    edited = dump(overrider(entry("*", items=[{"replicas": 7}])))
+    type_text(page, edited)
+    page.get_by_text("30 of 30 compared workloads differ").first.wait_for()
+    page.get_by_role("button", name="Copy as YAML").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == edited
+    page.get_by_role("button", name="Copy as kubectl command").click()
+    page.get_by_role("button", name="Copied").nth(1).wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == f"kubectl apply -f - <<'EOF'\n{edited}EOF\n"
+
+
+def test_the_editor_and_the_download_work_without_javascript(overriders_console: str, open_page: Any) -> None:
+    page = open_page(overriders_console + EDITOR, java_script_enabled=False)
+    edited = dump(overrider(entry("*", items=[image("nginx", "nginx:3.0")])))
+    page.locator("textarea").fill(edited)
+    page.get_by_role("button", name="Show the effect").click()
+    assert "rolls 3 of 3 workloads, 6 pods" in page.locator("#report").inner_text()
+    assert page.locator("textarea").input_value() == edited
+    assert page.get_by_role("button", name="Copy as YAML").is_hidden()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download as YAML").click()
+    assert Path(download.value.path()).read_text() == edited
+
+
+def test_the_matrix_is_filtered_paged_and_followed_by_its_address(overriders_console: str, open_page: Any) -> None:
+    page = open_page(overriders_console + "/overriders", java_script_enabled=False)
+    page.get_by_role("link", name="next").click()
+    assert page.get_by_role("columnheader", name="pool-12").is_visible()
+    page.get_by_role("searchbox", name="Node pool").fill("pool-2")
+    page.get_by_label("Show as").select_option("list")
+    page.get_by_role("button", name="Show", exact=True).click()
+    assert "pool=pool-2" in page.url
+    assert page.locator("tbody tr").count() == 10
+    page.get_by_role("link", name="pool-25").click()
+    assert "entries[0].items[0]" in page.locator("tr.changed").inner_text()
+    assert "nginx:2.0" in page.locator("tr.changed td.added").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/overriders", "/overriders?layout=list", POOL, EDITOR])
+def test_the_pages_are_accessible_and_fit_a_phone(
+    overriders_console: str, open_page: Any, find_faults: Any, path: str, scheme: str
+) -> None:
+    page = open_page(overriders_console + path, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    if path == EDITOR:
+        page.locator(".editor").wait_for()
+    assert find_faults(page) == []
+    assert not has_sideways_scroll(page)
+
+
+def test_the_findings_of_the_editor_are_accessible(overriders_console: str, open_page: Any, find_faults: Any) -> None:
+    page = open_page(overriders_console + EDITOR)
+    page.locator(".editor").wait_for()
+    type_text(page, dump(overrider(entry("nowhere", items=[image("nginx", "nginx:3.0")]))))
+    page.locator("#findings li.error").first.wait_for()
+    assert find_faults(page) == []
+
+
+def test_data_of_a_cluster_is_text(start_console: Callable[..., str], tmp_path: Path, open_page: Any) -> None:
+    subject = yurt_app_set(HOSTILE, pools=[pool(HOSTILE)])
+    named = {"apiVersion": API, "kind": "YurtAppSet", "name": HOSTILE}
+    one = overrider(
+        entry(HOSTILE, items=[image("nginx", HOSTILE)]), name=HOSTILE, subject=named, annotations={"a": HOSTILE}
+    )
+    (tmp_path / "now.yaml").write_text(yaml.safe_dump_all([subject, one]))
+    page = open_page(start_console(tmp_path) + "/overriders")
+    assert HOSTILE in page.locator("tbody").inner_text()
+    page.locator("tbody td a").nth(1).click()
+    assert "script" in page.locator("h1").inner_text()
+    page.get_by_role("link", name=re.compile("Edit the overrider")).click()
+    page.locator(".editor").wait_for()
+    type_text(page, dump({**one, "entries": [{"pools": [HOSTILE], HOSTILE: HOSTILE}]}))
+    page.locator("#findings li.error").first.wait_for()
+    assert page.locator("img, iframe").count() == 0

@@ -1,0 +1,22 @@
+"""Stores for the tests of the overriders page."""
+
+from typing import Any
+
+from app.console.views.overriders.fleet import CellKey
+from app.model.openyurt import YURT_APP_SET
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.bound_workloads import WORKLOAD_INDEXES
+from app.store import ObjectKey, Store
+
+DEMO = ObjectKey("", YURT_APP_SET, "default", "demo")
+
+
+def make_store(*objects: dict[str, Any]) -> Store:
+    store = Store([OVERRIDERS_BY_SUBJECT, *WORKLOAD_INDEXES.values()])
+    for one in objects:
+        store.put(one)
+    return store
+
+
+def cell_key(pool: str = "hangzhou", kind: str = "Deployment", subject: ObjectKey = DEMO) -> CellKey:
+    return CellKey(subject, pool, kind)

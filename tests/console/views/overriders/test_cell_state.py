@@ -1,0 +1,51 @@
+from typing import Any
+
+from app.console.views.overriders.cell_state import CellState, find_state
+from app.console.views.overriders.fleet import find_cell
+from app.overrider.plan_cache import PlanCache
+from tests.builders import NEW_IMAGE, entry, overrider, patch, rendered, workload, yurt_app_set
+from tests.console.views.overriders.fleet_stores import cell_key, make_store
+
+
+def state(*objects: dict[str, Any], running: tuple[dict[str, Any], ...] = ()) -> CellState:
+    store = make_store(yurt_app_set(), *objects)
+    cell = find_cell(store, cell_key())
+    assert cell is not None
+    return find_state(cell, running, store=store, plans=PlanCache())
+
+
+def test_a_pool_without_an_overrider_is_unchanged() -> None:
+    assert state() == CellState("unchanged")
+
+
+def test_a_pool_that_an_entry_changes_is_overridden() -> None:
+    assert state(NEW_IMAGE) == CellState("overridden", 1)
+
+
+def test_a_running_workload_that_is_as_its_plan_does_not_roll() -> None:
+    current = rendered(workload(), yurt_app_set(), NEW_IMAGE)
+    assert state(NEW_IMAGE, running=(current,)) == CellState("overridden", 1)
+
+
+def test_a_running_workload_with_another_pod_template_would_roll() -> None:
+    assert state(NEW_IMAGE, running=(workload(),)) == CellState("rolls", 1, "replaces 2 pods")
+
+
+def test_the_paused_deployment_says_so() -> None:
+    found = state(NEW_IMAGE, running=(workload(paused=True),))
+    assert found.state == "rolls"
+    assert "paused" in found.text
+
+
+def test_a_running_workload_that_only_scales_keeps_its_state_and_says_so() -> None:
+    scaled = overrider(entry("*", items=[{"replicas": 5}]))
+    found = state(scaled, running=(workload(),))
+    assert (found.state, found.changes) == ("overridden", 1)
+    assert found.text == "scales from 2 to 5 replicas"
+
+
+def test_an_entry_that_does_not_fit_is_an_error() -> None:
+    broken = overrider(entry("*", patches=[patch("replace", "/spec/nothing", 1)]))
+    found = state(broken)
+    assert found.state == "error"
+    assert "/spec/nothing" in found.text

@@ -1,0 +1,42 @@
+import pytest
+
+from app.console.views.overriders.yaml_paths import dump_yaml, format_value, list_lines
+from app.store.yaml_reader import read_values
+
+
+def test_each_line_has_the_path_of_its_member() -> None:
+    value = {"spec": {"list": [{"name": "a", "image": "b"}, "text"], "empty": {}}}
+    assert [(one.text, "/".join(one.path)) for one in list_lines(value)] == [
+        ("spec:", "spec"),
+        ("  list:", "spec/list"),
+        ("  - name: a", "spec/list/0/name"),
+        ("    image: b", "spec/list/0/image"),
+        ("  - text", "spec/list/1"),
+        ("  empty: {}", "spec/empty"),
+    ]
+
+
+def test_each_line_of_a_long_text_has_its_path() -> None:
+    lines = list_lines({"before": 1, "script": "one\ntwo\n\nthree\n", "after": 2})
+    assert lines[0].path == ("before",)
+    assert {one.path for one in lines[1:-1]} == {("script",)}
+    assert lines[-1].path == ("after",)
+
+
+def test_a_long_line_is_not_wrapped() -> None:
+    assert len(list_lines({"text": "word " * 200})) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>alert(1)</script>", "a\u202eb", "x\x1b[31m", "a\nb", "# no", "- x", "\u2028", "'", '"']
+)
+def test_the_text_of_any_value_is_read_back_and_has_no_active_character(text: str) -> None:
+    dumped = dump_yaml({"name": text, text: ["ü", text]})
+    assert read_values(dumped, source="x")[0].value == {"name": text, text: ["ü", text]}
+    assert not set("\u202e\x1b\u2028") & set(dumped)
+
+
+def test_a_single_value_has_no_marks_of_a_document() -> None:
+    assert format_value("nginx:2.0") == "nginx:2.0"
+    assert format_value({"a": 1}) == "a: 1"
+    assert format_value(None) == "null"
