@@ -1,1 +1,1 @@
-"""The console: a read-only web page about a fleet, for people who prefer looking to reading."""
+"""The console: a read-only web page about a fleet."""

@@ -1,1 +1,1 @@
-"""View models of the pages: pure functions from objects and parameters to what templates show."""
+"""View models: pure functions from the store and parameters to frozen values that templates show."""

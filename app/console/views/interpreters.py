@@ -96,12 +96,12 @@ class Interpreters:
 
 
 def build_interpreters(
-    view: StoreView, *, interpreters: Sequence[Interpreter] = (), namespace: str, bundle: bool = True
+    documents: Iterable[JSONObject], *, interpreters: Sequence[Interpreter] = (), namespace: str, bundle: bool = True
 ) -> Interpreters:
-    """Build the chain of the objects in a store. It only finds interpreters: none is called.
+    """Build the chain of objects. It only finds interpreters: none is called.
 
     Args:
-        view: Customizations, webhook configurations and CustomResourceDefinitions.
+        documents: Customizations, webhook configurations and CustomResourceDefinitions (`list_documents`).
         interpreters: Interpreters in Python.
         namespace: The namespace of ``karmada-config``.
         bundle: Whether to include the bundle.
@@ -109,7 +109,7 @@ def build_interpreters(
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=namespace)
     hooks = WebhookLayer(store, HookClient(allow_private=False), observe=_ignore)
-    for document in list_documents(view):
+    for document in documents:
         store.put(document)
     chain = assemble_chain(customizations, hooks, interpreters, Runner(), bundle=bundle, observe=_ignore)
     defined = set(_list_defined(store))

@@ -19,6 +19,7 @@ from app.console.views.interpreters import (
     build_interpreters,
     build_matrix,
     find_cell,
+    list_documents,
 )
 from app.interpret.chain import ChainError
 from app.interpret.lua.runner import Runner
@@ -49,7 +50,7 @@ def interpreters_of(*documents: dict[str, Any], python: bool = False) -> Interpr
     store = Store()
     for document in documents:
         store.put(document)
-    return build_interpreters(store, interpreters=load(DATABASE) if python else (), namespace=NAMESPACE)
+    return build_interpreters(list_documents(store), interpreters=load(DATABASE) if python else (), namespace=NAMESPACE)
 
 
 @pytest.fixture(scope="module")
