@@ -20,6 +20,9 @@ MAX_NODES: Final = 250
 """Nodes of one picture. A layout of more takes seconds in a browser; the table shows all bindings."""
 MAX_ROWS: Final = 500
 
+FLEET_KINDS: Final = frozenset({*PHASES.values(), API_BINDING, API_EXPORT})
+"""The kinds that `read_fleet` reads."""
+
 UNKNOWN: Final = "unknown"
 """The name of the provider of bindings that name none. No logical cluster has it, as its node has another kind."""
 

@@ -1,11 +1,12 @@
 """Explains the request of a form: the webhooks that get it, and the reason for skipping each other one."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import yaml
 
 from app.api.request_plan import (
     InputDocument,
@@ -25,6 +26,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.model.kcp import cluster_of, is_cluster
 from app.store import ObjectKey, Store, StoreView
+from app.store.partial import PARTIAL_KINDS
 from app.store.yaml_reader import ManifestError, read_values
 
 MAX_TEXT: Final = 1 << 20
@@ -208,29 +210,52 @@ def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -
 class Choice:
     """An object that the form offers."""
 
-    key: ObjectKey
+    value: str
+    """Its key as a parameter of the URL (`read_choice`)."""
     title: str
 
 
-def list_choices(store: Store, *, text: str = "") -> list[Choice]:
-    """Return at most `MAX_CHOICES` objects whose title has a text, without kinds whose objects are not kept.
+def list_choices(store: Store, kinds: Collection[GroupKind], *, text: str = "") -> list[Choice]:
+    """Return at most `MAX_CHOICES` objects of some kinds whose title has a text.
 
-    Secrets are left out, because the console never shows them.
+    Kinds of which the store keeps only parts are left out, and Secrets, because the console never shows them.
     """
     wanted, found = text.casefold(), list[Choice]()
-    for group_kind in sorted(store.counts()):
-        if group_kind == _SECRET:
+    for group_kind in sorted(kinds):
+        if group_kind == _SECRET or group_kind in PARTIAL_KINDS:
             continue
         for key in store.keys(group_kind):
-            title = _title(key)
-            if wanted in title.casefold() and isinstance(store.get(*key), dict):
-                found.append(Choice(key, title))
+            title = _make_title(key)
+            if wanted in title.casefold():
+                found.append(Choice(write_choice(key), title))
                 if len(found) == MAX_CHOICES:
                     return found
     return found
 
 
-def _title(key: ObjectKey) -> str:
+def _make_title(key: ObjectKey) -> str:
     name = f"{key.namespace}/{key.name}" if key.namespace else key.name
     kind = f"{key.group_kind.kind}.{key.group_kind.group}" if key.group_kind.group else key.group_kind.kind
     return f"{kind} {name}" + (f" in {key.cluster}" if key.cluster else "")
+
+
+def write_choice(key: ObjectKey) -> str:
+    """Return a key as text. No part has a slash (apimachinery pkg/api/validation/path)."""
+    return "/".join((key.cluster, *key.group_kind, key.namespace, key.name))
+
+
+def read_choice(text: str) -> ObjectKey | None:
+    """Return the key of a text, None if it is no key or one of a Secret."""
+    parts = text.split("/")
+    if len(parts) != 5:
+        return None
+    cluster, group, kind, namespace, name = parts
+    key = ObjectKey(cluster, GroupKind(group, kind), namespace, name)
+    return None if key.group_kind == _SECRET else key
+
+
+def format_object(document: JSONObject) -> str:
+    """Return an object as YAML for the form, without the fields that only servers write."""
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    text: str = yaml.safe_dump({**document, "metadata": metadata}, sort_keys=False, allow_unicode=True)
+    return text

@@ -27,6 +27,8 @@ PAGE_ROWS: Final = 100
 
 _EVERY: Final = "*"
 _DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, _DEFINITION, CONFIG_MAP)
+"""The kinds that configure interpreters."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def build_interpreters(
 
 def list_documents(view: StoreView) -> Iterator[JSONObject]:
     """Yield the objects that configure interpreters, of the plain cluster."""
-    for group_kind in (*CONFIGURATIONS, CUSTOMIZATION, _DEFINITION, CONFIG_MAP):
+    for group_kind in INTERPRETED:
         for document in view.each("", group_kind):
             if isinstance(document, dict) and (
                 group_kind != CONFIG_MAP or document["metadata"]["name"] == CONFIG_MAP_NAME

@@ -1,6 +1,6 @@
 """The playground's form: reads the texts, asks the script, and shows result, changes, cost and export."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import islice
@@ -88,6 +88,82 @@ class PlaygroundResult:
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     files: tuple[ExportedFile, ...] = ()
+
+
+_OBJECT: Final = """\
+apiVersion: games.example.com/v1
+kind: Game
+metadata: {name: chess, namespace: default}
+spec: {players: 2}
+status: {ready: true}
+"""
+_ITEMS: Final = """\
+- clusterName: member1
+  status: {ready: true}
+- clusterName: member2
+  status: {ready: false}
+"""
+
+EXAMPLES: Final[Mapping[str, str]] = {
+    "InterpretReplica": "function GetReplicas(obj)\n  return obj.spec.players, nil\nend\n",
+    "ReviseReplica": "function ReviseReplica(obj, replicas)\n  obj.spec.players = replicas\n  return obj\nend\n",
+    "Retain": "function Retain(desiredObj, observedObj)\n"
+    "  desiredObj.spec.players = observedObj.spec.players\n  return desiredObj\nend\n",
+    "InterpretStatus": "function ReflectStatus(obj)\n  return {ready = obj.status.ready}\nend\n",
+    "AggregateStatus": "function AggregateStatus(obj, items)\n  local ready = true\n  for i = 1, #items do\n"
+    "    ready = ready and items[i].status.ready\n  end\n  obj.status = {ready = ready}\n  return obj\nend\n",
+    "InterpretHealth": "function InterpretHealth(obj)\n  return obj.status ~= nil and obj.status.ready == true\nend\n",
+    "InterpretDependency": "function GetDependencies(obj)\n  return {{apiVersion = 'v1', kind = 'Secret', "
+    "namespace = obj.metadata.namespace, name = 'scores'}}\nend\n",
+}
+"""A script for each operation that most kinds have, with which the form begins."""
+
+_PYTHON: Final = """\
+from fleethook.interpret import interpreter
+
+game = interpreter("games.example.com/v1", "Game")
+
+
+@game.healthy
+def healthy(observed):
+    return observed.get("status", {}).get("ready", False)
+"""
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of a script beside an error."""
+
+    number: int
+    text: str
+    is_wrong: bool
+    """Whether the error names it."""
+
+
+_LINES_AROUND: Final = 3
+
+
+def number_lines(code: str, line: int) -> tuple[CodeLine, ...]:
+    """Return the lines of a script around one that an error names."""
+    lines = code.splitlines()
+    first = max(1, line - _LINES_AROUND)
+    around = lines[first - 1 : line + _LINES_AROUND]
+    return tuple(CodeLine(number, text, number == line) for number, text in enumerate(around, first))
+
+
+def fill_form(operation: str, language: str) -> PlaygroundForm:
+    """Return the form with an example for an operation; another operation or language gets that of the health."""
+    if language == "python":
+        return PlaygroundForm(language="python", code=_PYTHON, desired=_OBJECT)
+    name = operation if operation in EXAMPLES else Operation.HEALTH.value
+    return PlaygroundForm(
+        operation=name,
+        code=EXAMPLES[name],
+        desired=_OBJECT,
+        observed=_OBJECT.replace("players: 2", "players: 4") if name == Operation.RETAIN else "",
+        items=_ITEMS if name == Operation.AGGREGATE_STATUS else "",
+        replicas="4" if name == Operation.REVISE_REPLICA else "",
+    )
 
 
 class _FieldProblemError(ValueError):

@@ -15,12 +15,15 @@ from app.console.views.dispatch import (
     RequestForm,
     VerdictTree,
     explain_form,
+    format_object,
     is_near_miss,
     list_choices,
     plan_form,
+    read_choice,
 )
 from app.dispatch.factory import INDEXES, build_offline_dispatcher
 from app.store import Store
+from app.store.store import key_of
 from app.store.yaml_reader import read_documents
 from tests.cli.explaining import explain, provide_webhooks
 from tests.dispatch.builders import binding, configuration, review, store_of, webhook, widget
@@ -132,13 +135,28 @@ def test_the_object_names_the_cluster_unless_the_form_does() -> None:
 def test_the_form_offers_objects_but_no_secrets() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "eA=="}}
     store = store_of(secret, binding("c", "p", "widgets.example.org"), configuration("p", "mutating"))
-    assert [one.title for one in list_choices(store)] == [
+    kinds = store.counts()
+    assert [one.title for one in list_choices(store, kinds)] == [
         "MutatingWebhookConfiguration.admissionregistration.k8s.io hooks in p",
         "APIBinding.apis.kcp.io widgets in c",
     ]
-    assert [one.key.cluster for one in list_choices(store, text="APIBINDING")] == ["c"]
+    found = list_choices(store, kinds, text="APIBINDING")
+    assert [read_choice(one.value) for one in found] == [key_of(binding("c", "p", "widgets.example.org"))]
+    assert list_choices(store, []) == []
+
+
+@pytest.mark.parametrize("text", ["", "a/b", "//Secret/default/s", "a/b/c/d/e/f", "<script>"])
+def test_a_text_that_is_no_key_or_one_of_a_secret_chooses_nothing(text: str) -> None:
+    assert read_choice(text) is None
+
+
+def test_a_chosen_object_is_explained_like_a_pasted_one() -> None:
+    text = format_object({**widget(), "metadata": {"name": "b", "namespace": "x", "managedFields": [{"manager": "k"}]}})
+    assert "managedFields" not in text
+    planned = plan_form(store_of(), RequestForm(text, "c"))
+    assert (planned.request.name, planned.request.kind.kind) == ("b", "Widget")
 
 
 def test_the_offered_objects_are_limited() -> None:
     store = store_of(*(widget(f"w{number}") for number in range(MAX_CHOICES + 5)))
-    assert len(list_choices(store)) == MAX_CHOICES
+    assert len(list_choices(store, store.counts())) == MAX_CHOICES

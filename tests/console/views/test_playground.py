@@ -5,12 +5,15 @@ import pytest
 import yaml
 
 from app.console.views.playground import (
+    EXAMPLES,
     MAX_DIFF_LINES,
     MAX_SHOWN,
     MAX_TEXT,
     FieldError,
     PlaygroundForm,
     PlaygroundResult,
+    fill_form,
+    number_lines,
     run_form,
 )
 from app.interpret.playground.answering import answer_question
@@ -118,3 +121,28 @@ def test_hostile_texts_stay_texts() -> None:
     found = run(desired=document, code=code)
     assert found.error is not None
     assert name in found.error.text
+
+
+@pytest.mark.parametrize("operation", list(EXAMPLES))
+def test_each_example_gives_a_result(operation: str) -> None:
+    form = fill_form(operation, "lua")
+    assert form.operation == operation
+    found = run_form(form, answer_question)
+    assert (found.error, found.warnings) == (None, ())
+    assert found.result
+    assert found.files
+
+
+def test_the_form_begins_with_python_or_with_the_health() -> None:
+    python = run_form(fill_form("InterpretHealth", "python"), answer_question)
+    assert (python.error, python.result) == (None, "healthy: true\n")
+    assert fill_form("<script>", "x") == fill_form("InterpretHealth", "lua")
+
+
+def test_the_lines_around_an_error_are_numbered() -> None:
+    code = "\n".join(f"line {number}" for number in range(1, 20))
+    assert [(one.number, one.text, one.is_wrong) for one in number_lines(code, 2)] == [
+        (1, "line 1", False), (2, "line 2", True), (3, "line 3", False), (4, "line 4", False), (5, "line 5", False),
+    ]  # fmt: skip
+    assert [one.number for one in number_lines(code, 10)] == [7, 8, 9, 10, 11, 12, 13]
+    assert number_lines("", 3) == ()
