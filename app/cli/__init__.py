@@ -22,6 +22,11 @@ app = typer.Typer(
     cls=lazy_group(
         {
             "serve": CommandSpec("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+            "console": CommandSpec(
+                "app.cli.console",
+                "console",
+                "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
+            ),
             "render": CommandSpec(
                 "app.cli.render",
                 "render",

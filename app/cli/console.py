@@ -1,0 +1,77 @@
+"""``fleethook console``: a read-only web page about the objects of a directory or a cluster."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from app.api.logs import configure_logging
+from app.cli.acceptor import bind
+from app.cli.exit_codes import fail
+from app.cli.load_settings import load_settings
+from app.cli.options import ContextOption, InClusterOption, KcpOption, KubeconfigOption
+from app.cli.terminal import flush, write
+from app.console.process import ConsoleOptions, run_console
+from app.kube.errors import APIError, UnreachableError
+from app.settings import Settings
+
+
+def console(
+    manifests: Annotated[Path | None, typer.Option(help="Directory of YAML manifests; no cluster is needed.")] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    records: Annotated[Path | None, typer.Option(help="Directory of recorded reviews (`serve --record`).")] = None,
+    crd_cache: Annotated[Path | None, typer.Option(help="Directory of the cache of CRD tarballs.")] = None,
+    metrics_url: Annotated[
+        str | None, typer.Option(help="Address of a server's metrics, such as https://localhost:9443/metrics.")
+    ] = None,
+    playground: Annotated[bool, typer.Option(help="Let the playground run scripts in a sandbox.")] = True,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
+) -> None:
+    """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
+
+    The pages are read-only. They show the objects of --manifests or of a cluster (--kubeconfig, --in-cluster), and
+    follow their changes. Every page shows the command that prints the same.
+
+    Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
+    """
+    flags: dict[str, Any] = {
+        "manifests": manifests,
+        "kubeconfig": kubeconfig,
+        "context": context,
+        "in_cluster": in_cluster or None,
+        "kcp": kcp or None,
+        "host": host,
+        "port": port,
+    }
+    settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
+    _check(settings)
+    options = ConsoleOptions(records, crd_cache, playground, metrics_url)
+    configure_logging()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            listeners = bind(settings.host, settings.port)
+            runner.run(run_console(settings, options, listeners, ready=lambda port: _announce(settings, port)))
+    except (APIError, UnreachableError, OSError) as error:
+        fail(str(error))
+
+
+def _check(settings: Settings) -> None:
+    """Exit with a message if the options contradict."""
+    if settings.manifests is None and not settings.follows_cluster:
+        fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
+    if settings.manifests is not None and not settings.manifests.is_dir():
+        fail(f"--manifests: {settings.manifests} is not a directory")
+    if not settings.listens_on_loopback:
+        fail(f"--host: {settings.host} is no loopback address, and the console asks for no credentials; use 127.0.0.1")
+
+
+def _announce(settings: Settings, port: int) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    write(f"fleethook console: http://{host}:{port}/")
+    flush()

@@ -1,0 +1,51 @@
+"""The ASGI application of the console."""
+
+from pathlib import Path
+from typing import Final
+
+from fastapi import Depends, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from app.console.access import AccessError
+from app.console.context import ConsoleContext
+from app.console.forms import FormTokens
+from app.console.pages import crds, dispatch, interpreters, overriders, overview, reviews
+from app.console.permissions import check_access
+from app.console.rendering import render
+from app.console.security import RequestGuard
+
+_STATIC: Final = Path(__file__).parent / "static"
+_PAGES: Final = (overview, overriders, dispatch, interpreters, crds, reviews)
+
+
+def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) -> ASGIApp:
+    """Return the application.
+
+    Args:
+        context: The objects and options of the pages.
+        hosts: The names by which the console may be called, None for any, as for `RequestGuard`.
+    """
+    app = FastAPI(title="fleethook console", openapi_url=None)
+    app.state.context = context
+    app.state.form_tokens = FormTokens()
+    for page in _PAGES:
+        app.include_router(page.router, dependencies=[Depends(check_access)])
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    app.add_exception_handler(AccessError, _refuse_access)
+    app.add_exception_handler(HTTPException, _show_http_error)
+    return RequestGuard(app, hosts=hosts)
+
+
+async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:
+    assert isinstance(error, AccessError)
+    return render(request, "error.html", status=error.status, text=str(error), title=str(error.status))
+
+
+async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:
+    assert isinstance(error, HTTPException)
+    text = str(error.detail)
+    return render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))

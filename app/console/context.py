@@ -1,0 +1,54 @@
+"""The objects and options that all pages of a console share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.console.access import Authorizer, OpenAuthorizer
+from app.control.worker import Worker
+from app.store import Store
+from app.store.sources.manifests import ManifestSource
+from app.store.sources.source import PartState
+
+if TYPE_CHECKING:
+    from app.lifetime import Cluster
+
+
+@dataclass(frozen=True, eq=False)
+class ConsoleContext:
+    """The objects and options of a console.
+
+    Attributes:
+        store: The objects; pages only read them.
+        manifests: The source of the objects if they are in files, else None.
+        cluster: The source of the objects if they are in a cluster, else None.
+        command_source: The options that name the source in an equivalent command, such as ``--manifests examples``.
+        records: Directory of recordings, None without one.
+        crd_cache: Directory of the CRD cache, None for the default one.
+        playground: Whether the playground may run scripts.
+        authorizer: Decides which kinds the user of a request may read.
+        worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
+            changes; take the objects out first.
+        namespace: Namespace of the server's Lease, ``""`` if unknown.
+        metrics_url: Address of a server's metrics, None without one.
+    """
+
+    store: Store
+    manifests: ManifestSource | None = None
+    cluster: "Cluster | None" = None
+    command_source: str = ""
+    records: Path | None = None
+    crd_cache: Path | None = None
+    playground: bool = True
+    authorizer: Authorizer = field(default_factory=OpenAuthorizer)
+    worker: Worker = field(default_factory=Worker)
+    namespace: str = ""
+    metrics_url: str | None = None
+
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of each part of the source: the directory, or each resource."""
+        if self.manifests is not None:
+            yield from self.manifests.parts()
+        if self.cluster is not None:
+            yield from self.cluster.source.parts()

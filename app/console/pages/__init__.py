@@ -1,0 +1,1 @@
+"""The pages: each one parses the URL, calls its views and renders a template."""

@@ -1,0 +1,77 @@
+"""Renders a template within the frame: navigation, freshness of the data, equivalent command."""
+
+from typing import Annotated, Any, Final, NamedTuple
+
+from fastapi import Depends
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from app.console.context import ConsoleContext
+from app.console.sections import SECTIONS, Section, find_section
+from app.console.views.freshness import Freshness, describe_age, summarize_parts
+
+_environment: Final = Environment(
+    loader=PackageLoader("app.console"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters["age"] = describe_age
+
+
+class Frame(NamedTuple):
+    """The part of a page that every page has.
+
+    Attributes:
+        sections: The entries of the navigation.
+        section: The current one, None for pages without an entry.
+        freshness: The age and the problems of the data.
+        command: The command that prints the same, ``""`` if there is none.
+        csrf_token: The token that a form with method POST sends as ``csrf_token``.
+        user: The name of the user, ``""`` on a loopback address.
+    """
+
+    sections: tuple[Section, ...]
+    section: Section | None
+    freshness: Freshness
+    command: str
+    csrf_token: str
+    user: str
+
+
+def find_context(request: Request) -> ConsoleContext:
+    """Return the context of the console that answers a request."""
+    context: ConsoleContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ConsoleContext, Depends(find_context)]
+"""The context, as a parameter of a page's function."""
+
+
+def render(request: Request, template: str, *, command: str = "", status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a page.
+
+    Args:
+        request: The request.
+        template: The path of the template below ``templates/``.
+        command: The command that prints the same.
+        status: The HTTP status.
+        values: The variables of the template, besides ``frame`` (`Frame`).
+    """
+    context = find_context(request)
+    tokens = request.app.state.form_tokens
+    user = getattr(request.state, "user", None)
+    frame = Frame(
+        SECTIONS,
+        find_section(request.url.path),
+        summarize_parts(list(context.parts())),
+        command,
+        tokens.make(request),
+        "" if user is None else user.name,
+    )
+    response = HTMLResponse(_environment.get_template(template).render(frame=frame, **values), status_code=status)
+    tokens.remember(request, response)
+    return response

@@ -1,0 +1,42 @@
+"""The sections of the console: their addresses, titles and the kinds that they show."""
+
+from typing import Final, NamedTuple
+
+from app.model.gvk import GroupKind
+from app.model.karmada import CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
+from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+from app.model.operator import KARMADA
+
+
+class Section(NamedTuple):
+    """A page with an entry in the navigation.
+
+    Attributes:
+        path: Its path, ``/`` for the overview.
+        title: Its name in the navigation.
+        kinds: The kinds that its pages show. A user must have the right to get each of them in all namespaces.
+    """
+
+    path: str
+    title: str
+    kinds: tuple[GroupKind, ...] = ()
+
+
+WORKLOADS: Final = (GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet"))
+MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
+VALIDATING: Final = GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+
+SECTIONS: Final = (
+    Section("/", "Overview"),
+    Section("/overriders", "Overriders", (YURT_APP_OVERRIDER, YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL, *WORKLOADS)),
+    Section("/dispatch", "Dispatch", (MUTATING, VALIDATING)),
+    Section("/interpreters", "Interpreters", (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)),
+    Section("/crds", "CRD tarballs", (KARMADA,)),
+    Section("/reviews", "Reviews", (YURT_APP_OVERRIDER, MUTATING, VALIDATING)),
+)
+
+
+def find_section(path: str) -> Section | None:
+    """Return the section of a path, None for a path of the frame such as ``/static/…``."""
+    first = "/" + path.lstrip("/").partition("/")[0]
+    return next((one for one in SECTIONS if one.path == first), None)
