@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
+from app.console.views.dispatch import write_choice
 from app.dispatch.dispatcher import NAMESPACE
 from app.dispatch.equivalent_resources import DEFINITION
 from app.dispatch.hooks import PHASES
 from app.dispatch.lint.codes import CODES, MEANINGS, Finding, Level
 from app.dispatch.lint.lint import lint
+from app.model.gvk import GroupKind
 from app.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
 from app.store import ObjectKey, Store
 
@@ -20,14 +22,18 @@ LINTED: Final = frozenset(
     {*PHASES.values(), API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE}
 )
 """The kinds that the checks read."""
+_GROUPS: Final = {kind.kind: kind.group for kind in (*PHASES.values(), API_BINDING)}
+"""The API groups of the kinds that findings are about."""
 
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding, and the address of the cluster on the map."""
+    """A finding, with the addresses of the objects that it concerns."""
 
     finding: Finding
     meaning: str
+    object_address: str
+    """The page that shows the object."""
     map_query: str
     """The query string of the map with the focus on the cluster, ``""`` for a plain cluster."""
 
@@ -87,4 +93,6 @@ def _is_wanted(finding: Finding, wanted: FindingFilter) -> bool:
 
 def _make_row(finding: Finding) -> FindingRow:
     query = urlencode({"focus": finding.cluster}) if finding.cluster else ""
-    return FindingRow(finding, MEANINGS[finding.code], query)
+    group = _GROUPS[finding.kind]
+    choice = write_choice(ObjectKey(finding.cluster, GroupKind(group, finding.kind), "", finding.configuration))
+    return FindingRow(finding, MEANINGS[finding.code], f"/dispatch/object?{urlencode({'choice': choice})}", query)
