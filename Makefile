@@ -10,7 +10,7 @@ PORT ?= 9443
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs format bench bench-quick schemas lock controlplane image image-test dist clean
+.PHONY: help run test check docs format bench bench-quick schemas lock console-assets controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,14 @@ bench-quick: $(VENV)/dev.stamp ## Measure beside the floor and FastAPI (a minute
 
 schemas: $(VENV)/dev.stamp ## Generate schemas/ and docs/reference/ from the code
 	$(BIN)/python schemas/generate.py
+
+# The lock file has no addresses of packages, so npm asks the registry that it is configured for.
+node_modules/stamp: package.json package-lock.json
+	npm ci --no-audit --no-fund --silent
+	@touch $@
+
+console-assets: node_modules/stamp ## Bundle the scripts and styles of the console (needs Node)
+	node app/console/assets/build.mjs
 
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv

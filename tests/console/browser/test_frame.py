@@ -1,0 +1,105 @@
+"""The frame of every page: navigation, theme, narrow screens, accessibility, hostile texts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.console.sections import SECTIONS
+from tests.console.browser.conftest import has_sideways_scroll
+from tests.serving import EXAMPLES
+
+PATHS = [one.path for one in SECTIONS]
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><a href=javascript:alert(3)>x\u202egnp.exe\u2066"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_has_no_serious_fault_of_accessibility(
+    console: str, open_page: Callable[..., Any], find_faults: Callable[..., Any], path: str, scheme: str
+) -> None:
+    assert find_faults(open_page(console + path, color_scheme=scheme)) == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_fits_a_narrow_screen(console: str, open_page: Callable[..., Any], path: str) -> None:
+    page = open_page(console + path, viewport={"width": 360, "height": 740})
+    assert not has_sideways_scroll(page)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_readable_without_scripts(console: str, open_page: Callable[..., Any], path: str) -> None:
+    page = open_page(console + path, java_script_enabled=False)
+    assert page.locator("h1").inner_text()
+    assert page.get_by_role("navigation", name="Sections").get_by_role("link").count() == len(SECTIONS)
+    assert page.locator("[data-theme-toggle]").is_hidden()
+
+
+def test_the_keyboard_reaches_the_sections_and_skips_them(console: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(console + "/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.get_by_role("link", name="Overriders").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/overriders")
+
+
+def test_the_chosen_theme_is_kept(console: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(console + "/", color_scheme="light")
+    light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.get_by_role("button", name="Dark theme").click()
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert light != dark
+    page.goto(console + "/overriders")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
+    page.get_by_role("button", name="Light theme").click()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == light
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_hostile_texts_stay_texts(hostile_console: str, open_page: Callable[..., Any], path: str) -> None:
+    page = open_page(hostile_console + path)
+    assert page.locator("img[src=x]").count() == 0
+    assert page.locator("a[href^='javascript']").count() == 0
+    for script in page.locator("script").all():
+        assert script.get_attribute("src").startswith("/static/")
+
+
+def test_a_hostile_name_is_shown_as_it_is(hostile_console: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(hostile_console + "/overriders")
+    assert any(HOSTILE in cell for cell in page.locator("td").all_inner_texts())
+
+
+@pytest.fixture(scope="session")
+def hostile_console(start_console: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a console on manifests whose every text is hostile."""
+    directory: Path = tmp_path_factory.mktemp("hostile")
+    documents = [spoil(one) for path in EXAMPLES.rglob("*.yaml") for one in load(path)]
+    (directory / "all.yaml").write_text(yaml.safe_dump_all(documents))
+    return start_console(directory)
+
+
+def load(path: Path) -> list[Any]:
+    """Return the objects of a file, none for a file that is no manifest."""
+    if "testdata" in path.parts:
+        return []
+    found = yaml.safe_load_all(path.read_text())
+    return [one for one in found if isinstance(one, dict) and {"apiVersion", "kind", "metadata"} <= one.keys()]
+
+
+def spoil(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with hostile labels, annotations and name; kind and version stay."""
+    metadata = document["metadata"]
+    changed = {
+        **metadata,
+        "name": f"{metadata.get('name', '')}{HOSTILE}",
+        "labels": {HOSTILE: HOSTILE},
+        "annotations": {**metadata.get("annotations", {}), HOSTILE: HOSTILE},
+    }
+    if "namespace" in metadata:
+        changed["namespace"] = f"{metadata['namespace']}{HOSTILE}"
+    return {**document, "metadata": changed}

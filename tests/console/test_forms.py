@@ -1,0 +1,91 @@
+import re
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+
+from app.console.forms import FormFields, FormTokens
+from app.console.rendering import render
+from app.console.security import MAX_BODY_BYTES
+from tests.asgi_client import call
+from tests.console.visits import make_context, send_form, visit
+
+
+def app() -> FastAPI:
+    """Return an application with a page that has a form, and echoes its fields."""
+    found = FastAPI()
+    found.state.context, found.state.form_tokens = make_context(), FormTokens()
+
+    @found.post("/")
+    async def take(fields: FormFields) -> dict[str, str]:
+        return dict(fields)
+
+    @found.get("/", response_model=None)
+    async def show(request: Request) -> Any:
+        return render(request, "error.html", title="form", text=request.app.state.form_tokens.make(request))
+
+    return found
+
+
+async def open_page(application: FastAPI) -> tuple[str, str]:
+    """Return the token and the cookie of a new browser."""
+    answer = await visit(application, "/")
+    token = re.search(r"<bdi>([0-9a-f]{64})</bdi>", answer.body.decode())
+    assert token is not None
+    return token[1], answer.headers["set-cookie"].partition(";")[0]
+
+
+async def test_a_form_with_the_token_of_its_page_is_read() -> None:
+    application = app()
+    token, cookie = await open_page(application)
+    answer = await send_form(application, "/", {"csrf_token": token, "text": "a\nü", "empty": ""}, cookie=cookie)
+    assert answer.json() == {"text": "a\nü", "empty": ""}
+
+
+async def test_the_cookie_is_strict_and_unreadable_for_scripts() -> None:
+    cookie = (await visit(app(), "/")).headers["set-cookie"]
+    assert cookie.startswith("__Host-")
+    assert {"HttpOnly", "Secure", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+
+
+async def test_a_browser_keeps_its_cookie() -> None:
+    application = app()
+    token, cookie = await open_page(application)
+    answer = await visit(application, "/", cookie=cookie)
+    assert "set-cookie" not in answer.headers
+    assert token in answer.body.decode()
+
+
+async def test_a_form_without_token_or_with_that_of_another_browser_is_refused() -> None:
+    application = app()
+    token, cookie = await open_page(application)
+    _, other = await open_page(application)
+    for fields, sent in [
+        ({}, cookie),
+        ({"csrf_token": "x" * 64}, cookie),
+        ({"csrf_token": token}, other),
+        ({"csrf_token": token}, ""),
+    ]:
+        assert (await send_form(application, "/", fields, cookie=sent)).status == 403
+    assert (await send_form(application, "/", {"csrf_token": "ü"}, cookie=cookie)).status == 403
+
+
+async def test_the_token_of_another_process_is_refused() -> None:
+    token, cookie = await open_page(app())
+    assert (await send_form(app(), "/", {"csrf_token": token}, cookie=cookie)).status == 403
+
+
+async def test_other_content_types_are_refused() -> None:
+    assert (await send_form(app(), "/", {}, content_type="text/plain")).status == 415
+
+
+async def test_a_body_of_unknown_length_is_read_up_to_the_limit() -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded", "host": "localhost"}
+    half = b"a" * (MAX_BODY_BYTES // 2)
+    assert (await call(app(), "/", half, half, b"a", headers=headers)).status == 413
+
+
+async def test_a_form_that_cannot_be_read_is_refused() -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded", "host": "localhost"}
+    assert (await call(app(), "/", b"a=\xff", headers=headers)).status == 400
+    assert (await call(app(), "/", b"&".join([b"a=1"] * 201), headers=headers)).status == 400

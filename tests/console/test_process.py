@@ -1,0 +1,59 @@
+import contextlib
+import http.client
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.console.process import describe_source
+from app.settings import Settings
+from tests.serving import started
+from tests.waiting import NET, wait_for
+
+SET = """apiVersion: apps.openyurt.io/v1alpha1
+kind: YurtAppSet
+metadata: {{name: {name}, namespace: default}}
+spec: {{}}
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Any:
+    """A console on manifests: the process, its port, and the directory of the manifests."""
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "a.yaml").write_text(SET.format(name="first"))
+    command = [sys.executable, "-m", "app", "console", "--manifests", str(manifests), "--port", "0"]
+    with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (process, port):
+        yield process, port, manifests
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=NET)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+
+
+def test_the_console_follows_its_manifests(running: Any) -> None:
+    _, port, manifests = running
+    status, body = get(port, "/overriders")
+    assert status == 200
+    assert "first" in body
+    (manifests / "b.yaml").write_text(SET.format(name="second"))
+    wait_for(lambda: "second" in get(port, "/overriders")[1], what="the new object is shown")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_console_with_success(running: Any, number: Any) -> None:
+    process, _, _ = running
+    process.send_signal(number)
+    assert process.wait(timeout=NET) == 0
+
+
+def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: Path) -> None:
+    assert describe_source(Settings(manifests=Path("my examples"))) == "--manifests 'my examples'"
+    assert describe_source(Settings(in_cluster=True, kcp=True)) == "--in-cluster --kcp"
+    assert describe_source(Settings(kubeconfig=Path("k"), context="c")) == "--kubeconfig k --context c"

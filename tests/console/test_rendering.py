@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+import app.console
+from app.store.sources.manifests import ManifestSource
+from tests.builders import yurt_app_set
+from tests.console.visits import console_of, make_context, visit
+
+TEMPLATES = sorted((Path(app.console.__file__).parent / "templates").rglob("*.html"))
+HOSTILE = "<script>alert(1)</script>\"'onerror=alert(1) javascript:alert(1) \u202eevil"
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_switches_escaping_off_or_has_inline_code(template: Path) -> None:
+    text = template.read_text()
+    for forbidden in [
+        "|safe",
+        "| safe",
+        "autoescape",
+        "Markup",
+        "<style",
+        " style=",
+        " onclick=",
+        "hx-on",
+        "javascript:",
+    ]:
+        assert forbidden not in text
+    assert text.count("<script") == text.count('<script src="/static/')
+
+
+async def test_data_is_text_and_never_markup() -> None:
+    answer = await visit(console_of(yurt_app_set(HOSTILE)), "/overriders")
+    body = answer.body.decode()
+    assert "<script>alert" not in body
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;onerror" in body
+
+
+async def test_parameters_are_text_and_never_markup() -> None:
+    answer = await visit(console_of(), "/overriders", query="q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
+    assert "<script>alert" not in answer.body.decode()
+
+
+async def test_every_page_names_its_section_the_age_of_its_data_and_an_unread_source(tmp_path: Path) -> None:
+    source = ManifestSource(tmp_path, make_context().store)
+    body = (await visit(console_of(manifests=source), "/overriders")).body.decode()
+    assert '<a href="/overriders" aria-current="page">' in body
+    assert "Data: never old" in body or "not read yet: <bdi>manifests</bdi>" in body
