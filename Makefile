@@ -7,6 +7,7 @@ BENCH := .bench
 IMAGE ?= localhost/fleethook:dev
 BASE ?=
 PORT ?= 9443
+CONSOLE_PORT ?= 9444
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
@@ -27,7 +28,7 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
-run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
+run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no cluster needed
 	@echo 'In another terminal, once it serves, try:'
 	@echo
 	@echo "  curl --cacert certs/ca.crt -H 'Content-Type: application/json' \\"
@@ -35,7 +36,11 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
 	@echo '    https://localhost:$(PORT)/mutate-apps-v1-deployment'
 	@echo
 	@# The hooks of the examples are on this server, so their certificate is from its CA.
-	@SSL_CERT_FILE=certs/ca.crt exec $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT)
+	@# A shell lets its background processes ignore Ctrl-C, so it ends both by SIGTERM.
+	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
+	$(BIN)/fleethook console --manifests examples --port $(CONSOLE_PORT) & console=$$!; \
+	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) & server=$$!; \
+	wait $$server
 
 # ARGS without e2e tests need no control plane.
 test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from app.store import Store
 from app.store.sources.manifests import ManifestSource
 
 if TYPE_CHECKING:
+    from app.store.sources.kubernetes.resources import WatchedResource
     from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
@@ -137,7 +138,14 @@ def pause_garbage_collector() -> Iterator[None]:
 class Cluster:
     """An apiserver to follow: the connection and the source of its objects."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, *, further: Sequence["WatchedResource"] = ()) -> None:
+        """Prepare.
+
+        Args:
+            settings: The settings.
+            store: The store to feed.
+            further: Resources to follow besides those of the engines. No response depends on them.
+        """
         # Imported here because the client takes 0.3 s and 65 MB. A server that reads manifests does not need it.
         from app.kube.connection import Connection  # noqa: PLC0415
         from app.registration.announcer import Announcer  # noqa: PLC0415
@@ -166,6 +174,7 @@ class Cluster:
         # Several engines may read a resource; it is followed once.
         needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
+        advisory += [one for one in further if one not in needed]
         self.source: Final = KubernetesSource(
             [*needed, *advisory],
             self.connection,

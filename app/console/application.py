@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from app.console.access import AccessError
 from app.console.context import ConsoleContext
 from app.console.forms import FormTokens
+from app.console.lint_watch import LintWatch
 from app.console.pages import crds, dispatch, interpreters, overriders, overview, reviews
 from app.console.permissions import check_access
 from app.console.rendering import render
@@ -32,6 +33,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     app = FastAPI(title="fleethook console", openapi_url=None)
     app.state.context = context
     app.state.form_tokens = FormTokens()
+    app.state.lint_watch = LintWatch(context)
     for page in _PAGES:
         app.include_router(page.router, dependencies=[Depends(check_access)])
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -20,6 +20,7 @@ from app.console.security import loopback_names
 from app.lifetime import Cluster, follow_cluster, follow_manifests
 from app.settings import Settings
 from app.store import Store
+from app.store.sources.kubernetes.resources import KARMADAS, WORKLOADS
 from app.store.sources.manifests import ManifestSource
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -70,7 +71,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     """Follow the source of objects within the context; arguments and errors as for `run_console`."""
     store = Store(INDEXES)
     manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
-    cluster = Cluster(settings, store) if settings.follows_cluster else None
+    cluster = Cluster(settings, store, further=(*WORKLOADS, KARMADAS)) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
         manifests,

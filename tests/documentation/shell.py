@@ -116,7 +116,7 @@ class Shell:
             printed = subprocess.run(
                 ["make", "--no-print-directory", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True
             )
-            command = printed.stdout.strip().splitlines()[-1].replace("exec ", "")
+            (command,) = re.findall(r"\S+ \S+/fleethook serve [^&]+", printed.stdout)
         if known == PORT:
             command = f"{re.sub(' --port [0-9]+', '', command)} --port 0"
         elif known == MIRROR_PORT:

@@ -23,8 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """A browser for one module: its event loop would disturb asynchronous tests of other modules."""
     found = shutil.which("chromium")
     program = require_program(None if found is None else Path(found), MISSING)
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - most runs need no browser

@@ -1,0 +1,57 @@
+import pytest
+
+from app.console import lint_watch
+from app.console.lint_watch import LintWatch
+from tests.builders import yurt_app_set
+from tests.console.visits import make_context
+from tests.waiting import until
+
+WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "namespace": "default"}}
+OVERRIDER = {
+    "apiVersion": "apps.openyurt.io/v1alpha1",
+    "kind": "YurtAppOverrider",
+    "metadata": {"name": "o", "namespace": "default"},
+    "subject": {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppSet", "name": "missing"},
+    "entries": [],
+}
+
+
+async def test_findings_are_computed_once_asked_for_and_again_after_a_change() -> None:
+    context = make_context(yurt_app_set())
+    watch = LintWatch(context)
+    assert watch.find() == (None, False, "")
+    await until(lambda: watch.find().is_current)
+    assert watch.find().counts == ()
+    context.store.put(OVERRIDER)
+    state = watch.find()
+    assert (state.counts, state.is_current) == ((), False)
+    await until(lambda: watch.find().is_current)
+    counts = watch.find().counts
+    assert counts is not None
+    assert [(one.level, one.code, one.kind, one.total) for one in counts] == [
+        ("error", "unknown-subject", "YurtAppOverrider", 1)
+    ]
+
+
+async def test_a_change_of_a_workload_computes_nothing() -> None:
+    context = make_context(yurt_app_set())
+    watch = LintWatch(context)
+    watch.find()
+    await until(lambda: watch.find().is_current)
+    context.store.put(WORKLOAD)
+    assert watch.find().is_current
+
+
+async def test_a_failure_is_named_and_not_repeated_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fail(documents: object) -> None:
+        calls.append(documents)
+        raise ValueError("broken")
+
+    monkeypatch.setattr(lint_watch, "count_findings", fail)
+    watch = LintWatch(make_context())
+    watch.find()
+    await until(lambda: watch.find().is_current)
+    assert watch.find() == (None, True, "ValueError: broken")
+    assert len(calls) == 1
