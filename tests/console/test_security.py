@@ -96,7 +96,7 @@ async def test_every_answer_has_the_protecting_headers() -> None:
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'none'" in policy
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cross-origin-opener-policy"] == "same-origin"
         assert headers["cross-origin-resource-policy"] == "same-origin"
         assert "strict-transport-security" in headers
