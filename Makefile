@@ -11,7 +11,7 @@ CONSOLE_PORT ?= 9444
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs format bench bench-quick schemas lock console-assets controlplane image image-test dist clean
+.PHONY: help run test check docs format bench bench-quick schemas lock console-assets screenshots controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -86,6 +86,9 @@ node_modules/stamp: package.json package-lock.json
 
 console-assets: node_modules/stamp ## Bundle the scripts and styles of the console (needs Node)
 	node app/console/assets/build.mjs
+
+screenshots: $(VENV)/dev.stamp ## Take pictures of the pages of the console for docs/images/ (needs Chromium)
+	$(BIN)/python -m tests.console.browser.screenshots
 
 lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
