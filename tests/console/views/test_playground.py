@@ -107,6 +107,12 @@ def test_lines_of_a_browser_are_those_of_the_script() -> None:
     assert found.error.line == 3
 
 
+def test_an_export_of_a_browser_keeps_the_script_readable() -> None:
+    files = run(code=HEALTHY.replace("\n", "\r\n")).files
+    assert "luaScript: |\n" in files[0].text
+    assert "\\r" not in files[0].text
+
+
 def test_a_large_result_is_cut_and_not_compared() -> None:
     answer = PlaygroundAnswer({"revised": {f"k{number}": number for number in range(MAX_DIFF_LINES + 40_000)}})
     found = run_form(PlaygroundForm(code="x", desired=GAME, operation="ReviseReplica"), lambda _: answer)
