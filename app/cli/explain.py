@@ -10,6 +10,15 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
+from app.api.request_plan import (
+    NAMESPACE,
+    InputDocument,
+    Operation,
+    PlanError,
+    PlannedRequest,
+    RequestOptions,
+    plan_request,
+)
 from app.cli.cluster_reader import ListRequest, read_lists
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.explain_inputs import read_inputs, read_old, select_all
@@ -20,14 +29,6 @@ from app.cli.explain_output import (
     describe_refusal,
     print_differences,
     print_explained,
-)
-from app.cli.explain_request import (
-    NAMESPACE,
-    InputDocument,
-    Operation,
-    PlannedRequest,
-    RequestOptions,
-    plan_request,
 )
 from app.cli.explain_resources import find_lists
 from app.cli.option_groups import expand
@@ -174,7 +175,10 @@ class _Explained(NamedTuple):
 
 def _explain(store: Store, task: _Task) -> list[_Explained]:
     dispatcher = build_offline_dispatcher(store, as_kcp=task.as_kcp)
-    requests = [plan_request(store, one, task.options) for one in task.inputs]
+    try:
+        requests = [plan_request(store, one, task.options) for one in task.inputs]
+    except PlanError as error:
+        fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests, task.phase))
     return [
         _Explained(one, tuple(_list_notes(store, request, one)))

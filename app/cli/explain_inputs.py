@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from app.api.request_plan import InputDocument, find_problem
 from app.cli.exit_codes import fail
-from app.cli.explain_request import InputDocument, is_review
 from app.cli.manifests import read_values
 from app.dispatch.equivalent_resources import DEFINITION
 from app.dispatch.hooks import PHASES
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSONObject, as_object
 from app.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, cluster_of
 from app.store import key_of
 from app.store.yaml_reader import Document
@@ -40,7 +40,7 @@ def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
         document = as_object(value)
         items = document.get("items")
         for one in items if isinstance(items, list) else (value,):
-            problem = _find_problem(one)
+            problem = find_problem(one)
             if problem:
                 fail(f"{place}: {problem}")
             yield InputDocument(one, place, cluster_of(one) or None if cluster is None else cluster)
@@ -52,16 +52,3 @@ def read_old(path: Path) -> JSONObject:
     if len(found) != 1:
         fail(f"{path} holds {len(found)} objects, expected one")
     return found[0].document
-
-
-def _find_problem(document: JSON) -> str:
-    kind, api_version = as_object(document).get("kind"), as_object(document).get("apiVersion")
-    if not (isinstance(kind, str) and kind and isinstance(api_version, str) and api_version):
-        return "apiVersion and kind are required"
-    if is_review(document):
-        return ""
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict):
-        return "metadata is required"
-    texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
-    return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from app.cli.exit_codes import fail
-from app.cli.rest_mapping import guess_plural
+from app.dispatch.rest_mapping import guess_plural
 from app.model.gvk import GroupKind
 from app.store import ObjectKey
 

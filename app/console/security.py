@@ -22,6 +22,8 @@ _HEADERS: Final = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
+    # With no-referrer, a browser sends `Origin: null` with the forms of the console itself (Fetch standard, "append a
+    # request Origin header"), which `_comes_from_own_page` refuses.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),

@@ -122,6 +122,14 @@ class Chain:
         """Return the kinds and operations that any layer answers without calling other servers."""
         return frozenset(pair for layer in self._layers for pair in layer.answers())
 
+    def list_handlers(self, question: Question) -> list[tuple[str, Handler]]:
+        """Return the layers that have an interpreter for a question, with it, in the order in which to ask them.
+
+        The first one answers. Another one is asked only if those before it are ignored when they fail.
+        """
+        found = ((layer.name, layer.find(question)) for layer in self._layers)
+        return [(name, handler) for name, handler in found if handler is not None]
+
     def begin(
         self, question: Question, *, off_loop: OffLoop | None = None
     ) -> Explained | Coroutine[Any, Any, Explained]:

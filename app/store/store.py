@@ -6,7 +6,7 @@ its identity to find out whether it is still current.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -165,6 +165,22 @@ class Store:
         if before is not None:
             for subscriber in self._subscribers:
                 subscriber(key, before, None)
+
+    def copy(self, kinds: Collection[GroupKind]) -> "Store":
+        """Return a store with the present objects of some kinds and the same indexes, to be read in another thread.
+
+        It knows the same clusters and kinds as this one, also those of objects that it lacks. It has no subscribers.
+        """
+        indexes = [index for kind in kinds for index in self._indexes.get(kind, ())]
+        copied = Store(indexes)
+        for (cluster, kind), namespaces in self._objects.items():
+            if kind in kinds:
+                copied._objects[cluster, kind] = {name: dict(objects) for name, objects in namespaces.items()}
+        for index in indexes:
+            copied._entries[index.name] = {key: dict(entry) for key, entry in self._entries[index.name].items()}
+        copied._sizes.update(self._sizes)
+        copied._kinds.update(self._kinds)
+        return copied
 
     def drain(self) -> list[Stored]:
         """Remove all objects without calling subscribers, and return them.

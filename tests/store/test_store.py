@@ -2,7 +2,7 @@ from typing import Any
 
 from app.model.gvk import GroupKind
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.store import Index, Store
+from app.store import Index, ObjectKey, Store
 from app.store.partial import PartialObject
 from app.store.store import key_of
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
@@ -142,3 +142,18 @@ def test_has_is_true_while_any_cluster_has_an_object_of_the_kind() -> None:
     assert store.has(kind)
     store.remove(key_of(second))
     assert not store.has(kind)
+
+
+def test_a_copy_has_some_kinds_and_knows_all_clusters() -> None:
+    index = Index("by_name", GroupKind("", "Pod"), lambda _cluster, one: [one["metadata"]["name"]])
+    store = Store([index])
+    for name in ("a", "b"):
+        store.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}})
+    store.put({"apiVersion": "v1", "kind": "Other", "metadata": {"name": "o", "annotations": {"kcp.io/cluster": "c"}}})
+    copied = store.copy([GroupKind("", "Pod")])
+    store.remove(ObjectKey("", GroupKind("", "Pod"), "", "a"))
+    assert [key.name for key in copied.keys(GroupKind("", "Pod"))] == ["a", "b"]
+    assert len(copied.find(index, "", "a")) == 1
+    assert store.find(index, "", "a") == ()
+    assert list(copied.keys(GroupKind("", "Other"))) == []
+    assert (copied.knows("c"), copied.has(GroupKind("", "Other")), copied.knows("d")) == (True, True, False)

@@ -1,7 +1,9 @@
 import "htmx.org";
 import "./copy.js";
+import "./pages/dispatch.js";
 import "./pages/overview.js";
 import "./pages/overriders.js";
+import "./pages/playground.js";
 import { apply } from "./behaviours.js";
 
 const start = () => apply(document.body);

@@ -1,8 +1,177 @@
-"""The section ``/dispatch``: the list of its objects."""
+"""The section ``/dispatch``: explains requests, shows the map of logical clusters, and lists findings."""
 
-from typing import Final
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final
 
-from app.console.pages.object_list import make_router
-from app.console.sections import SECTIONS
+import msgspec
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
-router: Final = make_router(next(one for one in SECTIONS if one.path == "/dispatch"))
+from app.api.request_plan import Operation
+from app.console.context import ConsoleContext
+from app.console.dispatch_state import DispatchState, find_state
+from app.console.forms import FormFields
+from app.console.permissions import require_kind, select_permitted
+from app.console.rendering import Context, render
+from app.console.views.cluster_map import MapFilter, draw_map
+from app.console.views.dispatch import (
+    FormError,
+    FormFieldError,
+    RequestForm,
+    VerdictTree,
+    explain_form,
+    format_object,
+    list_choices,
+    read_choice,
+)
+from app.console.views.dispatch_findings import FindingFilter, list_findings
+from app.model.json import JSONObject
+from app.model.kcp import API_BINDING, API_EXPORT
+from app.store import ObjectKey
+
+router: Final = APIRouter(prefix="/dispatch")
+
+_OPERATIONS: Final = tuple(one.value for one in Operation)
+
+
+@router.get("")
+async def show(request: Request, context: Context, choice: str = "", q: str = "") -> HTMLResponse:
+    """Explain the request for an object of the store; the URL has all other fields of the form, too."""
+    form = _read_form({**request.query_params, "document": "", "old": ""})
+    if not choice:
+        return await _show(request, context, form, q=q)
+    key, document = await _find_object(request, context, choice)
+    chosen = replace(form, document=format_object(document), cluster=form.cluster or key.cluster)
+    return await _show(request, context, chosen, q=q, choice=choice, explains=True)
+
+
+async def _find_object(request: Request, context: ConsoleContext, choice: str) -> tuple[ObjectKey, JSONObject]:
+    """Return the object that a parameter names, if the user may get it; raises HTTPException and AccessError."""
+    key = read_choice(choice)
+    if key is not None:
+        await require_kind(context.authorizer, request.state.user, key.group_kind, namespace=key.namespace)
+    document = None if key is None else context.store.get(*key)
+    if key is None or not isinstance(document, dict):
+        raise HTTPException(404, "there is no such object now: choose another one")
+    return key, document
+
+
+@router.get("/object")
+async def show_object(request: Request, context: Context, choice: str = "") -> HTMLResponse:
+    """Show an object that a finding concerns."""
+    key, document = await _find_object(request, context, choice)
+    return render(
+        request,
+        "dispatch/object.html",
+        command=shlex.join(["kubectl", "get", f"{key.group_kind.kind}.{key.group_kind.group}", key.name, "-o", "yaml"]),
+        key=key,
+        text=format_object(document),
+        tab="object",
+    )
+
+
+@router.post("")
+async def explain_typed(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
+    """Explain the request for a typed object."""
+    return await _show(request, context, _read_form(fields), explains=True)
+
+
+def _read_form(fields: Mapping[str, str]) -> RequestForm:
+    texts = {name: fields.get(name, "") for name in ("document", "cluster", "old", "user", "groups", "subresource")}
+    return RequestForm(
+        **texts, operation=fields.get("operation", Operation.CREATE.value), dry_run=fields.get("dry_run") == "true"
+    )
+
+
+async def _show(
+    request: Request,
+    context: ConsoleContext,
+    form: RequestForm,
+    *,
+    q: str = "",
+    choice: str = "",
+    explains: bool = False,
+) -> HTMLResponse:
+    tree: VerdictTree | None = None
+    error: FormError | None = None
+    if explains:
+        try:
+            tree = await explain_form(context.store, find_state(request).dispatcher, form)
+        except FormFieldError as problem:
+            error = problem.error
+    kinds = await select_permitted(request, context.store.counts())
+    return render(
+        request,
+        "dispatch/explain.html",
+        command=_make_command(context, form),
+        status=422 if error else 200,
+        form=form,
+        tree=tree,
+        error=error,
+        q=q,
+        choice=choice,
+        choices=list_choices(context.store, kinds, text=q),
+        operations=_OPERATIONS,
+        tab="explain",
+    )
+
+
+def _make_command(context: ConsoleContext, form: RequestForm) -> str:
+    options = ["--cluster", form.cluster, "--operation", form.operation]
+    for name, value in (("--user", form.user), ("--subresource", form.subresource)):
+        options += [name, value] if value else []
+    for group in filter(None, map(str.strip, form.groups.split(","))):
+        options += ["--group", group]
+    options += ["--old", "old.yaml"] if form.old.strip() else []
+    options += ["--dry-run"] if form.dry_run else []
+    return f"fleethook explain -f object.yaml {shlex.join(options)} {context.command_source}".strip()
+
+
+@router.get("/map")
+async def show_map(
+    request: Request, context: Context, q: str = "", focus: str = "", expanded: str = ""
+) -> HTMLResponse:
+    """Show the map of logical clusters, and the table of their bindings."""
+    for kind in (API_BINDING, API_EXPORT):
+        if context.store.has(kind):
+            await require_kind(context.authorizer, request.state.user, kind)
+    state: DispatchState = find_state(request)
+    wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
+    drawn = draw_map(await state.fleet.get(context.worker), wanted)
+    picture = msgspec.json.encode({"nodes": drawn.nodes, "edges": drawn.edges}).decode()
+    return render(
+        request,
+        "dispatch/map.html",
+        command=f"fleethook explain --all {context.command_source}".strip(),
+        drawn=drawn,
+        picture=picture,
+        wanted=wanted,
+        tab="map",
+    )
+
+
+@router.get("/findings")
+async def show_findings(
+    request: Request, context: Context, level: str = "", code: str = "", cluster: str = "", page: int = 1
+) -> HTMLResponse:
+    """List the findings about webhook configurations and bindings."""
+    wanted = FindingFilter(level, code, cluster, page)
+    listed = list_findings(await find_state(request).findings.get(context.worker), wanted)
+    return render(
+        request,
+        "dispatch/findings.html",
+        command=f"fleethook lint {context.command_source}".strip(),
+        listed=listed,
+        wanted=wanted,
+        query=_make_query(wanted),
+        tab="findings",
+    )
+
+
+def _make_query(wanted: FindingFilter) -> dict[str, Any]:
+    """Return the parameters of the URL without the page."""
+    return {name: value for name, value in asdict(wanted).items() if name != "page" and value}

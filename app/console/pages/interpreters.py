@@ -1,8 +1,105 @@
-"""The section ``/interpreters``: the list of its objects."""
+"""The section ``/interpreters``: the matrix of kinds and operations, and the playground."""
 
+import asyncio
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from typing import Final
 
-from app.console.pages.object_list import make_router
-from app.console.sections import SECTIONS
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
-router: Final = make_router(next(one for one in SECTIONS if one.path == "/interpreters"))
+from app.console.context import ConsoleContext
+from app.console.forms import FormFields
+from app.console.interpreters_state import find_state
+from app.console.rendering import Context, render
+from app.console.views.interpreters import LAYERS, NONE, OPERATIONS, MatrixFilter, build_matrix
+from app.console.views.playground import (
+    EXAMPLES,
+    PlaygroundForm,
+    PlaygroundResult,
+    fill_form,
+    number_lines,
+    run_form,
+)
+from app.model.karmada import Operation
+
+router: Final = APIRouter(prefix="/interpreters")
+
+_OPERATIONS: Final = tuple(one.value for one in OPERATIONS)
+
+
+@router.get("")
+async def show(
+    request: Request, context: Context, q: str = "", layer: str = "", operation: str = "", page: int = 1
+) -> HTMLResponse:
+    """Show the matrix."""
+    wanted = MatrixFilter(q.strip(), layer, operation, page)
+    interpreters = await find_state(request).interpreters.get(context.worker)
+    matrix = await context.worker.run("", build_matrix, interpreters, wanted)
+    asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
+    return render(
+        request,
+        "interpreters/matrix.html",
+        command=_make_command(context, asked),
+        matrix=matrix,
+        wanted=wanted,
+        query={"q": q, "layer": layer, "operation": operation},
+        layers=(*LAYERS, NONE),
+        operations=_OPERATIONS,
+        tab="matrix",
+    )
+
+
+def _make_command(context: ConsoleContext, operation: str, *files: str) -> str:
+    options = shlex.join(["--operation", operation, *files])
+    return f"fleethook interpret run {options} --desired-file object.yaml {context.command_source}".strip()
+
+
+@router.get("/playground")
+async def show_playground(
+    request: Request, context: Context, operation: str = Operation.HEALTH.value, language: str = "lua"
+) -> HTMLResponse:
+    """Show the playground with the example of an operation."""
+    return _render(request, context, fill_form(operation, language), None)
+
+
+@router.post("/playground")
+async def run_playground(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
+    """Run the typed script, and show its result."""
+    if not context.playground:
+        raise HTTPException(403, "the playground is disabled (--no-playground)")
+    form = _read_form(fields)
+    state = find_state(request)
+    run = partial(run_form, form, partial(state.sandbox.ask, wait=2))
+    result = await asyncio.get_running_loop().run_in_executor(state.threads, run)
+    return _render(request, context, form, result)
+
+
+def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
+    known = asdict(PlaygroundForm())
+    return PlaygroundForm(**{name: fields.get(name, default) for name, default in known.items()})
+
+
+def _render(
+    request: Request, context: ConsoleContext, form: PlaygroundForm, result: PlaygroundResult | None
+) -> HTMLResponse:
+    script = ("--interpreters", "interpreter.py") if form.language == "python" else ("-f", "customization.yaml")
+    error = None if result is None else result.error
+    return render(
+        request,
+        "interpreters/playground.html",
+        command=_make_command(context, form.operation, *script),
+        status=422 if error else 200,
+        form=form,
+        result=result,
+        error=error,
+        lines=number_lines(form.code, error.line) if error and error.field == "code" and error.line else (),
+        is_enabled=context.playground,
+        operations=_OPERATIONS,
+        examples=tuple(EXAMPLES),
+        tab="playground",
+    )

@@ -43,6 +43,15 @@ class ScriptLimits(NamedTuple):
     """Bytes that the script allocates."""
 
 
+class Usage(NamedTuple):
+    """The resources that a call used."""
+
+    instructions: int
+    """A multiple of 100: the machine counts no smaller number."""
+    memory: int
+    """The most bytes that the script held at a check of its limits."""
+
+
 class LuaError(InterpretError):
     """A call of a script failed; the text states the reason and the line.
 
@@ -209,6 +218,11 @@ class Machine:
         if found is None:
             return []
         return list(found) if isinstance(found, tuple) else [found]
+
+    def usage(self) -> Usage:
+        """Return the resources that the last call used, also if it failed."""
+        instructions, kib = self._api.spent()
+        return Usage(int(instructions), int(kib * 1024))
 
     def memory(self) -> int:
         """Return the bytes that the machine uses."""

@@ -193,6 +193,19 @@ def test_printed_lines_are_kept_for_commands() -> None:
     assert machine.printed() == []
 
 
+def test_usage_of_a_call_is_known_also_after_an_error() -> None:
+    machine = Machine()
+    call("function F(a) for i = 1, 1000 do end return a end", {}, machine=machine)
+    little = machine.usage()
+    assert 1_000 <= little.instructions < 5_000
+    source = "function F() local t = {} for i = 1, 50000 do t[i] = i end t = nil error('x') end"
+    with pytest.raises(LuaError):
+        call(source, {}, machine=machine)
+    much = machine.usage()
+    assert much.instructions > 50_000
+    assert much.memory > 50_000 * 8 > little.memory
+
+
 def test_machine_without_references_is_freed() -> None:
     machine = Machine()
     call("function F(a) return a.x end", {"x": [1]}, machine=machine)

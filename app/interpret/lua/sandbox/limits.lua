@@ -12,6 +12,7 @@ local EVERY = 100 -- instructions
 local LARGE = 2048 -- additional KiB from which single instructions may take long
 local WORK_AT_ONCE = 65536 -- units of work between two checks of the limits
 local ticks, most_ticks, owed, due, soft, large, failed, tight, place
+local base, most = 0, 0 -- KiB at the beginning of the call, and the most that a check found
 local collecting = true -- the garbage collector is stopped at first, because most calls allocate little
 local AT_MOST_LEFT = 8192 -- KiB
 local outside = {} -- functions of the sandbox that make calls; the hook ignores them
@@ -33,6 +34,7 @@ local function look(now)
     return
   end
   local used = memory("count")
+  if used > most then most = used end
   if used > soft / 2 and not collecting then
     memory("restart")
     collecting = true
@@ -93,6 +95,7 @@ function limits.begin(ticks_allowed, seconds, kib)
   local used = memory("count")
   ticks, most_ticks, owed, failed, tight, place = 0, ticks_allowed, 0, nil, false, nil
   due, soft, large = clock() + seconds, used + kib, used + LARGE
+  base, most = used, used
   memory("stop")
   collecting = false
 end
@@ -106,11 +109,13 @@ function limits.count(values) ticks = ticks + values // EVERY end
 
 function limits.finish()
   sethook()
-  if memory("count") > AT_MOST_LEFT then memory("collect") end
+  local used = memory("count")
+  if used > most then most = used end
+  if used > AT_MOST_LEFT then memory("collect") end
 end
 
--- Returns the instructions of the call.
-function limits.spent() return ticks * EVERY end
+-- Returns the instructions of the call, and the most KiB that it held at a check of the limits.
+function limits.spent() return ticks * EVERY, most - base end
 
 -- Returns the limit that was reached (nil if none) and its place in the script (nil if unknown).
 function limits.reached() return failed, place end

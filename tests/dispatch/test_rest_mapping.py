@@ -1,7 +1,7 @@
 import json
 from importlib import resources
 
-from app.cli.rest_mapping import find_resource
+from app.dispatch.rest_mapping import find_resource
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import (
     binding,

@@ -1,25 +1,29 @@
-"""The request to explain: the request of a review, or the one that a client would send with a manifest."""
+"""Plans the request to explain: the request of a review, or the one that a client would send with a manifest."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from app.api.codec import decode_review
-from app.cli.exit_codes import fail
-from app.cli.rest_mapping import find_resource
 from app.dispatch.attributes import read_claimed_cluster
 from app.dispatch.equivalent_resources import find_equivalents, is_namespaced
+from app.dispatch.rest_mapping import find_resource
 from app.dispatch.schema_owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from app.model.envelope import BadReviewError
 from app.model.gvk import GroupVersionKind, gvk_of
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION
 from app.store import Store
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
+
+
+class PlanError(ValueError):
+    """No request can be made of a document; the text names the document, the reason and the remedy."""
 
 
 class Operation(StrEnum):
@@ -81,13 +85,30 @@ class PlannedRequest(NamedTuple):
     guess: str = ""
 
 
-def is_review(document: JSONObject) -> bool:
+def is_review(document: Mapping[str, JSON]) -> bool:
     """Return whether a document is an AdmissionReview."""
     return document["kind"] == KIND and document["apiVersion"] in API_VERSIONS
 
 
+def find_problem(document: JSON) -> str:
+    """Return the reason why a document is neither an object nor a review, ``""`` if it is one."""
+    kind, api_version = as_object(document).get("kind"), as_object(document).get("apiVersion")
+    if not (isinstance(kind, str) and kind and isinstance(api_version, str) and api_version):
+        return "apiVersion and kind are required"
+    if is_review(as_object(document)):
+        return ""
+    metadata = as_object(document).get("metadata")
+    if not isinstance(metadata, dict):
+        return "metadata is required"
+    texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
+    return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"
+
+
 def plan_request(store: Store, source: InputDocument, options: RequestOptions) -> PlannedRequest:
-    """Return the request to explain. Exits with a message if the review is invalid or the cluster is unknown."""
+    """Return the request to explain; raises PlanError if the review is invalid or the cluster is unknown.
+
+    The document has no problem by `find_problem`.
+    """
     if is_review(source.document):
         return _read_review(source, options)
     return _make_request(store, source, _require_cluster(source, options), options)
@@ -97,7 +118,7 @@ def _require_cluster(source: InputDocument, options: RequestOptions) -> str:
     if source.cluster is None and options.default_cluster is not None:
         return options.default_cluster
     if source.cluster is None:
-        fail(
+        raise PlanError(
             f"{source.place}: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
             f"or add the annotation {CLUSTER_ANNOTATION} to the object"
         )
@@ -109,10 +130,10 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
     try:
         review = decode_review(msgspec.json.encode(source.document))
     except BadReviewError as error:
-        fail(f"{source.place}: {error}")
+        raise PlanError(f"{source.place}: {error}") from None
     request = review.request
     if request is None:
-        fail(f"{source.place}: the review cannot be read: {review.problem}")
+        raise PlanError(f"{source.place}: the review cannot be read: {review.problem}")
     changes: dict[str, Any] = {}
     if options.operation is not None or options.old is not None:
         operation = options.operation or Operation(request.operation)

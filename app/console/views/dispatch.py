@@ -1,0 +1,261 @@
+"""Explains the request of a form: the webhooks that get it, and the reason for skipping each other one."""
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import yaml
+
+from app.api.request_plan import (
+    InputDocument,
+    Operation,
+    PlanError,
+    PlannedRequest,
+    RequestOptions,
+    find_problem,
+    plan_request,
+)
+from app.dispatch.call import Deadline
+from app.dispatch.dispatcher import Dispatcher
+from app.dispatch.errors import StatusError
+from app.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation, explain
+from app.dispatch.workspace_paths import resolve_cluster
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject
+from app.model.kcp import cluster_of, is_cluster
+from app.store import ObjectKey, Store, StoreView
+from app.store.partial import PARTIAL_KINDS
+from app.store.yaml_reader import ManifestError, read_values
+
+MAX_TEXT: Final = 1 << 20
+"""Characters of a pasted object. An apiserver accepts requests of 3 MiB, of which few are that large."""
+MAX_CHOICES: Final = 200
+
+_SECRET: Final = GroupKind("", "Secret")
+_PLACE: Final = "the object"
+
+
+@dataclass(frozen=True)
+class RequestForm:
+    """The fields of the form, as the user typed them.
+
+    Attributes:
+        document: The object or AdmissionReview, as YAML or JSON.
+        cluster: The logical cluster by name or path; ``""`` for that of the object, or a plain cluster.
+        operation: CREATE, UPDATE, DELETE or CONNECT.
+        old: The stored object for UPDATE and DELETE, ``""`` for the same object.
+        user: The name of the user.
+        groups: The groups of the user, separated by commas.
+        subresource: The subresource, such as ``status``.
+        dry_run: Whether the request is a dry run.
+    """
+
+    document: str = ""
+    cluster: str = ""
+    operation: str = Operation.CREATE.value
+    old: str = ""
+    user: str = ""
+    groups: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class FormError:
+    """A field that cannot be used."""
+
+    field: str
+    text: str
+    line: int = 0
+    """The line in the field, 0 if unknown."""
+
+
+@dataclass(frozen=True)
+class HookBranch:
+    """A webhook in the verdict tree: the decision, all filters, and the rule that nearly matched."""
+
+    hook: ExplainedHook
+    is_near_miss: bool
+    """Whether the webhook is skipped by only one filter, or a rule matches but for one member."""
+
+
+@dataclass(frozen=True)
+class VerdictTree:
+    """The explanation of a request, with near misses first among the skipped webhooks."""
+
+    subject: str
+    explanation: Explanation
+    mutating: tuple[HookBranch, ...]
+    validating: tuple[HookBranch, ...]
+    notes: tuple[str, ...]
+
+
+class FormFieldError(ValueError):
+    """A request cannot be made of the form.
+
+    Attributes:
+        error: The field, and the reason.
+    """
+
+    def __init__(self, error: FormError) -> None:
+        super().__init__(error.text)
+        self.error: Final = error
+
+
+async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) -> VerdictTree:
+    """Explain the request of a form as ``fleethook explain`` does.
+
+    Args:
+        store: Indexed by `app.dispatch.factory.INDEXES`.
+        dispatcher: `app.dispatch.factory.build_offline_dispatcher` of the store; it keeps compiled webhooks.
+        form: The fields.
+
+    Raises:
+        FormFieldError: A field cannot be used.
+    """
+    planned = plan_form(store, form)
+    deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
+    try:
+        found = await explain(dispatcher, planned.request, cluster=planned.cluster, deadline=deadline)
+    except (StatusError, msgspec.DecodeError) as error:
+        raise FormFieldError(FormError("document", str(error))) from None
+    request = planned.request
+    name = f"{request.namespace}/{request.name}" if request.namespace else request.name
+    return VerdictTree(
+        subject=f"{request.kind.kind} {name}",
+        explanation=found,
+        mutating=sort_branches(found.mutating),
+        validating=sort_branches(found.validating),
+        notes=tuple(_list_notes(store, planned, found)),
+    )
+
+
+def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
+    """Return the request of a form; raises FormFieldError."""
+    document = _read_object("document", form.document)
+    if document is None:
+        raise FormFieldError(FormError("document", "paste an object or an AdmissionReview, or choose an object"))
+    if form.operation not in list(Operation):
+        known = ", ".join(Operation)
+        raise FormFieldError(FormError("operation", f"{form.operation!r} is unknown: use one of {known}"))
+    groups = [one.strip() for one in form.groups.split(",") if one.strip()]
+    user: JSONObject = {"username": form.user, "groups": groups} if form.user or groups else {}
+    options = RequestOptions(
+        Operation(form.operation),
+        form.subresource,
+        user,
+        _read_object("old", form.old),
+        form.dry_run,
+        default_cluster="",
+    )
+    source = InputDocument(document, _PLACE, _read_cluster(store, form.cluster) or cluster_of(document) or None)
+    try:
+        return plan_request(store, source, options)
+    except PlanError as error:
+        raise FormFieldError(FormError("document", str(error).removeprefix(f"{_PLACE}: "))) from None
+
+
+def _read_cluster(store: StoreView, text: str) -> str:
+    text = text.strip()
+    if text and not is_cluster(text):
+        raise FormFieldError(FormError("cluster", f"{text!r} is not the name or the path of a logical cluster"))
+    return resolve_cluster(store, text)
+
+
+def _read_object(field: str, text: str) -> JSONObject | None:
+    """Return the only object in a text, None if it is empty; raises FormFieldError."""
+    if not text.strip():
+        return None
+    if len(text) > MAX_TEXT:
+        raise FormFieldError(FormError(field, f"the text has more than {MAX_TEXT >> 10} KiB: shorten it"))
+    try:
+        values = read_values(text, source=field)
+    except ManifestError as error:
+        raise FormFieldError(FormError(field, error.reason, error.line)) from None
+    found: list[JSON] = [one.value for one in values if one.value is not None]
+    if len(found) != 1:
+        raise FormFieldError(FormError(field, f"the text has {len(found)} documents, expected one"))
+    problem = find_problem(found[0])
+    if problem:
+        raise FormFieldError(FormError(field, problem, values[0].line))
+    document: JSONObject = found[0]
+    return document
+
+
+def sort_branches(hooks: tuple[ExplainedHook, ...]) -> tuple[HookBranch, ...]:
+    """Return the webhooks in the order of calls: those that decide first, then near misses, then all others."""
+    branches = [HookBranch(one, is_near_miss(one)) for one in hooks]
+    return tuple(sorted(branches, key=lambda one: (one.hook.decision == "skip", not one.is_near_miss)))
+
+
+def is_near_miss(hook: ExplainedHook) -> bool:
+    """Return whether a skipped webhook would be called but for one filter."""
+    if hook.decision != "skip":
+        return False
+    refusing = sum(not one.ok for one in hook.predicates)
+    return bool(hook.nearest_miss) or refusing == 1
+
+
+def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -> Iterator[str]:
+    if planned.guess:
+        yield planned.guess
+    if not store.knows(planned.cluster):
+        yield f"there are no objects of {planned.cluster or 'a plain cluster'}"
+    yield from found.notes
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An object that the form offers."""
+
+    value: str
+    """Its key as a parameter of the URL (`read_choice`)."""
+    title: str
+
+
+def list_choices(store: Store, kinds: Collection[GroupKind], *, text: str = "") -> list[Choice]:
+    """Return at most `MAX_CHOICES` objects of some kinds whose title has a text.
+
+    Kinds of which the store keeps only parts are left out, and Secrets, because the console never shows them.
+    """
+    wanted, found = text.casefold(), list[Choice]()
+    for group_kind in sorted(kinds):
+        if group_kind == _SECRET or group_kind in PARTIAL_KINDS:
+            continue
+        for key in store.keys(group_kind):
+            title = _make_title(key)
+            if wanted in title.casefold():
+                found.append(Choice(write_choice(key), title))
+                if len(found) == MAX_CHOICES:
+                    return found
+    return found
+
+
+def _make_title(key: ObjectKey) -> str:
+    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+    kind = f"{key.group_kind.kind}.{key.group_kind.group}" if key.group_kind.group else key.group_kind.kind
+    return f"{kind} {name}" + (f" in {key.cluster}" if key.cluster else "")
+
+
+def write_choice(key: ObjectKey) -> str:
+    """Return a key as text. No part has a slash (apimachinery pkg/api/validation/path)."""
+    return "/".join((key.cluster, *key.group_kind, key.namespace, key.name))
+
+
+def read_choice(text: str) -> ObjectKey | None:
+    """Return the key of a text, None if it is no key or one of a Secret."""
+    parts = text.split("/")
+    if len(parts) != 5:
+        return None
+    cluster, group, kind, namespace, name = parts
+    key = ObjectKey(cluster, GroupKind(group, kind), namespace, name)
+    return None if key.group_kind == _SECRET else key
+
+
+def format_object(document: JSONObject) -> str:
+    """Return an object as YAML for the form, without the fields that only servers write."""
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    text: str = yaml.safe_dump({**document, "metadata": metadata}, sort_keys=False, allow_unicode=True)
+    return text

@@ -1,0 +1,132 @@
+"""The main tasks of the sections Dispatch and Interpreters."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.console.browser.conftest import has_sideways_scroll
+from tests.console.pages.reading import HOSTILE
+from tests.dispatch.builders import binding, configuration, export, webhook
+from tests.serving import EXAMPLES
+
+PAGES = (
+    "/dispatch",
+    "/dispatch?choice=ws2/example.org/Widget/default/b",
+    "/dispatch/map",
+    "/dispatch/findings",
+    "/interpreters",
+    "/interpreters/playground",
+)
+WIDGET = (EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml").read_text()
+
+
+def explain_widget(page: Any) -> None:
+    """Fill and send the form."""
+    form = page.locator("form[method=post][action='/dispatch']")
+    form.get_by_label("Object", exact=True).fill(WIDGET)
+    form.get_by_label("Cluster").fill("ws2")
+    form.get_by_label("Operation").select_option("UPDATE")
+    form.get_by_role("button", name="Explain").click()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_pasted_object_is_explained(open_page: Callable[..., Any], console: str, *, scripts: bool) -> None:
+    page = open_page(f"{console}/dispatch", java_script_enabled=scripts)
+    explain_widget(page)
+    page.get_by_role("heading", name="UPDATE of widgets.example.org").wait_for()
+    assert page.locator("details.hook.call").count() > 0
+    assert "near miss" in page.locator("details.hook.skip").first.inner_text()
+
+
+def test_the_map_is_a_picture_that_focuses_on_a_cluster(open_page: Callable[..., Any], console: str) -> None:
+    page = open_page(f"{console}/dispatch/map")
+    nodes = page.locator("[data-cluster-map] svg a")
+    nodes.first.wait_for()
+    assert nodes.count() >= 3
+    page.locator("[data-cluster-map] svg a", has_text="ws2").click()
+    page.wait_for_url("**/dispatch/map?focus=ws2")
+    page.locator("[data-cluster-map] svg a.focus").wait_for()
+    assert page.locator("[data-cluster-map] svg a").count() == 2
+
+
+def test_a_map_of_two_hundred_clusters_has_few_nodes_without_overlaps(
+    open_page: Callable[..., Any], start_console: Callable[..., str], tmp_path: Path
+) -> None:
+    documents = [binding(f"c{number:03}", "p", "widgets.example.org") for number in range(200)]
+    documents += [export("p", "widgets.example.org")]
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(documents))
+    address = start_console(tmp_path)
+    page = open_page(f"{address}/dispatch/map")
+    page.locator("[data-cluster-map] svg a").first.wait_for()
+    assert page.locator("[data-cluster-map] svg a").count() == 2
+    page.goto(f"{address}/dispatch/map?expanded=true")
+    page.locator("[data-cluster-map] svg a").first.wait_for()
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('[data-cluster-map] rect')].map((one) => [one.x.baseVal.value, one.y.baseVal.value])"
+    )
+    assert len(boxes) == 201
+    rows = sorted(map(tuple, boxes))
+    assert all(x1 != x2 or y2 - y1 >= 34 for (x1, y1), (x2, y2) in pairwise(rows))
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_script_runs_in_the_playground(open_page: Callable[..., Any], console: str, *, scripts: bool) -> None:
+    page = open_page(f"{console}/interpreters/playground?operation=ReviseReplica", java_script_enabled=scripts)
+    page.get_by_role("button", name="Run").click()
+    result = page.locator("[data-result]")
+    result.wait_for()
+    assert "players: 4" in result.inner_text()
+    assert "Instructions" in result.inner_text()
+
+
+def test_an_error_of_a_script_selects_its_line(open_page: Callable[..., Any], console: str) -> None:
+    page = open_page(f"{console}/interpreters/playground")
+    page.locator("textarea[name=code]").fill("function InterpretHealth(obj)\n  return obj.a.b\nend")
+    page.get_by_role("button", name="Run").click()
+    page.locator("#error-code").wait_for()
+    selected = page.evaluate(
+        "(() => { const one = document.querySelector('textarea[name=code]');"
+        " return one.value.slice(one.selectionStart, one.selectionEnd) })()"
+    )
+    assert selected == "  return obj.a.b"
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible(
+    open_page: Callable[..., Any], console: str, find_faults: Callable[[Any], list[str]], path: str, scheme: str
+) -> None:
+    page = open_page(console + path, color_scheme=scheme)
+    if path == "/dispatch/map":
+        page.locator("[data-cluster-map] svg").wait_for()
+    assert find_faults(page) == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_fit_a_phone(open_page: Callable[..., Any], console: str, path: str) -> None:
+    assert not has_sideways_scroll(open_page(console + path, viewport={"width": 360, "height": 700}))
+
+
+def test_hostile_texts_run_nothing(
+    open_page: Callable[..., Any], start_console: Callable[..., str], tmp_path: Path
+) -> None:
+    """A dialog, a script's error or a foreign request fails the test."""
+    documents: list[Any] = []
+    for number, text in enumerate(HOSTILE):
+        documents.append(binding(f"c{number}", text, text, name=f"n{number}", export=text))
+        documents.append(configuration(f"c{number}", "mutating", webhook(text, rules=[{"operations": [text]}])))
+    (tmp_path / "hostile.yaml").write_text(yaml.safe_dump_all(documents))
+    address = start_console(tmp_path)
+    for path in ("/dispatch", "/dispatch/map", "/dispatch/findings", "/interpreters"):
+        page = open_page(address + path)
+        page.wait_for_load_state("networkidle")
+    page = open_page(f"{address}/interpreters/playground")
+    page.locator("textarea[name=code]").fill(f"function InterpretHealth(o) error({json.dumps(HOSTILE[1])}) end")
+    page.get_by_role("button", name="Run").click()
+    page.locator("#error-code").wait_for()
+    assert HOSTILE[1] in page.locator("#error-code").inner_text()

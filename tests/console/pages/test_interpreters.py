@@ -1,0 +1,133 @@
+import asyncio
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from app.interpret.playground.system_call_filter import FilterError, find_architecture
+from tests.cli.interpreting import DIRECTORY, run
+from tests.console.pages.reading import HOSTILE, Page, get, read, submit
+from tests.console.visits import console_of, send_form, visit
+
+GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
+CODE = "function ReviseReplica(obj, replicas)\n  obj.spec.players = replicas\n  return obj\nend\n"
+FORM = {"language": "lua", "operation": "ReviseReplica", "code": CODE, "desired": GAME, "replicas": "5"}
+
+
+def examples() -> list[dict[str, Any]]:
+    files = (DIRECTORY / "configuration.yaml", DIRECTORY / "definitions.yaml")
+    return [one for file in files for one in yaml.safe_load_all(file.read_text())]
+
+
+async def test_the_matrix_names_the_webhook_only_for_the_kinds_of_its_rules() -> None:
+    app = console_of(*examples())
+    page = await get(app, "/interpreters", "layer=webhook")
+    assert "2 of" in page.text
+    assert "webhook example/foo.example.com" in page.text
+    assert "No kind matches." in (await get(app, "/interpreters", "layer=webhook&q=Deployment")).text
+
+
+async def test_the_filters_are_in_the_address() -> None:
+    app = console_of(*examples())
+    page = await get(app, "/interpreters", "q=foo.example&operation=Retain")
+    assert "1 of" in page.text
+    assert "fleethook interpret run --operation Retain" in page.text
+    everything = await get(app, "/interpreters")
+    assert "bundle" in everything.text
+
+
+async def test_the_matrix_follows_the_store() -> None:
+    app = console_of()
+    assert "0 of" in (await get(app, "/interpreters", "q=foo.example")).text
+    for document in examples():
+        app._app.state.context.store.put(document)
+    assert "1 of" in (await get(app, "/interpreters", "q=foo.example")).text
+
+
+async def test_the_playground_shows_result_changes_cost_and_export() -> None:
+    status, page = await submit(console_of(), "/interpreters/playground", FORM)
+    assert status == 200
+    assert "Instructions" in page.text
+    assert "- players: 2" in page.text
+    assert "+ players: 5" in page.text
+    assert "customization.yaml" in page.text
+
+
+async def test_the_shown_export_passes_interpret_test(tmp_path: Any) -> None:
+    """The files are taken from the page."""
+    app = console_of()
+    first = await visit(app, "/interpreters/playground")
+    assert first.status == 200
+    _, page = await submit(app, "/interpreters/playground", FORM)
+    files = read_files(page)
+    assert sorted(files) == ["customization.yaml", "testdata/playground-test.yaml"]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    # The command runs its own event loop, so it needs a thread.
+    code, out, error = await asyncio.to_thread(run, "test", str(tmp_path))
+    assert (code, error) == (0, ""), out
+
+
+def read_files(page: Page) -> dict[str, str]:
+    """Return the exported files of a page: each path, and the text that follows the button."""
+    text = "".join(page.words)
+    parts = re.split(r"(customization\.yaml|testdata/playground-test\.yaml)Copy", text)
+    return {name: body.split("\n\n\n")[0] for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+async def test_an_error_is_shown_at_its_line() -> None:
+    code = CODE.replace("obj.spec.players", "obj.no.players")
+    status, page = await submit(console_of(), "/interpreters/playground", {**FORM, "code": code})
+    assert status == 422
+    assert "Line 2: game-games-example-com/replicaRevision:2:" in page.text
+    assert "2 obj.no.players = replicas" in page.text
+
+
+async def test_python_is_answered_or_refused_with_the_reason() -> None:
+    lines = ["from fleethook.interpret import interpreter", 'game = interpreter("games.example.com/v1", "Game")']
+    lines += ["@game.healthy", "def healthy(one): return one['spec']['players'] == 2"]
+    fields = {"language": "python", "operation": "InterpretHealth", "code": "\n".join(lines), "desired": GAME}
+    status, page = await submit(console_of(), "/interpreters/playground", fields)
+    try:
+        find_architecture()
+    except FilterError:
+        assert (status, "cannot isolate scripts in python" in page.text) == (422, True)
+    else:
+        assert (status, "healthy: true" in page.text) == (200, True)
+
+
+async def test_a_disabled_playground_has_no_form() -> None:
+    answer = await visit(console_of(playground=False), "/interpreters/playground")
+    assert "The playground is disabled" in read(answer).text
+    assert 'name="code"' not in answer.body.decode()
+
+
+async def test_a_form_of_a_disabled_playground_is_refused() -> None:
+    app = console_of(playground=False)
+    first = await visit(app, "/interpreters")
+    tokens = app._app.state.form_tokens
+    cookie = first.headers["set-cookie"].partition(";")[0]
+    token = tokens._sign(cookie.partition("=")[2])
+    answer = await send_form(app, "/interpreters/playground", {**FORM, "csrf_token": token}, cookie=cookie)
+    assert answer.status == 403
+    assert "--no-playground" in read(answer).text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_texts_stay_texts(text: str) -> None:
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": text}}
+    spec = {"group": text, "names": {"kind": text, "plural": text}, "versions": [{"name": text, "served": True}]}
+    customization = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": text},
+        "spec": {"target": {"apiVersion": text, "kind": text}, "customizations": {text: {"luaScript": text}}},
+    }  # fmt: skip
+    app = console_of({**kind, "spec": spec}, customization, *examples())
+    assert text.replace("\u202e", "").split("\u2066")[0].split()[0] in (await get(app, "/interpreters")).text.replace(
+        "\u202e", ""
+    )
+    fields = dict.fromkeys(("language", "operation", "code", "desired", "observed", "items", "replicas"), text)
+    await submit(app, "/interpreters/playground", fields)
+    await submit(app, "/interpreters/playground", {**FORM, "code": f"--[==[{text}]==] error([==[{text}]==])\n{CODE}"})
