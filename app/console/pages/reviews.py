@@ -60,7 +60,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
 
 @router.get("/review")
 async def show_review(request: Request, context: Context, file: str, line: int, now: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
-    """Show one review, and what its answer is now."""
+    """Show one review and, on request, its outcome with the current objects."""
     if context.reviews is None or context.replay is None:
         raise HTTPException(404, _NO_RECORDS)
     await context.reviews.find()
