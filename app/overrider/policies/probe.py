@@ -84,7 +84,8 @@ def _build_workload(base: JSONObject, *, kind: str, subject: JSONObject, pool: s
         "metadata": {
             "generateName": "fleethook-probe-",
             "namespace": metadata.get("namespace") or "default",
-            "labels": labels,
+            # A policy selects workloads by the labels of the template, too.
+            "labels": {**as_object(as_object(base.get("metadata")).get("labels")), **labels},
             "annotations": {PROBE_ANNOTATION: "true"},
             "ownerReferences": [{**owner, "name": metadata["name"], "uid": metadata["uid"]}],
         },

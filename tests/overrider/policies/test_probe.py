@@ -19,7 +19,7 @@ def test_a_probe_is_a_workload_of_a_selected_pool_with_the_hash_of_its_plan() ->
     found = compile_overrider(YURT_APP_SET, SUBJECT, RULE, pools=pools)
     (probe,) = build_probes(found.objects, group_kind=YURT_APP_SET, subject=SUBJECT, overrider=RULE, pools=pools)
     assert probe.plural == "deployments"
-    assert probe.workload["metadata"]["labels"] == {"apps.openyurt.io/pool-name": "hangzhou"}
+    assert probe.workload["metadata"]["labels"] == {"app": "demo", "apps.openyurt.io/pool-name": "hangzhou"}
     assert probe.workload["metadata"]["ownerReferences"][0]["uid"] == "u-1"
     assert probe.digest == SubjectPlans(YURT_APP_SET, SUBJECT, RULE).plan("Deployment", "hangzhou", None).digest
     assert is_probe(probe.workload["metadata"])
