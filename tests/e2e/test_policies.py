@@ -140,6 +140,11 @@ EDGE = {"spec": {"template": {"spec": {"containers": [container("edge", "edge:1"
 TAINT = {"key": "edge", "effect": "NoSchedule"}
 KINDS = {
     "deployment": (yurt_app_set(), RULE, {"hangzhou": None, "beijing": None}),
+    "several containers": (
+        yurt_app_set(template=pod_template(containers=[container(), container("second")])),
+        overrider(entry("*", items=[IMAGE], patches=[SIDE, patch("add", f"{SPEC}/containers/-", container("last"))])),
+        {"hangzhou": None},
+    ),
     "stateful set": (yurt_app_set(kind="StatefulSet", serviceName="demo"), RULE, {"hangzhou": None}),
     "pool with a patch": (yurt_app_set(pools=[pool("hangzhou", patch=EDGE)]), RULE, {"hangzhou": None}),
     "daemon": (
