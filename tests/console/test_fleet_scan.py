@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,3 +164,15 @@ async def test_an_entry_that_breaks_one_subject_leaves_the_others() -> None:
     await scan.scan()
     assert set(by_pool(scan).values()) == {"error"}
     assert {one.state for one in scan.states[DEMO._replace(name="other")].values()} == {"unchanged"}
+
+
+async def test_the_scan_waits_while_a_page_is_in_progress() -> None:
+    _, _, scan = fleet(SET, NEW_IMAGE)
+    with scan.paused(), scan.paused():
+        scan.start()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert scan.states == {}
+    assert scan._task is not None
+    await scan._task
+    assert scan.is_complete
