@@ -26,9 +26,6 @@ def console(
     kcp: KcpOption = False,
     records: Annotated[Path | None, typer.Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[Path | None, typer.Option(help="Directory of the cache of CRD tarballs.")] = None,
-    metrics_url: Annotated[
-        str | None, typer.Option(help="Address of a server's metrics, such as https://localhost:9443/metrics.")
-    ] = None,
     playground: Annotated[bool, typer.Option(help="Let the playground run scripts in a sandbox.")] = True,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
@@ -51,7 +48,7 @@ def console(
     }
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
     _check(settings)
-    options = ConsoleOptions(records, crd_cache, playground, metrics_url)
+    options = ConsoleOptions(records, crd_cache, playground)
     configure_logging()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

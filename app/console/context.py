@@ -37,7 +37,6 @@ class ConsoleContext:
         worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
             changes; take the objects out first.
         namespace: Namespace of the server's Lease, ``""`` if unknown.
-        metrics_url: Address of a server's metrics, None without one.
     """
 
     store: Store
@@ -50,7 +49,6 @@ class ConsoleContext:
     authorizer: Authorizer = field(default_factory=OpenAuthorizer)
     worker: Worker = field(default_factory=Worker)
     namespace: str = ""
-    metrics_url: str | None = None
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each part of the source: the directory, or each resource."""

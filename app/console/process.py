@@ -35,13 +35,11 @@ class ConsoleOptions(NamedTuple):
         records: Directory of recordings.
         crd_cache: Directory of the CRD cache.
         playground: Whether the playground may run scripts.
-        metrics_url: Address of a server's metrics.
     """
 
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
-    metrics_url: str | None = None
 
 
 async def run_console(
@@ -80,7 +78,6 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         crd_cache=options.crd_cache,
         playground=options.playground,
         namespace=settings.namespace or "",
-        metrics_url=options.metrics_url,
     )
     async with contextlib.AsyncExitStack() as stack:
         if manifests is not None:
