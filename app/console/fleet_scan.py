@@ -4,8 +4,9 @@ A page never waits for the scan: it shows the known part and how much is missing
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from app.console.views.overriders.cell_state import CellState, find_state
 from app.console.views.overriders.fleet import (
@@ -32,6 +33,7 @@ from app.store import ObjectKey
 from app.store.partial import PartialObject
 from app.store.store import Stored, Subscriber
 
+_T = TypeVar("_T")
 _PLAN_BYTES: Final = 64 << 20
 # A subject with a topology takes 20 µs to list, one that selects among 5,000 NodePools some milliseconds.
 _SUBJECTS_IN_A_SLICE: Final = 10
@@ -86,6 +88,10 @@ class FleetScan:
         self._inputs: Final[dict[ObjectKey, _Inputs]] = {}
         self._shared: Final[dict[CellState, CellState]] = {}
         self._task: asyncio.Task[None] | None = None
+        # Pages in progress. The scan waits for them: otherwise each page would wait for its slices, too.
+        self._pages = 0
+        self._idle: Final = asyncio.Event()
+        self._idle.set()
         self.plans: Final = PlanCache(max_bytes=_PLAN_BYTES)
         self.states: Final[dict[ObjectKey, CellStates]] = {}
         store.subscribe(self._note)
@@ -138,6 +144,18 @@ class FleetScan:
         """Whether the states are those of the present objects."""
         return self._scanned_at == (self._version, self._workloads.revision)
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pause the scan within the context, for a page in progress."""
+        self._pages += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._pages -= 1
+            if not self._pages:
+                self._idle.set()
+
     def start(self) -> None:
         """Start the scan unless it runs or its result is current."""
         if not self.is_complete and (self._task is None or self._task.done()):
@@ -155,11 +173,12 @@ class FleetScan:
         for row in await self.list_rows():
             inputs = self._read_inputs(row.key, with_running=True)
             known = self._inputs.get(row.key)
+            await self._idle.wait()
             if inputs is None or (known is not None and known.equals(inputs)):
                 continue
             running = await self.read_running(row, row.pools, candidates_only=self._workloads.is_remote)
             keys = [CellKey(row.key, pool, kind) for pool in row.pools for kind in row.kinds]
-            found = await self.compute(keys, running)
+            found = await self._run_between_pages(self._compute(keys, running))
             self.states[row.key] = {(key.kind, key.pool): state for key, state in found.items()}
             self._inputs[row.key] = inputs
         self._scanned_at = version
@@ -200,6 +219,17 @@ class FleetScan:
         except (SubjectError, RenderError):
             return True
         return hash_of(workload) == plan.digest
+
+    async def _run_between_pages(self, work: Sliced[_T]) -> _T:
+        """Do sliced work while no page is in progress, and return its result."""
+        while True:
+            await self._idle.wait()
+            try:
+                next(work)
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            await asyncio.sleep(0)
 
     async def compute(
         self, keys: Sequence[CellKey], running: Mapping[CellKey, Sequence[JSONObject]]

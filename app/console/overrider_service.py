@@ -124,8 +124,13 @@ class OverriderService:
 
     async def show_matrix(self, query: Query) -> MatrixView:
         """Return a page of the matrix; a scan of all cells goes on in the background."""
-        rows = await self.scan.list_rows()
+        with self.scan.paused():
+            view = await self._show_matrix(query)
         self.scan.start()
+        return view
+
+    async def _show_matrix(self, query: Query) -> MatrixView:
+        rows = await self.scan.list_rows()
         visible = {row.key: row for row in rows}
         # The scan goes on while the thread selects.
         states, is_complete = dict(self.scan.states), self.scan.is_complete
@@ -161,6 +166,10 @@ class OverriderService:
             key: The cell.
             everything: Whether to show unchanged lines far from changes, too.
         """
+        with self.scan.paused():
+            return await self._show_cell(key, everything=everything)
+
+    async def _show_cell(self, key: CellKey, *, everything: bool) -> CellView | None:
         rows = {row.key: row for row in await self.scan.list_rows() if row.key == key.subject}
         row = rows.get(key.subject)
         cell = find_cell(self._store, key)
@@ -187,6 +196,10 @@ class OverriderService:
         Raises:
             EditError: The text is no overrider that can be compared.
         """
+        with self.scan.paused():
+            return await self._show_edit(text, opened=opened, pool=pool)
+
+    async def _show_edit(self, text: str, *, opened: ObjectKey | None, pool: str) -> EditView:
         document = await self._worker.run(_TURN, parse_overrider, text)
         edited = locate_edit(document, self._store, opened=opened)
         keys = list_affected_workloads(edited, self._store)

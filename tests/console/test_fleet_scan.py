@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.builders import (
     image,
     node_pool,
     overrider,
+    pool,
     rendered,
     workload,
     yurt_app_daemon,
@@ -163,3 +165,30 @@ async def test_an_entry_that_breaks_one_subject_leaves_the_others() -> None:
     await scan.scan()
     assert set(by_pool(scan).values()) == {"error"}
     assert {one.state for one in scan.states[DEMO._replace(name="other")].values()} == {"unchanged"}
+
+
+async def test_the_scan_waits_while_a_page_is_in_progress() -> None:
+    _, _, scan = fleet(SET, NEW_IMAGE)
+    with scan.paused(), scan.paused():
+        scan.start()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert scan.states == {}
+    assert scan._task is not None
+    await scan._task
+    assert scan.is_complete
+
+
+async def test_a_page_pauses_the_scan_within_a_subject() -> None:
+    names = [f"p{number:03}" for number in range(100)]
+    _, _, scan = fleet(yurt_app_set(pools=[pool(name) for name in names]), NEW_IMAGE)
+    scan.start()
+    while not scan.plans.compiled:
+        await asyncio.sleep(0)
+    with scan.paused():
+        for _ in range(500):
+            await asyncio.sleep(0)
+        assert scan.states == {}
+    assert scan._task is not None
+    await scan._task
+    assert len(scan.states[DEMO]) == 100

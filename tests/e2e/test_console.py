@@ -24,7 +24,7 @@ def test_the_console_follows_a_cluster(admin: Api, kubeconfig: Path, namespace: 
     admin.create(path, document)
     command = [sys.executable, "-m", "app", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
-        query = f"/overriders?q={namespace}/"
+        query = f"/overriders?subject={namespace}/"
         wait_for(lambda: "before" in get(port, query), what="the first list is shown")
         admin.create(path, {**document, "metadata": {"name": "after", "namespace": namespace}})
         wait_for(lambda: "after" in get(port, query), what="the new object is shown")

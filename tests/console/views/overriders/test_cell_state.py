@@ -3,7 +3,7 @@ from typing import Any
 from app.console.views.overriders.cell_state import CellState, find_state
 from app.console.views.overriders.fleet import find_cell
 from app.overrider.plan_cache import PlanCache
-from tests.builders import NEW_IMAGE, entry, overrider, patch, rendered, workload, yurt_app_set
+from tests.builders import NEW_IMAGE, container, entry, overrider, patch, rendered, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import cell_key, make_store
 
 
@@ -49,3 +49,14 @@ def test_an_entry_that_does_not_fit_is_an_error() -> None:
     found = state(broken)
     assert found.state == "error"
     assert "/spec/nothing" in found.text
+
+
+def test_a_running_workload_that_cannot_be_rendered_is_an_error() -> None:
+    adds = overrider(
+        entry("*", patches=[patch("add", "/spec/template/spec/containers/-", container("side", "side:1"))])
+    )
+    taken = workload()
+    taken["spec"]["template"]["spec"]["containers"].append(container("side", "other:1"))
+    found = state(adds, running=(taken,))
+    assert found.state == "error"
+    assert "side" in found.text

@@ -81,6 +81,10 @@ def test_cells_without_a_known_state_come_last() -> None:
     assert names(found)[0] == "web_jinan"
 
 
+def test_a_pool_matches_in_any_case() -> None:
+    assert names(select([row("api", "East")], Query(pool="eAST"), NOTHING)) == ["api_East"]
+
+
 def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> None:
     rows = [*ROWS, row("idle")]
     assert [one.key.name for one in select(rows, Query(), NOTHING).rows] == ["api", "web", "idle"]
