@@ -9,14 +9,23 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from app.api.expiring_cache import ExpiringCache
+from app.api.token_review import (
+    ACCESS_REVIEWS,
+    REVIEW_SECONDS,
+    TOKEN_REVIEWS,
+    ReviewedUser,
+    build_token_review,
+    is_allowed,
+    read_reviewed_user,
+)
 from app.dispatch.cel.access_check import AccessQuestion
 from app.dispatch.live_lookups import LiveSource, Post, build_access_review
 from app.kube.errors import APIError, UnreachableError
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSON
 from app.outbound.call_slots import CallSlots, FullError, Quotas
 
 _log: Final = logging.getLogger(__name__)
@@ -26,9 +35,6 @@ ACCESS_RESOURCE: Final = "clusters"
 ACCESS_VERB: Final = "create"
 """A caller needs this verb on ``clusters/<route>`` of the group, with the cluster's name, to ask a route about it."""
 
-_AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-_AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_REVIEW_SECONDS: Final = 5.0
 MAX_ENTRIES: Final = 10_000
 """Cached answers of each kind."""
 REFUSED_SECONDS: Final = 10.0
@@ -51,13 +57,6 @@ class UndecidedError(Exception):
 
 class BusyError(Exception):
     """Too many reviews of tokens are in flight."""
-
-
-class _User(NamedTuple):
-    name: str
-    uid: str
-    groups: tuple[str, ...]
-    extra: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class _Question(NamedTuple):
@@ -96,7 +95,7 @@ class Tokens:
         self._seconds: Final = seconds
         self._audiences: Final = tuple(audiences)
         self._secret: Final = secrets.token_bytes(32)
-        self._users: Final[ExpiringCache[bytes, _User]] = ExpiringCache(limit, clock=clock)
+        self._users: Final[ExpiringCache[bytes, ReviewedUser]] = ExpiringCache(limit, clock=clock)
         self._allowed: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
         # Apart, so that a caller with many invalid tokens evicts no answer of another caller.
         self._refused: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
@@ -150,7 +149,7 @@ class Tokens:
 
     async def _review(self, token: str, question: _Question, client: str) -> Decision:
         try:
-            async with self._slots.hold(client, question.cluster, seconds=_REVIEW_SECONDS):
+            async with self._slots.hold(client, question.cluster, seconds=REVIEW_SECONDS):
                 decision = await self._ask_apiserver(token, question)
         except FullError as error:
             raise BusyError from error
@@ -175,35 +174,20 @@ class Tokens:
             self._users.put(scope, question.digest, user, seconds=self._seconds)
         return Decision(user.name, allowed=await self._permits(user, scope, question))
 
-    async def _authenticate(self, token: str, scope: str) -> _User | None:
-        spec: JSONObject = {"token": token}
-        if self._audiences:
-            spec["audiences"] = list(self._audiences)
-        review: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+    async def _authenticate(self, token: str, scope: str) -> ReviewedUser | None:
+        review = build_token_review(token, self._audiences)
         answer: JSON = None
         try:
-            answer = await self._post("POST", scope + _AUTHENTICATION, body=review, timeout=_REVIEW_SECONDS)
+            answer = await self._post("POST", scope + TOKEN_REVIEWS, body=review, timeout=REVIEW_SECONDS)
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
             # The answer must not reveal which logical clusters exist. If the named cluster cannot be asked, the cluster
             # of the server's own credentials decides whether the token is valid.
-            answer = await self._post("POST", _AUTHENTICATION, body=review, timeout=_REVIEW_SECONDS)
-        return self._read_user(as_object(as_object(answer).get("status")))
+            answer = await self._post("POST", TOKEN_REVIEWS, body=review, timeout=REVIEW_SECONDS)
+        return read_reviewed_user(answer, self._audiences)
 
-    def _read_user(self, status: Mapping[str, Any]) -> _User | None:
-        """Return the user in the status of a TokenReview, None if the token is not accepted."""
-        user = as_object(status.get("user"))
-        name = user.get("username")
-        if status.get("authenticated") is not True or not isinstance(name, str) or not name:
-            return None
-        # An apiserver without support for audiences names none: the token is for the apiserver itself then.
-        if self._audiences and not set(self._audiences) & set(_texts(status.get("audiences"))):
-            return None
-        extra = tuple(sorted((key, _texts(values)) for key, values in as_object(user.get("extra")).items()))
-        return _User(name, str(user.get("uid") or ""), _texts(user.get("groups")), extra)
-
-    async def _permits(self, user: _User, scope: str, question: _Question) -> bool:
+    async def _permits(self, user: ReviewedUser, scope: str, question: _Question) -> bool:
         access = AccessQuestion(
             user.name,
             ACCESS_VERB,
@@ -217,7 +201,7 @@ class Tokens:
         )
         try:
             answer = await self._post(
-                "POST", scope + _AUTHORIZATION, body=build_access_review(access), timeout=_REVIEW_SECONDS
+                "POST", scope + ACCESS_REVIEWS, body=build_access_review(access), timeout=REVIEW_SECONDS
             )
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
@@ -228,13 +212,8 @@ class Tokens:
                 extra={"fields": {"cluster": question.cluster, "error": str(error)}},
             )
             return False
-        status = as_object(as_object(answer).get("status"))
-        return status.get("allowed") is True and status.get("denied") is not True
+        return is_allowed(answer)
 
 
 _NO_CLUSTER: Final = frozenset({403, 404})
 """kcp's answers for a logical cluster that does not exist, or in which this server has no rights."""
-
-
-def _texts(value: JSON) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -8,6 +8,7 @@ import typer
 import uvloop
 
 from app.api.logs import configure_logging
+from app.certs.files import CertificateError
 from app.cli.acceptor import bind
 from app.cli.exit_codes import fail
 from app.cli.load_settings import load_settings
@@ -28,12 +29,24 @@ def console(
     crd_cache: Annotated[Path | None, typer.Option(help="Directory of the cache of CRD tarballs.")] = None,
     playground: Annotated[bool, typer.Option(help="Let the playground run scripts in a sandbox.")] = True,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    cert_dir: Annotated[
+        Path | None, typer.Option(help="Directory of the serving certificate, for other addresses than loopback.")
+    ] = None,
+    client_ca_file: Annotated[
+        Path | None, typer.Option(help="PEM file of the CAs of client certificates that users may present.")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="Name by which the console may be called (default: any); repeatable.")
+    ] = None,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
 ) -> None:
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
 
     The pages are read-only. They show the objects of --manifests or of a cluster (--kubeconfig, --in-cluster), and
     follow their changes. Every page shows the command that prints the same.
+
+    On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
+    the cluster or a client certificate, and see the kinds that they may get.
 
     Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
     """
@@ -43,18 +56,21 @@ def console(
         "context": context,
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
+        "cert_dir": cert_dir,
+        "client_ca_file": client_ca_file,
         "host": host,
         "port": port,
     }
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
     _check(settings)
-    options = ConsoleOptions(records, crd_cache, playground)
+    _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host))
+    options = ConsoleOptions(records, crd_cache, playground, tuple(allowed_host or ()))
     configure_logging()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             listeners = bind(settings.host, settings.port)
             runner.run(run_console(settings, options, listeners, ready=lambda port: _announce(settings, port)))
-    except (APIError, UnreachableError, OSError) as error:
+    except (APIError, UnreachableError, CertificateError, OSError) as error:
         fail(str(error))
 
 
@@ -64,11 +80,28 @@ def _check(settings: Settings) -> None:
         fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
     if settings.manifests is not None and not settings.manifests.is_dir():
         fail(f"--manifests: {settings.manifests} is not a directory")
-    if not settings.listens_on_loopback:
-        fail(f"--host: {settings.host} is no loopback address, and the console asks for no credentials; use 127.0.0.1")
+
+
+def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool) -> None:
+    """Exit with a message if the address and the options of its security contradict."""
+    if settings.listens_on_loopback:
+        if has_certificate or has_hosts or settings.client_ca_file is not None:
+            fail(
+                f"--cert-dir, --client-ca-file and --allowed-host are for other addresses than {settings.host}: on "
+                "loopback, the console serves HTTP without credentials; give --host"
+            )
+        return
+    where = f"--host: {settings.host} is no loopback address"
+    if not settings.follows_cluster:
+        fail(f"{where}, and only a cluster can authorize users; give --kubeconfig or --in-cluster, or use 127.0.0.1")
+    if settings.kcp:
+        fail(f"{where}, and users of logical clusters cannot be authorized with --kcp; use 127.0.0.1")
+    if not has_certificate:
+        fail(f"{where}, and needs HTTPS; give --cert-dir DIR, or use 127.0.0.1")
 
 
 def _announce(settings: Settings, port: int) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    write(f"fleethook console: http://{host}:{port}/")
+    scheme = "http" if settings.listens_on_loopback else "https"
+    write(f"fleethook console: {scheme}://{host}:{port}/")
     flush()

@@ -14,8 +14,9 @@ from app.console.access import AccessError
 from app.console.context import ConsoleContext
 from app.console.forms import FormTokens
 from app.console.lint_watch import LintWatch
-from app.console.pages import crds, dispatch, interpreters, overriders, overview, reviews
+from app.console.pages import crds, dispatch, interpreters, login, overriders, overview, reviews
 from app.console.permissions import check_access
+from app.console.remote_access import ApiserverAuthorizer
 from app.console.rendering import render
 from app.console.security import RequestGuard
 
@@ -36,6 +37,8 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     app.state.lint_watch = LintWatch(context)
     for page in _PAGES:
         app.include_router(page.router, dependencies=[Depends(check_access)])
+    if isinstance(context.authorizer, ApiserverAuthorizer):
+        app.include_router(login.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.add_exception_handler(AccessError, _refuse_access)
     app.add_exception_handler(HTTPException, _show_http_error)
@@ -44,7 +47,10 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
 
 async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:
     assert isinstance(error, AccessError)
-    return render(request, "error.html", status=error.status, text=str(error), title=str(error.status))
+    response = render(request, "error.html", status=error.status, text=str(error), title=str(error.status))
+    if error.status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    return response
 
 
 async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:

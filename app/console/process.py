@@ -7,18 +7,25 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from app.certs.files import ensure_certificates, renew_certificates
+from app.certs.tls_context import ReloadingContext
+from app.console.access import Authorizer, OpenAuthorizer
 from app.console.application import create_console
+from app.console.client_certificate import CertificateProtocol
 from app.console.context import INDEXES, ConsoleContext
+from app.console.remote_access import ApiserverAuthorizer
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names
-from app.lifetime import Cluster, follow_cluster, follow_manifests
+from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background
+from app.model.gvk import GroupKind
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import KARMADAS, WORKLOADS
@@ -37,11 +44,13 @@ class ConsoleOptions(NamedTuple):
         records: Directory of recordings.
         crd_cache: Directory of the CRD cache.
         playground: Whether the playground may run scripts.
+        allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
     """
 
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
+    allowed_hosts: tuple[str, ...] = ()
 
 
 async def run_console(
@@ -58,11 +67,53 @@ async def run_console(
     Raises:
         APIError: The apiserver refuses a request that the start needs.
         UnreachableError: The apiserver does not answer.
-        OSError: The manifests cannot be read.
+        CertificateError: The files of the certificate cannot be used.
+        OSError: The manifests or the directory of the certificate cannot be used.
     """
-    async with open_context(settings, options) as context:
-        app = create_console(context, hosts=tuple(loopback_names(settings.host)))
-        await ConsoleServer(app, None, ready=ready).serve(sockets=list(listeners))
+    async with contextlib.AsyncExitStack() as stack:
+        tls = None if settings.listens_on_loopback else await _prepare_tls(settings, options, stack)
+        context = await stack.enter_async_context(open_context(settings, options))
+        app = create_console(context, hosts=_find_hosts(settings, options))
+        await ConsoleServer(app, tls, ready=ready).serve(sockets=list(listeners))
+
+
+def _find_hosts(settings: Settings, options: ConsoleOptions) -> tuple[str, ...] | None:
+    """Return the names by which the console may be called, None for any."""
+    if settings.listens_on_loopback:
+        return tuple(loopback_names(settings.host))
+    return tuple(one.lower() for one in options.allowed_hosts) or None
+
+
+async def _prepare_tls(settings: Settings, options: ConsoleOptions, stack: contextlib.AsyncExitStack) -> ssl.SSLContext:
+    """Return the TLS context of the serving certificate, which is renewed and reloaded within the stack."""
+    names = list(dict.fromkeys([*settings.dns_names, *options.allowed_hosts]))
+    files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
+    reloading = ReloadingContext(files, settings.client_ca_file)
+    renewal = renew_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval)
+    for work, name in ((renewal, "certificate renewal"), (reloading.watch(), "certificate reload")):
+        await stack.enter_async_context(run_in_background(work, name=name, ended=_ignore_end))
+    return reloading.context
+
+
+def _ignore_end(_reason: str) -> None:
+    """Do nothing: `run_in_background` has logged the failure, and the console keeps its certificate."""
+
+
+def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorizer:
+    """Return the authorizer for the address of the console."""
+    if settings.listens_on_loopback:
+        return OpenAuthorizer()
+    if cluster is None:
+        raise ValueError("a console on another address than loopback needs a cluster, which authorizes its users")
+    source = cluster.source
+
+    def find_resource(group_kind: GroupKind) -> str | None:
+        try:
+            return source.informer(group_kind).resource.plural
+        except KeyError:
+            return None
+
+    return ApiserverAuthorizer(cluster.connection.json, find_resource)
 
 
 @contextlib.asynccontextmanager
@@ -81,6 +132,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         records=options.records,
         crd_cache=options.crd_cache,
         playground=options.playground,
+        authorizer=_choose_authorizer(settings, cluster),
         namespace=settings.namespace or "",
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
@@ -123,6 +175,7 @@ class ConsoleServer(uvicorn.Server):
         """
         config = uvicorn.Config(
             app,
+            http=CertificateProtocol,
             lifespan="off",
             ws="none",
             log_config=None,

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse
 
 from app.console.context import ConsoleContext
 from app.console.sections import SECTIONS, Section, find_section
+from app.console.sessions import COOKIE as SESSION_COOKIE
 from app.console.views.freshness import Freshness, describe_age, summarize_parts
 
 _environment: Final = Environment(
@@ -27,18 +28,22 @@ class Frame(NamedTuple):
     Attributes:
         sections: The entries of the navigation.
         section: The current one, None for pages without an entry.
-        freshness: The age and the problems of the data.
+        freshness: The age and the problems of the data, None for a request without a user.
         command: The command that prints the same, ``""`` if there is none.
         csrf_token: The token that a form with method POST sends as ``csrf_token``.
         user: The name of the user, ``""`` on a loopback address.
+        has_session: Whether the user signed in with the form.
+        needs_sign_in: Whether the request needs credentials, and its user is not known.
     """
 
     sections: tuple[Section, ...]
     section: Section | None
-    freshness: Freshness
+    freshness: Freshness | None
     command: str
     csrf_token: str
     user: str
+    has_session: bool
+    needs_sign_in: bool
 
 
 def find_context(request: Request) -> ConsoleContext:
@@ -64,13 +69,17 @@ def render(request: Request, template: str, *, command: str = "", status: int = 
     context = find_context(request)
     tokens = request.app.state.form_tokens
     user = getattr(request.state, "user", None)
+    # The problems of sources name servers and resources, so only users see them.
+    needs_sign_in = user is None and context.authorizer.needs_credentials
     frame = Frame(
         SECTIONS,
         find_section(request.url.path),
-        summarize_parts(list(context.parts())),
+        None if needs_sign_in else summarize_parts(list(context.parts())),
         command,
         tokens.make(request),
         "" if user is None else user.name,
+        SESSION_COOKIE in request.cookies,
+        needs_sign_in,
     )
     response = HTMLResponse(_environment.get_template(template).render(frame=frame, **values), status_code=status)
     tokens.remember(request, response)

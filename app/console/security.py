@@ -70,7 +70,10 @@ class RequestGuard:
         """Return status and message of a refusal, None if the request may pass."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if not self._knows_host(headers.get("host", "")):
-            return 421, "421: this console answers requests to localhost only"
+            return (
+                421,
+                "421: this console does not answer to this host name; use its own address, or a name of --allowed-host",
+            )
         if scope["method"] not in _METHODS:
             return 405, "405: the console is read-only; use GET or POST"
         if scope["method"] == "POST" and not _comes_from_own_page(headers, scope["scheme"]):

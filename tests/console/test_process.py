@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.console.process import describe_source
+from app.console.process import ConsoleOptions, describe_source, open_context
 from app.settings import Settings
 from tests.serving import started
 from tests.waiting import NET, wait_for
@@ -51,6 +51,13 @@ def test_a_signal_ends_the_console_with_success(running: Any, number: Any) -> No
     process, _, _ = running
     process.send_signal(number)
     assert process.wait(timeout=NET) == 0
+
+
+async def test_no_console_on_another_address_is_open_to_everybody(tmp_path: Path) -> None:
+    settings = Settings(manifests=tmp_path, host="0.0.0.0")
+    with pytest.raises(ValueError, match="needs a cluster"):
+        async with open_context(settings, ConsoleOptions()):
+            pass
 
 
 def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: Path) -> None:
