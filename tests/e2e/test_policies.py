@@ -34,7 +34,7 @@ from tests.builders import (
     yurt_app_set_v1beta1,
 )
 from tests.e2e.cluster import Api, RefusedError
-from tests.e2e.policies import Plane, World, comparable, in_namespace, workloads_path
+from tests.e2e.policies import Plane, World, comparable, in_namespace, renders, workloads_path
 from tests.e2e.policy_examples import Variants, batches, draw_examples
 from tests.waiting import wait_for
 
@@ -191,12 +191,24 @@ def conformance_worlds() -> Iterator[Any]:
             yield pytest.param((fixtures[subject], made, {"nodepool-test": pools}), id=f"{name}-{subject}")
 
 
-@pytest.mark.parametrize("made", [*conformance_worlds()])
+def has_policy(made: Any) -> bool:
+    """Return whether an overrider of the table changes its node pool, and all its entries compile."""
+    return bool(in_namespace("any", *made).compile().objects)
+
+
+WORLDS = [*conformance_worlds()]
+
+
+@pytest.mark.parametrize("made", [one for one in WORLDS if not has_policy(one.values[0])])
+def test_an_overrider_of_the_conformance_table_without_a_policy_has_a_reason(made: Any) -> None:
+    world = in_namespace("any", *made)
+    assert world.compile().refusals or not renders(world)
+
+
+@pytest.mark.parametrize("made", [one for one in WORLDS if has_policy(one.values[0])])
 def test_the_overriders_of_the_conformance_table(made: Any, admin: Api, policies: Plane, prefix: str) -> None:
     world = in_namespace(f"{prefix}-{uuid.uuid4().hex[:6]}", *made)
     compilation = world.compile()
-    if not compilation.objects:
-        pytest.skip(f"no policy: {[*compilation.refusals] or 'no entry applies'}")
     make_namespace(admin, world.namespace)
     policies.install([(world, compilation)])
     compare_creation(policies, world, world.bare("nodepool-test"))

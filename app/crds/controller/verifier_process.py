@@ -27,6 +27,8 @@ MODULE: Final = "app.crds.controller.verifier_process"
 MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
 """RLIMIT_DATA. The interpreter with its libraries takes 40 MiB, the largest tarball 16 MiB, its largest file 8 MiB, and
 parsing 8 MiB of YAML about 250 MiB."""
+_MAX_FILES: Final = 4096
+"""Descriptors that a fork closes; the process has a handful."""
 _WORK: Final = ("unpacked_bytes", "file_bytes", "yaml_bytes", "yaml_nodes")
 MAX_CPU_SECONDS: Final = 120
 """A guard against defects. The limits of `app.crds.archive.limits` are counts and end any tarball within seconds, so
@@ -126,6 +128,7 @@ def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
         # Only the parent may hold its output: `Child.stop` waits until the end of the parent closes it.
         os.closerange(0, sys.stderr.fileno())
         os.closerange(sys.stderr.fileno() + 1, writing)
+        os.closerange(writing + 1, _MAX_FILES)
         _set_limits()
         with os.fdopen(writing, "wb") as stream:
             stream.write(_encode(process_question(message)))

@@ -89,11 +89,10 @@ def test_an_error_of_a_script_selects_its_line(open_page: Callable[..., Any], co
     page.locator("textarea[name=code]").fill("function InterpretHealth(obj)\n  return obj.a.b\nend")
     page.get_by_role("button", name="Run").click()
     page.locator("#error-code").wait_for()
-    selected = page.evaluate(
+    page.wait_for_function(
         "(() => { const one = document.querySelector('textarea[name=code]');"
-        " return one.value.slice(one.selectionStart, one.selectionEnd) })()"
+        " return one.value.slice(one.selectionStart, one.selectionEnd) === '  return obj.a.b' })()"
     )
-    assert selected == "  return obj.a.b"
 
 
 @pytest.mark.parametrize("path", PAGES)
