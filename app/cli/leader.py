@@ -18,6 +18,7 @@ from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATI
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.bound_subjects import bound_subjects, call_on_change, call_when_selected, overrider_uids
 from app.overrider.policies.mode import Mode
+from app.registration.exempt_namespaces import find_exempt_namespaces
 from app.registration.match_conditions import SubjectName
 from app.registration.paths import INTERPRET
 from app.registration.webhooks import Reference, URLReference, service_of
@@ -137,7 +138,7 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
 
 
 async def _register(settings: Settings, registrar: "Registrar") -> None:
-    exempt = [settings.service.partition("/")[0]] if settings.service else []
+    exempt = find_exempt_namespaces(settings.service)
     reference = _make_reference(settings) if settings.registration == "all" else None
     await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines)
 

@@ -2,16 +2,12 @@
 
 import pytest
 
-from app.overrider.finding import ERRORS, WARNINGS, Finding
+from app.overrider.finding import Finding
 
 
 @pytest.mark.parametrize(("code", "level"), [("invalid", "error"), ("unused-entry", "warning")])
 def test_the_code_decides_the_level(code: str, level: str) -> None:
     assert Finding(code, "entries", "is wrong").level == level
-
-
-def test_no_code_is_an_error_and_a_warning() -> None:
-    assert ERRORS.keys().isdisjoint(WARNINGS)
 
 
 def test_the_text_begins_with_the_path() -> None:

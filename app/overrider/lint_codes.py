@@ -1,0 +1,44 @@
+"""The codes of findings about overriders and their subjects: level, reason and meaning of each."""
+
+from typing import Final
+
+ERRORS: Final = {
+    "required": "FieldValueRequired",
+    "invalid": "FieldValueInvalid",
+    "unsupported": "FieldValueNotSupported",
+    "unknown-field": "FieldValueForbidden",
+    "forbidden": "FieldValueForbidden",
+    "immutable": "FieldValueForbidden",
+    "duplicate": "FieldValueDuplicate",
+    "image": "FieldValueInvalid",
+    "does-not-fit": "FieldValueInvalid",
+    "unknown-kind": "FieldValueNotSupported",
+}
+"""Codes of errors, with the reason of the ``metav1.StatusCause``."""
+
+ERROR_MEANINGS: Final[dict[str, str]] = {
+    "required": "a required field is missing or empty",
+    "invalid": "a value has a wrong type or format",
+    "unsupported": "a value is none of those that the field supports",
+    "unknown-field": "the object has no field of that name",
+    "forbidden": "a patch or an item changes a field that belongs to the subject, its controller or fleethook",
+    "immutable": "the edit changes a field that must keep its value",
+    "duplicate": "a value appears twice, or the subject has another overrider",
+    "image": "an image reference is invalid",
+    "does-not-fit": "an entry cannot be applied to the subject in one of its node pools",
+    "unknown-kind": "the group has no such kind or version",
+}
+"""Codes of errors, with their meaning."""
+
+WARNINGS: Final = {
+    "token": "a misspelled {{nodepool}} is not replaced",
+    "unused-entry": "an entry applies to no node pool",
+    "no-effect": "an entry changes no workload",
+    "dry-run": "rendering for the node pools shows a probable mistake",
+    "unknown-pool": "the subject has no node pool of that name",
+    "unknown-subject": "the subject is not known",
+    "no-controller": "no controller of OpenYurt creates the subject's workloads",
+    "no-pools": "the subject has no node pool, or names one that does not exist",
+    "not-checked": "another mistake prevents rendering the overrider",
+}
+"""Codes of warnings, with their meaning."""
