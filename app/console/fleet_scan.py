@@ -25,7 +25,8 @@ from app.control.slices import Pauses, Sliced, Slices
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL
 from app.overrider.bound_workloads import hash_of
-from app.overrider.plan_cache import PlanCache, same_input
+from app.overrider.plan_cache import PlanCache
+from app.overrider.plan_inputs import same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import depends_on_node_pools

@@ -10,7 +10,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import subject_of
-from app.overrider.plan_cache import same_input
+from app.overrider.plan_inputs import same_input
 from app.overrider.policies.mode import Mode, read_mode
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName, bound_condition_of

@@ -43,12 +43,14 @@ from app.overrider.input_kinds import InputKinds
 from app.overrider.nudge import Nudger
 from app.overrider.outdated_workloads import OutdatedWorkloads
 from app.overrider.owner_waits import OwnerWaits, Patience
-from app.overrider.plan_cache import NotCompiledError, PlanCache, same_input
+from app.overrider.plan_cache import PlanCache
+from app.overrider.plan_inputs import same_input
 from app.overrider.policy_keeper import NO_UPKEEP, PolicyKeeper
 from app.overrider.pool_template import SubjectError
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
+from app.overrider.subject_plans import NotCompiledError
 from app.overrider.subject_state import SubjectState, collect_state, find_overriders
 from app.overrider.workload_client import RequiredVersions, WriteLimits
 from app.overrider.workloads import Change, Workloads

@@ -13,12 +13,12 @@ from app.model.size import count_values
 from app.overrider.binding import subject_of
 from app.overrider.patch_limits import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from app.overrider.plan import Plan
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.pool_mark import REPLICAS_MARK
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import REPLICAS, RenderError, Step
 from app.overrider.subject_parts import templates_of, workload_kinds
+from app.overrider.subject_plans import SubjectPlans
 from app.store import StoreView
 
 

@@ -10,7 +10,7 @@ from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.binding import Binding, subject_of
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.owner_waits import OwnerWaits
-from app.overrider.plan_cache import same_input
+from app.overrider.plan_inputs import same_input
 from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.subject_state import find_overriders
 from app.overrider.workloads import Change, Workloads

@@ -14,7 +14,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.binding import Binding
-from app.overrider.plan_cache import same_input
+from app.overrider.plan_inputs import same_input
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import compile_overrider
 from app.overrider.policies.mode import MODE_ANNOTATION, Mode, decide, describe, read_mode

@@ -13,10 +13,11 @@ from app.overrider.delta import apply_delta, foreign_container
 from app.overrider.overlay import overlay
 from app.overrider.owner import Owner
 from app.overrider.plan import Plan, Variant, restored_by_base
-from app.overrider.plan_cache import NotCompiledError, PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
+from app.overrider.subject_plans import NotCompiledError
 from app.overrider.template import place
 from app.overrider.template_shape import shape_problem
 from app.overrider.undo import (

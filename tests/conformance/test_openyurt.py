@@ -10,10 +10,10 @@ import pytest
 
 from app.model.openyurt import REVISION_LABEL, YURT_APP_SET
 from app.overrider.plan import as_stored, compile_plan
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.subject_parts import workload_kinds
+from app.overrider.subject_plans import SubjectPlans
 from app.overrider.workload_schema.go_structs import print_workload
 from tests.builders import store_of
 

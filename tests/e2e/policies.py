@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from app.model.gvk import GroupKind
 from app.model.json import JSON
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import Options, compile_overrider
 from app.overrider.policies.documents import FailurePolicy
@@ -16,6 +15,7 @@ from app.overrider.pool_template import SubjectError
 from app.overrider.render import render_with
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import workload_kinds
+from app.overrider.subject_plans import SubjectPlans
 from tests.builders import rendered
 from tests.e2e.cluster import Api, RefusedError
 from tests.waiting import wait_for

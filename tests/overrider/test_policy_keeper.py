@@ -6,10 +6,10 @@ from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.binding import Binding
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.mode import MODE_ANNOTATION, Mode
 from app.overrider.policy_client import PolicyClient
 from app.overrider.policy_keeper import PolicyKeeper
+from app.overrider.subject_plans import SubjectPlans
 from app.overrider.subject_state import SubjectState
 from app.registration.match_conditions import SubjectName
 from app.store import Store

@@ -7,7 +7,6 @@ import msgspec
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.compilation import Compilation, Refusal
 from app.overrider.policies.documents import (
@@ -22,6 +21,7 @@ from app.overrider.pool_template import SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import workload_kinds
+from app.overrider.subject_plans import SubjectPlans
 from app.patch import format_pointer
 
 MAX_FORMS: Final = 20

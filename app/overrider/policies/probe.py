@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import POOL_NAME_LABEL, RENDERED_ANNOTATION
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.cel import quote
+from app.overrider.subject_plans import SubjectPlans
 
 PROBE_ANNOTATION: Final = "fleethook.io/policy-probe"
 """The annotation of a probe. The webhook leaves dry runs with it alone, so that only policies render them."""

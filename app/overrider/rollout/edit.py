@@ -13,7 +13,6 @@ from app.model.size import count_values
 from app.overrider.differences import ABSENT, Difference
 from app.overrider.dry_run import Subject
 from app.overrider.patch_limits import MAX_TEMPLATE_VALUES
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.pool_mark import MAX_NUMBERS, POOL_MARK, REPLICAS_MARK, EntryValues, PoolValues, has_mark
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.rollout.effect import Effect, classify, find_changes, reduce_changes
@@ -21,6 +20,7 @@ from app.overrider.rollout.summary import Totals, sum_effects
 from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import templates_of, workload_kinds
+from app.overrider.subject_plans import SubjectPlans
 from app.patch import parse_pointer
 
 # Units of work between two pauses. Comparing two known plans takes one, some 0.1 ms; compiling one takes `_PLAN_UNITS`.

@@ -15,7 +15,8 @@ from app.overrider.binding import overriders_of, subject_of
 from app.overrider.differences import Difference
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
 from app.overrider.owner_controller import has_no_daemon_controller
-from app.overrider.plan_cache import PlanCache, same_input
+from app.overrider.plan_cache import PlanCache
+from app.overrider.plan_inputs import same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.render import RenderTarget, render, render_with

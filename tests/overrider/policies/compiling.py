@@ -4,9 +4,9 @@ from typing import Any
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import Plan
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import compile_overrider
+from app.overrider.subject_plans import SubjectPlans
 from tests.builders import overrider, yurt_app_set
 
 POOLS = {"hangzhou": None, "beijing": None}

@@ -3,9 +3,9 @@
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan_cache import SubjectPlans
 from app.overrider.policies.compiler import compile_overrider
 from app.overrider.policies.probe import build_probes, is_probe
+from app.overrider.subject_plans import SubjectPlans
 from tests.builders import entry, image, is_unchanged, overrider, pool, review, yurt_app_set
 
 POOLS = ("beijing", "hangzhou")

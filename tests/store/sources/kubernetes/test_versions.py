@@ -11,7 +11,7 @@ import pytest
 from app.kube.errors import APIError
 from app.lifetime import run_in_background
 from app.model.json import JSONObject
-from app.overrider.plan_cache import same_input
+from app.overrider.plan_inputs import same_input
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.resources import (
     DEFINITIONS,
