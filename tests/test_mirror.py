@@ -11,17 +11,6 @@ ROOT: Final = Path(__file__).parents[1]
 # The modules without a test file of their own, by the reason. Do not add any: write the test file, or move the tests that
 # exist under another name. Remove a module from the list when it gets its file.
 EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "the tests/cli/test_crds*.py files run whole commands, which use several of these modules each": (
-        "cli/crds_cache.py",
-        "cli/crds_controller.py",
-        "cli/crds_process.py",
-        "cli/crds_progress.py",
-        "cli/crds_release.py",
-        "cli/crds_server.py",
-    ),
-    "tests/cli runs the commands that use these modules, and compares output and exit codes": (
-        "cli/server_process.py",
-    ),
     "these define only types, constants and exceptions that keep their arguments": (
         "crds/failures.py",
         "dispatch/cel/errors.py",

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner, Result
 
+from app.cli import app
 from tests.cli.fake_cluster import Cluster, serve_cluster
+from tests.crds.origin import Origin, serving, tarball
+from tests.crds.tarballs import release
 
 WriteYAML = Callable[..., str]
 
@@ -28,3 +32,24 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
     """A cluster without objects, and the options with which a command reads it."""
     with serve_cluster(tmp_path) as served:
         yield served
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    """An origin with a release."""
+    with serving(tarball(release())) as running:
+        yield running
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """A function that runs ``fleethook crds`` with a cache of its own, and checks the exit code."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run

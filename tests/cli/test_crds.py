@@ -2,39 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from app.cli import app
 from app.crds.instance.validation import find_problems
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small
 
 RELEASE = release()
-
-
-@pytest.fixture
-def origin() -> Iterator[Origin]:
-    with serving(tarball(RELEASE)) as running:
-        yield running
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*arguments: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return run
 
 
 def test_a_tarball_is_fetched_once_and_unpacked(run: Any, origin: Origin, tmp_path: Path) -> None:
@@ -146,53 +124,6 @@ def test_a_pin_is_the_digest_and_leaves_nothing(run: Any, origin: Origin) -> Non
     assert run("cache", "ls").stdout == "the cache is empty\n"
     found = json.loads(run("fetch", origin.url, "--sha256", digest, "-o", "json").stdout)
     assert found["sha256"] == digest
-
-
-def test_entries_are_listed_shown_verified_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
-    run("fetch", origin.url)
-    key = Source(origin.url).key
-    (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
-    assert (row["key"], row["state"], row["url"]) == (key, "ready", origin.url)
-    assert json.loads(run("cache", "show", origin.url, "-o", "json").stdout) == row
-    path = Path(run("cache", "path", key).stdout.strip())
-    assert path == tmp_path / "data" / "cache" / key
-    assert run("cache", "verify").stdout == f"{key}: ok\n"
-    one = next((path / "crds" / "bases").rglob("*.yaml"))
-    one.chmod(0o640)
-    one.write_text("spoiled")
-    assert key in run("cache", "verify", origin.url, code=23).stdout
-    run("cache", "verify", "--repair")
-    assert run("cache", "verify", key).stdout == f"{key}: ok\n"
-    run("cache", "rm", origin.url)
-    run("cache", "rm", origin.url, code=10)
-    run("cache", "show", key, code=10)
-
-
-def test_a_tarball_goes_to_a_site_without_a_network_and_is_the_entry_there(
-    run: Any, origin: Origin, tmp_path: Path
-) -> None:
-    run("fetch", origin.url)
-    file = tmp_path / "carried.tar.gz"
-    run("cache", "export", origin.url, "--to", file)
-    assert file.read_bytes() == RELEASE
-    run("cache", "export", origin.url, "--to", file, code=26)
-    run("cache", "rm", origin.url)
-    run("cache", "export", origin.url, "--to", tmp_path / "other", code=10)
-    run("cache", "import", file, "--url", origin.url)
-    assert json.loads(run("fetch", origin.url, "--offline", "-o", "json").stdout)["result"] == "cached"
-    assert len(origin.asked) == 1
-
-
-def test_old_and_large_entries_are_pruned(run: Any, origin: Origin) -> None:
-    run("fetch", origin.url)
-    key = Source(origin.url).key
-    run("cache", "prune", code=2)
-    run("cache", "prune", "--older-than", "soon", code=2)
-    assert run("cache", "prune", "--older-than", "1d").stdout == "nothing to remove\n"
-    assert key in run("cache", "prune", "--max-size", "1KiB", "--dry-run").stdout
-    assert run("cache", "prune", "--max-size", "1KiB", "--keep", "1").stdout == "nothing to remove\n"
-    assert key in run("cache", "prune", "--max-size", "1KiB").stdout
-    assert run("cache", "ls").stdout == "the cache is empty\n"
 
 
 def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
