@@ -1,4 +1,4 @@
-"""One process of `serve`: its certificate, its summary, and what ends with it."""
+"""One process of `serve`: its certificate, its summary, and the tasks that end with it."""
 
 import asyncio
 import re
