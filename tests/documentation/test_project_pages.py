@@ -36,7 +36,8 @@ def test_the_oldest_kubernetes_is_the_one_of_the_chart() -> None:
     chart = yaml.safe_load(read("charts/fleethook/Chart.yaml"))
     oldest = re.search(r">=(\d+\.\d+)", chart["kubeVersion"])
     assert oldest is not None
-    assert f"| Kubernetes | {oldest[1]} to" in read("docs/project/support.md")
+    assert f"| Kubernetes | {oldest[1]}." in read("docs/project/support.md")
+    assert f"k8s.io/kubernetes v{oldest[1]}." in read("tests/e2e/controlplane/oldest/go.mod")
 
 
 def string_constants(path: Path) -> set[str]:

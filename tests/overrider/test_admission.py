@@ -5,7 +5,7 @@ import pytest
 
 from app.control.slices import Slice
 from app.model.admission import Response
-from app.overrider import plan_cache
+from app.overrider import subject_plans
 from app.overrider.admission import default_overrider, validate_overrider, validate_overrider_in_slices
 from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.plan import compile_steps_in_slices
@@ -276,7 +276,7 @@ def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: p
         compiled.append(rest["pool"])
         return compile_steps_in_slices(*arguments, **rest)
 
-    monkeypatch.setattr(plan_cache, "compile_steps_in_slices", compile_counted)
+    monkeypatch.setattr(subject_plans, "compile_steps_in_slices", compile_counted)
     pools = [pool(f"p{number}", number % 3) for number in range(300)]
     items = [image("nginx", "registry.example.org/{{nodepool}}:1"), {"replicas": 2}, {"replicas": 2}]
     rule = overrider(entry("*", items=items), entry("p7", items=[image("absent-{{nodepool}}", "x")]))

@@ -11,7 +11,7 @@ from app.asgi import Fleethook, create_app
 from app.control.slices import Slice, run_at_once, run_until_pause
 from app.model.admission import AdmissionRequest, Response
 from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
-from app.overrider import plan_cache
+from app.overrider import subject_plans
 from app.overrider.plan_cache import PlanCache
 from app.overrider.workload_admission import mutate_workload, mutate_workload_in_slices
 from app.settings import Settings
@@ -81,9 +81,9 @@ def test_a_change_during_any_pause_is_in_the_answer_as_a_whole(
 
 def test_only_a_review_without_a_compiled_plan_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    compile_bare = plan_cache.compile_bare
+    compile_bare = subject_plans.compile_bare
     monkeypatch.setattr(
-        plan_cache, "compile_bare", lambda *given, **named: compiled.append("bare") or compile_bare(*given, **named)
+        subject_plans, "compile_bare", lambda *given, **named: compiled.append("bare") or compile_bare(*given, **named)
     )
     store, plans = store_of(yurt_app_set(), RULE), PlanCache()
     first = run_until_pause(mutate_workload_in_slices(make_review(), store=store, plans=plans))
