@@ -1,6 +1,6 @@
 """``/healthz``, ``/readyz`` and ``/metrics``."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -18,10 +18,6 @@ _TOO_MANY: Final = encode_error(
     "ServiceUnavailable",
     "max_connections is reached and every connection has a request that is being answered; try again later",
 )
-
-
-Expose = Callable[[str], "tuple[bytes, str] | Awaitable[tuple[bytes, str]]"]
-"""Returns the metrics and their content type, for the formats that a client accepts."""
 
 
 class Check(NamedTuple):
@@ -61,7 +57,9 @@ class Readiness(BaseModel):
     checks: list[CheckReport]
 
 
-def health_routes(checks: Callable[[], Iterable[Check]], ended: Sequence[str], exposition: Expose) -> APIRouter:
+def health_routes(
+    checks: Callable[[], Iterable[Check]], ended: Sequence[str], exposition: Callable[[str], tuple[bytes, str]]
+) -> APIRouter:
     """Return the routes that kubelets and Prometheus call.
 
     Args:
@@ -96,8 +94,7 @@ def health_routes(checks: Callable[[], Iterable[Check]], ended: Sequence[str], e
 
     @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
     async def scrape(request: Request) -> Response:
-        found = exposition(request.headers.get("accept", ""))
-        text, content_type = await found if isinstance(found, Awaitable) else found
+        text, content_type = exposition(request.headers.get("accept", ""))
         return Response(text, media_type=content_type)
 
     return router

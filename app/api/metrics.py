@@ -1,6 +1,5 @@
 """Prometheus metrics of the review edge and the store."""
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from prometheus_client.registry import Collector
 from app.api.consumer_metrics import ConsumerMetrics
 from app.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
 from app.api.tallies import MULTIPROCESS, Counts, Observations
-from app.api.worker_metrics import Family, ServerRegistry, WorkerMetrics
+from app.api.worker_metrics import WorkerMetrics
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
 from app.store.sources.source import PartState
@@ -39,7 +38,7 @@ class Metrics:
 
     def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
         """Prepare; ``max_clusters`` bounds the logical clusters that series name."""
-        self.registry: Final = ServerRegistry()
+        self.registry: Final = CollectorRegistry()
         self.consumers: Final = ConsumerMetrics(self.registry, ClusterNames(max_clusters=max_clusters))
         self._reviews: Final = Counts(
             "fleethook_reviews",
@@ -143,38 +142,18 @@ class Metrics:
         self._exemplars_due[route] = now + 1.0
         return {"request_id": request_id[:_MAX_REQUEST_ID]}
 
-    async def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics as text and its content type, in the format that ``accept`` asks for.
-
-        With several workers, a thread reads their files: that takes longer than a request may hold the event loop.
-        """
-        workers = self.workers()
-        if workers is None:
-            return exposition(self.registry, accept)
-        return await asyncio.to_thread(_expose_workers, workers, workers.read_own(), accept)
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics as text and its content type, in the format that ``accept`` asks for."""
+        registry, workers = self.registry, self.workers()
+        if workers is not None:
+            registry = CollectorRegistry()
+            registry.register(workers)
+        return exposition(registry, accept)
 
     def workers(self) -> WorkerMetrics | None:
         """Return the metrics of all worker processes, None if this server has only one process."""
         directory = os.environ.get(MULTIPROCESS)
         return WorkerMetrics(self.registry, Path(directory)) if directory else None
-
-
-def _expose_workers(workers: WorkerMetrics, own: list[Family], accept: str) -> tuple[bytes, str]:
-    registry = CollectorRegistry()
-    registry.register(_Combined(workers, own))
-    return exposition(registry, accept)
-
-
-class _Combined(Collector):
-    """The metrics of all workers, with the numbers of this one as they were read."""
-
-    def __init__(self, workers: WorkerMetrics, own: list[Family]) -> None:
-        self._workers: Final = workers
-        self._own: Final = own
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
-        return self._workers.combine(self._own)
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:

@@ -14,11 +14,8 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
-from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-
-from app.api.tallies import Counts, Observations
 
 PUBLISH_SECONDS: Final = 2.0
 """The largest age of the numbers of other workers. Prometheus scrapes every 15 to 60 seconds."""
@@ -36,8 +33,6 @@ _LARGEST: Final = frozenset(
 )
 _SMALLEST: Final = frozenset({"fleethook_certificate_expiry_timestamp_seconds"})
 _FILES: Final = "read_*.json"
-# The collectors that count in files of the shared directory, which `MultiProcessCollector` reads.
-_SHARED: Final = (MetricWrapperBase, Counts, Observations)
 
 _Labels = tuple[tuple[str, str], ...]
 
@@ -48,47 +43,20 @@ class _Sample(NamedTuple):
     value: float
 
 
-class Family(NamedTuple):
-    """One metric with its samples."""
-
+class _Family(NamedTuple):
     name: str
     text: str
     type: str
     samples: list[_Sample]
 
 
-_decoder: Final = msgspec.json.Decoder(list[Family])
-
-
-class ServerRegistry(CollectorRegistry):
-    """The metrics of a process. It knows those that no file shares, so that nothing else is read to publish them.
-
-    Attributes:
-        read_at_scrape: The collectors whose numbers are read at a scrape.
-    """
-
-    def __init__(self) -> None:
-        """Create an empty registry."""
-        super().__init__()
-        self.read_at_scrape: Final[list[Collector]] = []
-
-    def register(self, collector: Collector) -> None:
-        """Add a collector; raises ValueError if another one has a metric of the same name."""
-        super().register(collector)
-        if not isinstance(collector, _SHARED):
-            self.read_at_scrape.append(collector)
-
-    def unregister(self, collector: Collector) -> None:
-        """Remove a collector."""
-        super().unregister(collector)
-        if collector in self.read_at_scrape:
-            self.read_at_scrape.remove(collector)
+_decoder: Final = msgspec.json.Decoder(list[_Family])
 
 
 class WorkerMetrics(Collector):
     """The metrics of all worker processes."""
 
-    def __init__(self, registry: ServerRegistry, directory: Path) -> None:
+    def __init__(self, registry: CollectorRegistry, directory: Path) -> None:
         """Prepare.
 
         Args:
@@ -100,23 +68,19 @@ class WorkerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics that prometheus_client shares, then the others of all workers."""
-        yield from self.combine(self.read_own())
-
-    def combine(self, own: list[Family]) -> Iterator[Metric]:
-        """Yield the metrics of all workers. It reads files only, so it may run in a thread.
-
-        Args:
-            own: The numbers of this process, from `read_own`.
-        """
         counted = CollectorRegistry()
         MultiProcessCollector(counted, path=str(self._directory))  # type: ignore[no-untyped-call]
-        yield from counted.collect()
+        shared = list(counted.collect())
+        yield from shared
+        own = self._read_own({family.name for family in shared})
         others = (read_published(path) for path in sorted(self._directory.glob(_FILES)) if _owner(path) != os.getpid())
         yield from merge_workers([own, *others])
 
     def publish(self) -> None:
         """Write the numbers of this process for the others."""
-        encoded = msgspec.json.encode(self.read_own())
+        counted = CollectorRegistry()
+        MultiProcessCollector(counted, path=str(self._directory))  # type: ignore[no-untyped-call]
+        encoded = msgspec.json.encode(self._read_own({family.name for family in counted.collect()}))
         path = self._directory / _FILES.replace("*", str(os.getpid()))
         # Another worker never reads half a file.
         unfinished = path.with_suffix(".unfinished")
@@ -129,21 +93,20 @@ class WorkerMetrics(Collector):
             self.publish()
             await asyncio.sleep(PUBLISH_SECONDS)
 
-    def read_own(self) -> list[Family]:
-        """Return the numbers of this process that are read at a scrape; call it on the event loop."""
+    def _read_own(self, shared: set[str]) -> list[_Family]:
         return [
-            Family(
+            _Family(
                 family.name,
                 family.documentation,
                 family.type,
                 [_Sample(one.name, tuple(sorted(one.labels.items())), one.value) for one in family.samples],
             )
-            for collector in self._registry.read_at_scrape
-            for family in collector.collect()
+            for family in self._registry.collect()
+            if family.name not in shared
         ]
 
 
-def read_published(path: Path) -> list[Family]:
+def read_published(path: Path) -> list[_Family]:
     """Return the metrics that another worker wrote; of an ended one only the counters, which must not decrease."""
     try:
         families = _decoder.decode(path.read_bytes())
@@ -152,7 +115,7 @@ def read_published(path: Path) -> list[Family]:
     return families if is_running(_owner(path)) else [family for family in families if family.type == "counter"]
 
 
-def merge_workers(workers: Iterable[list[Family]]) -> Iterator[Metric]:
+def merge_workers(workers: Iterable[list[_Family]]) -> Iterator[Metric]:
     """Yield the metrics of several workers as one: sums, or the largest or smallest value where a sum means nothing."""
     metrics: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, _Labels], float]] = {}

@@ -15,14 +15,14 @@ OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 def read(metrics: Metrics, prefix: str) -> dict[str, float]:
     """Return the samples whose names begin with a prefix, without those of creation times and buckets."""
-    text, _ = exposition(metrics.registry, "text/plain")
+    text, _ = metrics.exposition("text/plain")
     lines = [line for line in text.decode().splitlines() if line.startswith(prefix)]
     samples = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
     return {name: value for name, value in samples.items() if "_created" not in name and "_bucket" not in name}
 
 
 def exemplars(metrics: Metrics) -> list[str]:
-    text, kind = exposition(metrics.registry, OPEN_METRICS)
+    text, kind = metrics.exposition(OPEN_METRICS)
     assert kind.startswith("application/openmetrics-text")
     return [line.split(" # ")[1].split(" ")[0] for line in text.decode().splitlines() if " # {" in line]
 

@@ -4,17 +4,14 @@ import asyncio
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from prometheus_client import Counter
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily
 
-from app.api.metrics import Gauges, Metrics
-from app.api.tallies import MULTIPROCESS, Counts
-from app.api.worker_metrics import Family, ServerRegistry, WorkerMetrics, is_running, merge_workers, read_published
+from app.api.metrics import Gauges
+from app.api.tallies import MULTIPROCESS
+from app.api.worker_metrics import WorkerMetrics, is_running, merge_workers, read_published
 from tests.serving import ROOT
 from tests.waiting import wait_for
 
@@ -31,8 +28,8 @@ class Retries:
         return [family]
 
 
-def registry_of(value: float) -> ServerRegistry:
-    registry = ServerRegistry()
+def registry_of(value: float) -> CollectorRegistry:
+    registry = CollectorRegistry()
     for name in (
         "fleethook_connections",
         "fleethook_store_age_seconds",
@@ -88,9 +85,9 @@ def test_only_the_counters_of_an_ended_worker_remain(tmp_path: Path) -> None:
 def test_counted_metrics_are_left_to_prometheus_client(tmp_path: Path) -> None:
     # In a process of its own, because nothing closes the files of counters.
     code = (
-        "import sys; from pathlib import Path; from app.api.worker_metrics import ServerRegistry; "
+        "import sys; from pathlib import Path; from prometheus_client import CollectorRegistry; "
         "from app.api.tallies import Counts; from app.api.worker_metrics import WorkerMetrics; "
-        "registry = ServerRegistry(); counts = Counts('fleethook_test_reviews', 'Reviews.', ['route']); "
+        "registry = CollectorRegistry(); counts = Counts('fleethook_test_reviews', 'Reviews.', ['route']); "
         "counts.add(('/a',), 2.0); registry.register(counts); "
         "WorkerMetrics(registry, Path(sys.argv[1])).publish()"
     )
@@ -98,7 +95,7 @@ def test_counted_metrics_are_left_to_prometheus_client(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, env=environment)
     (published,) = tmp_path.glob("read_*.json")
     assert read_published(published) == []
-    assert values(WorkerMetrics(ServerRegistry(), tmp_path)) == {"fleethook_test_reviews_total": 2.0}
+    assert values(WorkerMetrics(CollectorRegistry(), tmp_path)) == {"fleethook_test_reviews_total": 2.0}
 
 
 def test_an_unreadable_file_counts_nothing(tmp_path: Path) -> None:
@@ -122,53 +119,3 @@ async def test_numbers_are_published_until_cancelled(tmp_path: Path) -> None:
     task.cancel()
     await asyncio.wait([task])
     assert len(read_published(path)) == 4
-
-
-class Untouched(Counts):
-    """A shared counter that must not be read to publish the others."""
-
-    def collect(self) -> Iterator[Metric]:
-        raise AssertionError("the counter was read")
-
-
-def test_publishing_reads_no_shared_metrics(tmp_path: Path) -> None:
-    registry = registry_of(1.0)
-    registry.register(Untouched("fleethook_test_reviews", "Reviews.", ["route"]))
-    Counter("fleethook_test_calls", "Calls.", registry=registry).inc()
-    WorkerMetrics(registry, tmp_path).publish()
-    published = read_published(tmp_path / f"read_{os.getpid()}.json")
-    assert {family.name for family in published} == {
-        "fleethook_connections", "fleethook_store_age_seconds", "fleethook_certificate_expiry_timestamp_seconds", "fleethook_test_retries",
-    }  # fmt: skip
-
-
-def test_an_unregistered_collector_is_not_read() -> None:
-    registry, retries = ServerRegistry(), Retries(1.0)
-    registry.register(retries)  # type: ignore[arg-type]
-    assert registry.read_at_scrape == [retries]
-    registry.unregister(retries)  # type: ignore[arg-type]
-    assert registry.read_at_scrape == []
-
-
-async def test_a_scrape_reads_files_in_a_thread_and_the_own_numbers_on_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: dict[str, threading.Thread] = {}
-    combine = WorkerMetrics.combine
-
-    def note(self: WorkerMetrics, own: list[Family]) -> Iterator[Metric]:
-        threads["files"] = threading.current_thread()
-        return combine(self, own)
-
-    def read() -> Iterator[tuple[dict[str, str], float]]:
-        threads["own"] = threading.current_thread()
-        yield {}, 7.0
-
-    metrics = Metrics()
-    metrics.registry.register(Gauges("fleethook_test_gauge", "Text.", read))
-    monkeypatch.setattr(WorkerMetrics, "combine", note)
-    monkeypatch.setenv(MULTIPROCESS, str(tmp_path))
-    text, _ = await metrics.exposition("text/plain")
-    assert b"fleethook_test_gauge 7.0" in text
-    assert threads["own"] is threading.current_thread()
-    assert threads["files"] is not threading.current_thread()

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from app.api.metrics import exposition
 from app.asgi import Fleethook, create_app
 from app.model.json import JSONObject
 from app.settings import Settings
@@ -208,7 +207,7 @@ async def test_scripts_are_measured() -> None:
     )
     await explore(app, "Retain", observedObject=OBSERVED)
     await explore(app, "InterpretHealth")
-    text = exposition(app.metrics.registry, "")[0].decode()
+    text = app.metrics.exposition("")[0].decode()
     rule = 'rule="ResourceInterpreterCustomization a"'
     assert f'fleethook_script_duration_seconds_count{{outcome="answered",{rule}}} 1.0' in text
     assert f'fleethook_script_duration_seconds_count{{outcome="instructions",{rule}}} 1.0' in text
