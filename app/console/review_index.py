@@ -1,6 +1,7 @@
 """Keeps the facts about recorded reviews current: a thread reads the files that have changed."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -110,21 +111,25 @@ class ReviewIndex:
             if facts is None or (facts.size, facts.changed) != (size, changed):
                 number = self._numbers.setdefault(name, len(self._numbers))
                 facts = await self._worker.run("", _read_facts, self._directory, name, size, changed, number)
+                await self._publish({**self._facts, name: facts}, left_out=0)
             known[name] = facts
             total += len(facts.reviews)
-            self._publish({**self._facts, **known}, left_out=0)
-        self._publish(known, left_out=left_out)
+        if known.keys() != self._facts.keys() or left_out != self._indexed.left_out:
+            await self._publish(known, left_out=left_out)
 
-    def _publish(self, facts: Mapping[str, FileFacts], *, left_out: int) -> None:
+    async def _publish(self, facts: Mapping[str, FileFacts], *, left_out: int) -> None:
         self._facts = dict(sorted(facts.items()))
-        everything = list(self._facts.values())
-        self._indexed = Indexed(
-            list(self._numbers),
-            [review for one in everything for review in one.reviews],
-            [problem for one in everything for problem in one.problems],
-            sum(one.problem_count for one in everything),
-            left_out=left_out,
-        )
+        indexed = await self._worker.run("", _join_facts, list(self._numbers), list(self._facts.values()))
+        self._indexed = indexed._replace(left_out=left_out)
+
+
+def _join_facts(files: Sequence[str], facts: Sequence[FileFacts]) -> Indexed:
+    return Indexed(
+        files,
+        [review for one in facts for review in one.reviews],
+        [problem for one in facts for problem in one.problems],
+        sum(one.problem_count for one in facts),
+    )
 
 
 def _list_files(directory: Path) -> list[tuple[str, int, int]]:
@@ -141,7 +146,7 @@ def _list_files(directory: Path) -> list[tuple[str, int, int]]:
 
 
 def _read_facts(directory: Path, name: str, size: int, changed: int, number: int) -> FileFacts:
-    reviews: list[ReviewSummary] = []
+    reviews: deque[ReviewSummary] = deque(maxlen=MAX_REVIEWS)
     problems: list[Problem] = []
     count = 0
     try:

@@ -124,3 +124,19 @@ async def test_a_file_that_is_deleted_meanwhile_loses_its_records(tmp_path: Path
     indexed = await index.wait()
     path.unlink()
     assert await index.load(indexed.reviews) == []
+
+
+async def test_one_file_keeps_its_newest_reviews_within_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review_index, "MAX_REVIEWS", 2)
+    write(tmp_path / "a.jsonl", *reviews("one", "two", "three"))
+    assert names(await ReviewIndex(tmp_path).wait()) == ["two", "three"]
+
+
+async def test_unchanged_files_are_not_joined_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = ReviewIndex(tmp_path)
+    write(tmp_path / "a.jsonl", *reviews("one"))
+    await index.wait()
+    monkeypatch.setattr(review_index, "_join_facts", None)
+    assert names(await index.wait()) == ["one"]

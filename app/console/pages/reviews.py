@@ -1,6 +1,7 @@
 """The section ``/reviews``: the search for recorded reviews, one review, and reviews asked again ("and now?")."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -27,7 +28,6 @@ from app.console.views.reviews.search import (
     select_page,
 )
 from app.console.views.reviews.summary import VERDICTS, ReviewSummary
-from app.model.gvk import GroupKind
 
 router: Final = APIRouter(prefix="/reviews")
 _NO_RECORDS: Final = "There are no recordings: start the console with --records DIR."
@@ -38,7 +38,8 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
     """Show the reviews that a search finds."""
     query = parse_query(request.query_params)
     indexed = Indexed() if context.reviews is None else await context.reviews.find()
-    found = await _find(request, context, indexed, query)
+    permitted = await _select_permitted(request, context, indexed)
+    found = await context.worker.run("", find_reviews, permitted, query, None)
     selection = select_page(found, query.page)
     return render(
         request,
@@ -48,7 +49,8 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         indexed=indexed,
         query=query,
         selection=selection,
-        choices=list_choices(found if query == Query() else indexed.reviews),
+        # A value that only hidden reviews have must not be among the choices.
+        choices=await context.worker.run("", list_choices, permitted),
         verdicts=VERDICTS,
         sorts=SORTS,
         page_url=lambda page: f"/reviews?{encode_query(query, page=page)}",
@@ -115,11 +117,16 @@ async def show_changes(request: Request, context: Context, start: int = 0) -> HT
 
 async def _find(request: Request, context: ConsoleContext, indexed: Indexed, query: Query) -> list[ReviewSummary]:
     """Return the reviews that a search finds, without those of kinds that the user may not get."""
-    permitted: frozenset[GroupKind] | None = None
-    if context.authorizer.needs_credentials:
-        kinds = {one.group_kind for one in indexed.reviews}
-        permitted = await select_permitted(request, kinds)
-    return await context.worker.run("", find_reviews, indexed.reviews, query, permitted)
+    permitted = await _select_permitted(request, context, indexed)
+    return await context.worker.run("", find_reviews, permitted, query, None)
+
+
+async def _select_permitted(request: Request, context: ConsoleContext, indexed: Indexed) -> Sequence[ReviewSummary]:
+    """Return the reviews of kinds that the user may get in all namespaces."""
+    if not context.authorizer.needs_credentials:
+        return indexed.reviews
+    kinds = await select_permitted(request, {one.group_kind for one in indexed.reviews})
+    return await context.worker.run("", find_reviews, indexed.reviews, Query(sort="oldest"), kinds)
 
 
 async def _require(request: Request, context: ConsoleContext, one: ReviewSummary) -> None:

@@ -4,8 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from app.console.views.reviews.secret_content import holds_secret
+from app.console.views.reviews.summary import summarize
 from app.records.changes import UNDECIDABLE, Change
 from app.records.describe import DiffLine, describe_change
+from app.records.reader import Entry
 from app.records.replay import Replayed
 
 MAX_ROWS: Final = 200
@@ -38,7 +41,8 @@ class Row(NamedTuple):
         about: The common cause: an owner, webhooks or a kind.
         number: Their number.
         example: The first of them.
-        lines: The lines about it.
+        lines: The lines about it; none if it has the content of a Secret.
+        hidden: Whether the lines are left out for that reason.
     """
 
     kinds: Sequence[str]
@@ -48,6 +52,7 @@ class Row(NamedTuple):
     number: int
     example: Change
     lines: Sequence[DiffLine]
+    hidden: bool
 
 
 class Batch(NamedTuple):
@@ -86,15 +91,18 @@ def find_state(one: Replayed) -> str:
 
 def group_changes(results: Sequence[Replayed]) -> Batch:
     """Return the table of the changes of several reviews."""
-    groups: dict[tuple[object, ...], list[Change]] = {}
+    groups: dict[tuple[object, ...], list[tuple[Change, Entry]]] = {}
     for one in results:
         if (change := one.change) is not None:
-            groups.setdefault((change.kinds, change.route, change.cluster, change.about), []).append(change)
+            name = (change.kinds, change.route, change.cluster, change.about)
+            groups.setdefault(name, []).append((change, one.entry))
     ordered = sorted(groups.values(), key=len, reverse=True)
-    rows = [
-        Row(first.kinds, first.route, first.cluster, first.about, len(group), first, describe_change(first))
-        for group in ordered[:MAX_ROWS]
-        for first in group[:1]
-    ]
+    rows = [_make_row(*group[0], len(group)) for group in ordered[:MAX_ROWS]]
     reasons = Counter(describe_outcome(one).text for one in results if find_state(one) == "skipped")
     return Batch(Counter(map(find_state, results)), reasons, rows, len(ordered) - len(rows))
+
+
+def _make_row(first: Change, entry: Entry, number: int) -> Row:
+    hidden = holds_secret(entry, summarize(entry, 0).group_kind)
+    lines = () if hidden else describe_change(first)
+    return Row(first.kinds, first.route, first.cluster, first.about, number, first, lines, hidden)

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from app.console.views.reviews.secret_content import holds_secret
 from app.console.views.reviews.summary import classify, read_recorded_outcome
 from app.model.gvk import GroupKind
 from app.model.json import JSON, as_object
@@ -17,7 +18,7 @@ from app.records.format import Call
 from app.records.outcome import Difference
 from app.records.reader import Entry
 
-SECRET: Final = GroupKind("", "Secret")
+HIDDEN: Final = "The console does not show Secrets."
 MAX_CHARACTERS: Final = 100_000
 """Characters of the shown review."""
 _MAX_ANSWER: Final = 2_000
@@ -81,14 +82,14 @@ def describe_review(entry: Entry, group_kind: GroupKind) -> ReviewDetail:
         group_kind: The kind of its object.
     """
     record, outcome = entry.record, read_recorded_outcome(entry)
-    hidden = "The console does not show Secrets." if group_kind == SECRET else ""
+    hidden = HIDDEN if holds_secret(entry, group_kind) else ""
     document = _read_review(entry)
     return ReviewDetail(
         verdict=classify(outcome),
         status=outcome.status,
         code=outcome.code,
-        message=outcome.message,
-        warnings=outcome.warnings,
+        message=() if hidden else outcome.message,
+        warnings=() if hidden else outcome.warnings,
         changes=() if hidden else list_changes(document, outcome.patch),
         result="" if hidden or outcome.result is None else format_json(outcome.result, MAX_CHARACTERS),
         calls=[_describe_call(one, hidden=bool(hidden)) for one in record.calls],
@@ -132,7 +133,7 @@ def _read_review(entry: Entry) -> JSON:
 def _describe_call(call: Call, *, hidden: bool) -> AskedCall:
     name = f"{call.configuration}/{call.name}" if call.configuration else call.name
     answer = "" if call.answer is msgspec.UNSET or hidden else _format_answer(call.answer)
-    return AskedCall(call.kind, name, call.cluster, call.key, answer, call.error)
+    return AskedCall(call.kind, name, call.cluster, call.key, answer, "" if hidden else call.error)
 
 
 def _format_answer(raw: msgspec.Raw) -> str:

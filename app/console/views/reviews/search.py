@@ -72,8 +72,8 @@ def parse_query(values: Mapping[str, str]) -> Query:
         cluster=texts["cluster"],
         verdict=texts["verdict"] if texts["verdict"] in VERDICTS else "",
         slower=_read_number(texts["slower"]),
-        since=texts["since"],
-        until=texts["until"],
+        since=texts["since"].replace(" ", "T", 1),
+        until=texts["until"].replace(" ", "T", 1),
         sort=texts["sort"] if texts["sort"] in SORTS else SORTS[0],
         page=max(1, int(_read_number(texts["page"]))),
     )

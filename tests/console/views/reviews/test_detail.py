@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from app.console.views.reviews.detail import SECRET, describe_review, format_json, list_changes
+from app.console.views.reviews.detail import describe_review, format_json, list_changes
+from app.console.views.reviews.secret_content import SECRET
 from app.model.gvk import GroupKind
 from app.records.describe import DiffLine
 from app.records.format import Call

@@ -79,13 +79,16 @@ def test_pages_have_an_end() -> None:
     assert select_page([], 1).pages == 1
 
 
+TIMES = st.text(st.characters(exclude_characters=" "), max_size=9).map(str.strip)
+
+
 @given(
     st.builds(
         Query,
         route=st.text(max_size=9).map(str.strip), kind=st.text(max_size=9).map(str.strip),
         text=st.text(max_size=9).map(str.strip), cluster=st.text(max_size=9).map(str.strip),
         verdict=st.sampled_from(["", *VERDICTS]), slower=st.integers(0, 9999).map(float),
-        since=st.text(max_size=9).map(str.strip), until=st.text(max_size=9).map(str.strip),
+        since=TIMES, until=TIMES,
         sort=st.sampled_from(SORTS), page=st.integers(1, 99),
     )
 )  # fmt: skip
@@ -109,6 +112,10 @@ def test_a_url_keeps_its_search(query: Query) -> None:
 )
 def test_values_that_cannot_be_read_select_everything(values: dict[str, str]) -> None:
     assert parse_query(values) == Query()
+
+
+def test_a_time_with_a_blank_is_read_like_one_with_a_t() -> None:
+    assert parse_query({"since": "2026-11-22 10:00:02"}).since == "2026-11-22T10:00:02"
 
 
 def test_a_long_text_is_cut() -> None:
