@@ -10,6 +10,8 @@ from app.crds.cache.cache import Cache
 from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError, Exit
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
+from tests.crds.fetching import fetching
+from tests.crds.tarballs import dotted
 
 
 @pytest.fixture
@@ -48,6 +50,14 @@ def test_the_content_has_each_file_with_its_digest(filled: FilledCache) -> None:
     assert content.listed.state == "ready"
     assert content.manifest is not None
     assert content.manifest.sha256 == filled.small.sha256
+    assert CHANGED in content.manifest.files
+
+
+def test_the_content_of_a_tarball_with_dotted_names_is_listed(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    with fetching(cache, dotted(), normalize_dot=True) as fetched:
+        content = read_content(cache, fetched.key)
+    assert content.manifest is not None
     assert CHANGED in content.manifest.files
 
 

@@ -179,7 +179,8 @@ async def test_hostile_texts_stay_texts(filled: FilledCache) -> None:
         document = {**karmada(url=text, sha256=text), "status": {"conditions": [condition]}}
         document["metadata"] = {"name": text, "namespace": text, "annotations": {"kcp.io/cluster": text}}
         named = {**karmada(localSource={"path": f"/{text}"}), "metadata": {"name": text, "namespace": "x"}}
-        app = console(filled, document, named)
+        linked = karmada("linked", url=f"https://h/{text}")
+        app = console(filled, document, named, linked)
         page = await get(app, "/crds")
         assert "CRD tarballs" in page.text
         for path, query in (

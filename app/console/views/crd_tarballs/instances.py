@@ -7,7 +7,7 @@ from app.crds.cache.listing import Listed
 from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError
 from app.crds.instance.images import read_instance_release
-from app.crds.instance.source_selection import SelectedSource, select_source
+from app.crds.instance.source_selection import select_source
 from app.crds.instance.source_warnings import is_chosen_by_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.text import escape
@@ -76,13 +76,13 @@ def describe_instance(key: ObjectKey, document: JSONObject) -> InstanceView:
     conditions = _read_conditions(document)
     try:
         chosen = select_source(document, version=release or _SOME_RELEASE)
-    except CRDsError as error:
+    except (CRDsError, UnicodeEncodeError) as error:  # a path of a file may have a lone surrogate
         return InstanceView(*_name(key), "", "", "", "", escape(str(error)), (), conditions)
     by_operator = is_chosen_by_version(as_object(document.get("spec")).get("crdTarball"))
     return InstanceView(
         *_name(key),
         source=_describe_release(release) if by_operator else escape(redact(chosen.source.url)),
-        key="" if by_operator else _find_key(chosen),
+        key="" if by_operator else chosen.source.key,
         policy=chosen.policy.value,
         pin=chosen.source.sha256,
         problem="",
@@ -127,13 +127,6 @@ def find_users(instances: Iterable[InstanceView], key: str) -> list[InstanceView
 
 def _name(key: ObjectKey) -> tuple[str, str, str]:
     return key.cluster, key.namespace, key.name
-
-
-def _find_key(chosen: SelectedSource) -> str:
-    try:
-        return chosen.source.key
-    except UnicodeEncodeError:  # a lone surrogate, which a URL of a file or ConfigMap may have
-        return ""
 
 
 def _describe_release(release: str) -> str:

@@ -87,6 +87,12 @@ def test_an_invalid_instance_shows_the_problem() -> None:
     assert (view.source, view.key, view.policy) == ("", "", "")
 
 
+def test_a_path_that_utf_8_cannot_encode_is_a_problem() -> None:
+    view = describe(karmada(localSource={"path": "/\ud800"}))
+    assert "surrogates not allowed" in view.problem
+    assert view.key == ""
+
+
 def test_conditions_of_any_type_are_texts() -> None:
     good = {"type": "Ready", "status": "True", "reason": "Completed", "message": "a\u202eb", "lastTransitionTime": "t"}
     document = {**karmada(), "status": {"conditions": [good, 5, {"type": {}, "message": None}]}}
