@@ -26,7 +26,9 @@ def console(
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     records: Annotated[Path | None, typer.Option(help="Directory of recorded reviews (`serve --record`).")] = None,
-    crd_cache: Annotated[Path | None, typer.Option(help="Directory of the cache of CRD tarballs.")] = None,
+    crd_cache: Annotated[
+        Path | None, typer.Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
+    ] = None,
     playground: Annotated[bool, typer.Option(help="Let the playground run scripts in a sandbox.")] = True,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     cert_dir: Annotated[

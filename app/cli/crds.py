@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import platformdirs
 import typer
 
 from app.cli import crds_options as option
@@ -21,6 +20,7 @@ from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
+from app.crds.cache.data_directory import find_data_directory
 from app.crds.download.download import download
 from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
@@ -71,7 +71,7 @@ def _options(
         ),
     ] = None,
 ) -> None:
-    default = DATA_DIR if context.invoked_subcommand == "controller" else Path(platformdirs.user_data_dir("fleethook"))
+    default = DATA_DIR if context.invoked_subcommand == "controller" else find_data_directory()
     context.obj = Cache(data_dir or default)
 
 

@@ -174,7 +174,7 @@ def _get_cache(context: typer.Context) -> Cache:
 
 
 def _find_entry(kept: Cache, key: str) -> Listed:
-    found = next((one for one in kept.entries() if one.key == key), None)
+    found = kept.inspect(key)
     if found is None:
         raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {kept.directory}")
     return found

@@ -13,10 +13,10 @@ from app.cli.crds_release import ReleaseOptions, read_release, read_tree
 from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.exit_codes import CHECK_FAILED
 from app.cli.option_groups import expand
-from app.crds.apply.diff import CRDChange, compare
+from app.crds.apply.diff import CRDChange
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch
-from app.crds.apply.trial import render_tree
+from app.crds.apply.releases import compare_releases
 from app.crds.archive import archive
 from app.crds.failures import CRDsError, Exit
 
@@ -46,7 +46,7 @@ def diff(
         if against is not None:
             if kubeconfig is not None:
                 raise CRDsError(Exit.USAGE, "give --kubeconfig or --against, not both")
-            changes = compare(render_tree(_read_other(against)), render_tree(read_tree(context, wanted)))
+            changes = compare_releases(_read_other(against), read_tree(context, wanted))
         else:
             tree, patches = read_release(context, wanted)
             changes = asyncio.run(_compare_with_server(find_kubeconfig(kubeconfig), tree, patches))

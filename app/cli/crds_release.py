@@ -13,6 +13,7 @@ from app.cli.manifests import read_objects
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch, build_patches
 from app.crds.apply.placeholders import build_values
+from app.crds.apply.releases import parse_entry
 from app.crds.archive import archive
 from app.crds.cache.cache import Cache
 from app.crds.download.redaction import redact
@@ -136,8 +137,7 @@ def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> 
         found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
-    _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot, again=True)
-    return read_files(files)
+    return parse_entry(*found)
 
 
 def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:

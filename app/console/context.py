@@ -33,7 +33,7 @@ class ConsoleContext:
         cluster: The source of the objects if they are in a cluster, else None.
         command_source: The options that name the source in an equivalent command, such as ``--manifests examples``.
         records: Directory of recordings, None without one.
-        crd_cache: Directory of the CRD cache, None for the default one.
+        crd_cache: Data directory of the CRD cache, None for that of the user.
         playground: Whether the playground may run scripts.
         authorizer: Decides which kinds the user of a request may read.
         worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop

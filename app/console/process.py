@@ -42,7 +42,7 @@ class ConsoleOptions(NamedTuple):
 
     Attributes:
         records: Directory of recordings.
-        crd_cache: Directory of the CRD cache.
+        crd_cache: Data directory of the CRD cache.
         playground: Whether the playground may run scripts.
         allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
     """

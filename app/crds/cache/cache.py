@@ -132,9 +132,10 @@ class Cache(Layout):
 
     def entries(self) -> list[Listed]:
         """Return all entries in any state; raises CRDsError DISK."""
-        return [listed for key in self.keys() if (listed := self._list_entry(key)) is not None]
+        return [listed for key in self.keys() if (listed := self.inspect(key)) is not None]
 
-    def _list_entry(self, key: str) -> Listed | None:
+    def inspect(self, key: str) -> Listed | None:
+        """Check an entry in any state; returns None if it does not exist. Raises CRDsError USAGE for an invalid key."""
         path = self.path(key)
         try:
             changed = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
