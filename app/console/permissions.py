@@ -11,7 +11,7 @@ from app.model.gvk import GroupKind
 
 
 async def check_access(request: Request) -> None:
-    """Refuse a user who may not get all kinds of the section in all namespaces.
+    """Refuse a user who may not get all kinds that the section shows in all namespaces.
 
     Raises:
         AccessError: The request has no credentials, or the user lacks a right.
@@ -20,8 +20,20 @@ async def check_access(request: Request) -> None:
     user = await authorizer.authenticate(request)
     request.state.user = user
     section = find_section(request.url.path)
-    for kind in () if section is None else section.kinds:
+    if section is None:
+        return
+    for kind in section.kinds:
         await require_kind(authorizer, user, kind)
+    await require_read_kinds(request, section.further)
+
+
+async def require_read_kinds(request: Request, kinds: Iterable[GroupKind]) -> None:
+    """Refuse a user who may not get those of some kinds that the source has objects of; raises AccessError (403)."""
+    context = find_context(request)
+    user = getattr(request.state, "user", LOCAL_USER)
+    for kind in kinds:
+        if context.store.has(kind):
+            await require_kind(context.authorizer, user, kind)
 
 
 async def require_kind(authorizer: Authorizer, user: User, group_kind: GroupKind, *, namespace: str = "") -> None:

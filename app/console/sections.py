@@ -3,7 +3,8 @@
 from typing import Final, NamedTuple
 
 from app.model.gvk import GroupKind
-from app.model.karmada import CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
+from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
+from app.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.model.operator import KARMADA
 
@@ -15,24 +16,38 @@ class Section(NamedTuple):
         path: Its path, ``/`` for the overview.
         title: Its name in the navigation.
         kinds: The kinds that its pages show. A user must have the right to get each of them in all namespaces.
+        further: Kinds that its pages also read. A user needs the right for those that the source has objects of.
     """
 
     path: str
     title: str
     kinds: tuple[GroupKind, ...] = ()
+    further: tuple[GroupKind, ...] = ()
 
 
 WORKLOADS: Final = (GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet"))
 MUTATING: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 VALIDATING: Final = GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
 
+_NAMESPACE: Final = GroupKind("", "Namespace")
+_DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+_OF_KCP: Final = (API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE)
+_INTERPRETING: Final = (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
+_SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
+
 SECTIONS: Final = (
     Section("/", "Overview"),
     Section("/overriders", "Overriders", (YURT_APP_OVERRIDER, YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL, *WORKLOADS)),
+    # Its pages ask for the other kinds themselves: each needs other ones.
     Section("/dispatch", "Dispatch", (MUTATING, VALIDATING)),
-    Section("/interpreters", "Interpreters", (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)),
+    Section("/interpreters", "Interpreters", _INTERPRETING, (_DEFINITION, CONFIG_MAP)),
     Section("/crds", "CRD tarballs", (KARMADA,)),
-    Section("/reviews", "Reviews", (YURT_APP_OVERRIDER, MUTATING, VALIDATING)),
+    Section(
+        "/reviews",
+        "Reviews",
+        (YURT_APP_OVERRIDER, MUTATING, VALIDATING),
+        (*_SUBJECTS, *_INTERPRETING, CONFIG_MAP, *_OF_KCP, _DEFINITION, _NAMESPACE),
+    ),
 )
 
 

@@ -1,9 +1,14 @@
 from typing import Any
 
 from app.console.access import AccessError, User
+from app.console.sections import find_section
+from app.console.views.interpreters import CONFIGURATIONS, INTERPRETED
+from app.model.gvk import GroupKind
+from app.model.karmada import CONFIG_MAP, CUSTOMIZATION
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, visit
+from tests.dispatch.builders import binding
 
 
 class Restricted:
@@ -46,3 +51,38 @@ async def test_the_overview_counts_permitted_kinds_only() -> None:
     body = (await visit(app, "/", x_user="jane")).body
     assert b"<bdi>NodePool</bdi>" in body
     assert b"<bdi>YurtAppSet</bdi>" not in body
+
+
+async def test_a_section_needs_the_rights_for_further_kinds_that_the_source_has() -> None:
+    authorizer = Restricted(*CONFIGURATIONS, CUSTOMIZATION)
+    assert (await visit(console_of(authorizer=authorizer), "/interpreters", x_user="jane")).status == 200
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "secret-name", "namespace": "karmada-system"},
+    }
+    app = console_of(config, authorizer=authorizer)
+    for path in ("/interpreters", "/interpreters/playground"):
+        answer = await visit(app, path, x_user="jane")
+        assert answer.status == 403
+        assert b"may not get ConfigMap in all namespaces" in answer.body
+        assert b"secret-name" not in answer.body
+    authorizer.kinds.add(CONFIG_MAP)
+    assert (await visit(app, "/interpreters", x_user="jane")).status == 200
+
+
+def test_the_section_of_interpreters_names_all_kinds_that_its_views_read() -> None:
+    section = find_section("/interpreters")
+    assert section is not None
+    assert set(INTERPRETED) <= {*section.kinds, *section.further}
+
+
+async def test_pages_of_dispatch_need_the_rights_for_the_kinds_that_they_show() -> None:
+    hooks = (
+        GroupKind("admissionregistration.k8s.io", f"{one}WebhookConfiguration") for one in ("Mutating", "Validating")
+    )
+    app = console_of(binding("ws3", "secret-owner", "widgets.example.org"), authorizer=Restricted(*hooks))
+    for path in ("/dispatch", "/dispatch/map", "/dispatch/findings"):
+        answer = await visit(app, path, x_user="jane")
+        assert answer.status == (200 if path == "/dispatch" else 403)
+        assert b"secret-owner" not in answer.body

@@ -15,9 +15,9 @@ from app.api.request_plan import Operation
 from app.console.context import ConsoleContext
 from app.console.dispatch_state import DispatchState, find_state
 from app.console.forms import FormFields
-from app.console.permissions import require_kind, select_permitted
+from app.console.permissions import require_kind, require_read_kinds, select_permitted
 from app.console.rendering import Context, render
-from app.console.views.cluster_map import MapFilter, draw_map
+from app.console.views.cluster_map import FLEET_KINDS, MapFilter, draw_map
 from app.console.views.dispatch import (
     FormError,
     FormFieldError,
@@ -28,9 +28,8 @@ from app.console.views.dispatch import (
     list_choices,
     read_choice,
 )
-from app.console.views.dispatch_findings import FindingFilter, list_findings
+from app.console.views.dispatch_findings import LINTED, FindingFilter, list_findings
 from app.model.json import JSONObject
-from app.model.kcp import API_BINDING, API_EXPORT
 from app.store import ObjectKey
 
 router: Final = APIRouter(prefix="/dispatch")
@@ -99,6 +98,8 @@ async def _show(
     tree: VerdictTree | None = None
     error: FormError | None = None
     if explains:
+        # The owner of a schema comes from bindings and exports.
+        await require_read_kinds(request, sorted(FLEET_KINDS))
         try:
             tree = await explain_form(context.store, find_state(request).dispatcher, form)
         except FormFieldError as problem:
@@ -136,9 +137,7 @@ async def show_map(
     request: Request, context: Context, q: str = "", focus: str = "", expanded: str = ""
 ) -> HTMLResponse:
     """Show the map of logical clusters, and the table of their bindings."""
-    for kind in (API_BINDING, API_EXPORT):
-        if context.store.has(kind):
-            await require_kind(context.authorizer, request.state.user, kind)
+    await require_read_kinds(request, sorted(FLEET_KINDS))
     state: DispatchState = find_state(request)
     wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
     drawn = draw_map(await state.fleet.get(context.worker), wanted)
@@ -159,6 +158,7 @@ async def show_findings(
     request: Request, context: Context, level: str = "", code: str = "", cluster: str = "", page: int = 1
 ) -> HTMLResponse:
     """List the findings about webhook configurations and bindings."""
+    await require_read_kinds(request, sorted(LINTED))
     wanted = FindingFilter(level, code, cluster, page)
     listed = list_findings(await find_state(request).findings.get(context.worker), wanted)
     return render(
