@@ -83,7 +83,7 @@ def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
     YAML has the workloads after the change, JSON both, and a diff the fields that differ.
     """
     if output is Output.json:
-        write_json([_describe_change(one) for one in changes])
+        write_json([describe_change(one) for one in changes])
     elif output is Output.diff:
         terminal = console()
         for one in changes:
@@ -99,7 +99,8 @@ def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
                 _print_yaml([one.after])
 
 
-def _describe_change(change: PoolChange) -> JSONObject:
+def describe_change(change: PoolChange) -> JSONObject:
+    """Return the change of a node pool's workload, as ``render --change --output json`` prints it."""
     shown = change.preview
     return {
         "subject": shown.subject,

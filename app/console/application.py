@@ -33,6 +33,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     """
     app = FastAPI(title="fleethook console", openapi_url=None)
     app.state.context = context
+    app.state.kept_values = {}
     app.state.form_tokens = FormTokens()
     app.state.lint_watch = LintWatch(context)
     for page in _PAGES:

@@ -1,11 +1,9 @@
 """The values of the section ``/dispatch`` that outlive a request: compiled webhooks, bindings and findings."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from starlette.requests import Request
-
+from app.console.kept_value import KeptValue
 from app.console.memo import Memo
-from app.console.rendering import find_context
 from app.console.views.cluster_map import FLEET_KINDS, Fleet, read_fleet
 from app.console.views.dispatch_findings import LINTED, find_all
 from app.dispatch.dispatcher import Dispatcher
@@ -35,10 +33,4 @@ def make_state(store: Store) -> DispatchState:
     )
 
 
-def find_state(request: Request) -> DispatchState:
-    """Return the values of the application that answers a request; the first request makes them."""
-    state = request.app.state
-    if not hasattr(state, "dispatch"):
-        state.dispatch = make_state(find_context(request).store)
-    found: DispatchState = state.dispatch
-    return found
+DISPATCH: Final = KeptValue(lambda context: make_state(context.store))

@@ -3,17 +3,15 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from starlette.requests import Request
-
+from app.console.kept_value import KeptValue
 from app.console.memo import Memo
-from app.console.rendering import find_context
 from app.console.views.interpreters import INTERPRETED, Interpreters, build_interpreters, list_documents
 from app.interpret.playground.sandbox import MAX_AT_ONCE, Sandbox
 from app.settings import Settings
 from app.store import Store
 
 _MAX_WAITING: Final = 2
-"""Threads in addition to the running scripts, so that others are told at once to come again."""
+"""Threads in addition to the running scripts, so that others get their refusal at once."""
 
 
 class InterpretersState(NamedTuple):
@@ -42,10 +40,4 @@ def make_state(store: Store) -> InterpretersState:
     )
 
 
-def find_state(request: Request) -> InterpretersState:
-    """Return the values of the application that answers a request; the first request makes them."""
-    state = request.app.state
-    if not hasattr(state, "interpreters"):
-        state.interpreters = make_state(find_context(request).store)
-    found: InterpretersState = state.interpreters
-    return found
+INTERPRETERS: Final = KeptValue(lambda context: make_state(context.store))

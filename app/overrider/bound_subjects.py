@@ -69,7 +69,7 @@ async def suspend_policies(
     Args:
         request: The review of the overrider.
         response: Its answer.
-        announce: Ends the exemption of the subject's workloads. The uid of the request stands for the edit.
+        announce: Ends the exemption of the subject's workloads. The uid of the request identifies the edit.
         unbind: Deletes the bindings of the overrider with a uid. After a failure, which is logged, the leader replaces
             the policies later.
         default: The mode of overriders without the annotation.

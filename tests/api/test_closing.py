@@ -157,11 +157,16 @@ async def test_a_client_that_still_reads_its_answer_is_waited_for(side: Side) ->
         protocol, transport = side.make(), HalfClosed(served)
         protocol.transport = transport
         protocol.shutdown()
-        looks = 0
-        while looks < 5:  # the protocol looks at the connection, and finds unsent bytes
-            await asyncio.sleep(0.05)
+        looks, look = 0, protocol._look
+
+        def count_looks(looks_left: int) -> None:
+            nonlocal looks
             looks += 1
-            assert not transport.is_aborted
+            look(looks_left)
+
+        protocol._look = count_looks  # type: ignore[method-assign]
+        await until(lambda: looks == 5)
+        assert not transport.is_aborted
         received = 0
         while not transport.is_aborted:
             with contextlib.suppress(BlockingIOError):

@@ -32,7 +32,7 @@ def settings(directory: Path, **given: Any) -> Settings:
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The servers that have begun to serve. Each is told to end at once."""
+    """The servers that have begun to serve. Each ends at once."""
     seen: list[Any] = []
 
     class Ending(server_process.GracefulServer):

@@ -1,19 +1,7 @@
-from types import SimpleNamespace
-from typing import Any
-
-from app.console.dispatch_state import find_state, make_state
+from app.console.dispatch_state import make_state
 from app.control.worker import Worker
 from tests.console.visits import make_context
 from tests.dispatch.builders import binding, configuration, webhook
-
-
-def request_of(app: Any) -> Any:
-    return SimpleNamespace(app=app)
-
-
-async def test_requests_of_one_application_share_their_values() -> None:
-    app = SimpleNamespace(state=SimpleNamespace(context=make_context()))
-    assert find_state(request_of(app)) is find_state(request_of(app))
 
 
 async def test_the_values_follow_the_store() -> None:

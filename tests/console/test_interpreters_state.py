@@ -1,9 +1,6 @@
-from types import SimpleNamespace
-from typing import Any
-
 import yaml
 
-from app.console.interpreters_state import find_state, make_state
+from app.console.interpreters_state import make_state
 from app.control.worker import Worker
 from app.model.gvk import GroupVersionKind
 from tests.console.visits import make_context
@@ -17,15 +14,6 @@ spec:
   customizations:
     healthInterpretation: {luaScript: "function InterpretHealth(obj) return true end"}
 """
-
-
-def request_of(app: Any) -> Any:
-    return SimpleNamespace(app=app)
-
-
-async def test_requests_of_one_application_share_their_values() -> None:
-    app = SimpleNamespace(state=SimpleNamespace(context=make_context()))
-    assert find_state(request_of(app)) is find_state(request_of(app))
 
 
 async def test_the_kinds_follow_the_store() -> None:

@@ -12,7 +12,7 @@ def test_each_error_has_a_meaning() -> None:
 
 
 def test_each_reason_is_a_cause_type_of_kubernetes() -> None:
-    """Kubernetes: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go, ``CauseType``."""
+    """Kubernetes 1.36: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go, ``CauseType``; the set has those that we use."""
     assert set(ERRORS.values()) <= {
         "FieldValueRequired", "FieldValueInvalid", "FieldValueNotSupported", "FieldValueForbidden", "FieldValueDuplicate",
     }  # fmt: skip

@@ -13,14 +13,12 @@ from starlette.responses import HTMLResponse
 
 from app.api.request_plan import Operation
 from app.console.context import ConsoleContext
-from app.console.dispatch_state import DispatchState, find_state
+from app.console.dispatch_state import DISPATCH
 from app.console.forms import FormFields
 from app.console.permissions import require_kind, require_read_kinds, select_permitted
 from app.console.rendering import Context, render
 from app.console.views.cluster_map import FLEET_KINDS, MapFilter, draw_map
 from app.console.views.dispatch import (
-    FormError,
-    FormFieldError,
     RequestForm,
     VerdictTree,
     explain_form,
@@ -29,6 +27,7 @@ from app.console.views.dispatch import (
     read_choice,
 )
 from app.console.views.dispatch_findings import LINTED, FindingFilter, list_findings
+from app.console.views.form_fields import FieldError, FormFieldError
 from app.model.json import JSONObject
 from app.store import ObjectKey
 
@@ -96,12 +95,12 @@ async def _show(
     explains: bool = False,
 ) -> HTMLResponse:
     tree: VerdictTree | None = None
-    error: FormError | None = None
+    error: FieldError | None = None
     if explains:
         # The owner of a schema comes from bindings and exports.
         await require_read_kinds(request, sorted(FLEET_KINDS))
         try:
-            tree = await explain_form(context.store, find_state(request).dispatcher, form)
+            tree = await explain_form(context.store, DISPATCH.find(request).dispatcher, form)
         except FormFieldError as problem:
             error = problem.error
     kinds = await select_permitted(request, context.store.counts())
@@ -138,7 +137,7 @@ async def show_map(
 ) -> HTMLResponse:
     """Show the map of logical clusters, and the table of their bindings."""
     await require_read_kinds(request, sorted(FLEET_KINDS))
-    state: DispatchState = find_state(request)
+    state = DISPATCH.find(request)
     wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
     drawn = draw_map(await state.fleet.get(context.worker), wanted)
     picture = msgspec.json.encode({"nodes": drawn.nodes, "edges": drawn.edges}).decode()
@@ -160,7 +159,7 @@ async def show_findings(
     """List the findings about webhook configurations and bindings."""
     await require_read_kinds(request, sorted(LINTED))
     wanted = FindingFilter(level, code, cluster, page)
-    listed = list_findings(await find_state(request).findings.get(context.worker), wanted)
+    listed = list_findings(await DISPATCH.find(request).findings.get(context.worker), wanted)
     return render(
         request,
         "dispatch/findings.html",

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from app.console.context import ConsoleContext
 from app.console.forms import FormFields
-from app.console.interpreters_state import find_state
+from app.console.interpreters_state import INTERPRETERS
 from app.console.rendering import Context, render
 from app.console.views.interpreters import LAYERS, NONE, OPERATIONS, MatrixFilter, build_matrix
 from app.console.views.playground import (
@@ -38,7 +38,7 @@ async def show(
 ) -> HTMLResponse:
     """Show the matrix."""
     wanted = MatrixFilter(q.strip(), layer, operation, page)
-    interpreters = await find_state(request).interpreters.get(context.worker)
+    interpreters = await INTERPRETERS.find(request).interpreters.get(context.worker)
     matrix = await context.worker.run("", build_matrix, interpreters, wanted)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
     return render(
@@ -73,7 +73,7 @@ async def run_playground(request: Request, context: Context, fields: FormFields)
     if not context.playground:
         raise HTTPException(403, "the playground is disabled (--no-playground)")
     form = _read_form(fields)
-    state = find_state(request)
+    state = INTERPRETERS.find(request)
     run = partial(run_form, form, partial(state.sandbox.ask, wait=2))
     result = await asyncio.get_running_loop().run_in_executor(state.threads, run)
     return _render(request, context, form, result)

@@ -12,7 +12,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.console.context import ConsoleContext
 from app.console.forms import FormFields
-from app.console.overrider_service import EditView, OverriderService, make_service
+from app.console.kept_value import KeptValue
+from app.console.overrider_service import EditView, make_service
 from app.console.pages.overrider_links import (
     MAX_TEXT,
     cell_url,
@@ -39,21 +40,14 @@ from app.store import ObjectKey
 
 router: Final = APIRouter(prefix="/overriders")
 
-
-def find_service(request: Request, context: ConsoleContext) -> OverriderService:
-    """Return the service of a console; the first request makes it."""
-    state = request.app.state
-    if not hasattr(state, "overriders"):
-        state.overriders = make_service(context)
-    service: OverriderService = state.overriders
-    return service
+_SERVICE: Final = KeptValue(make_service)
 
 
 @router.get("")
 async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     """Show the matrix, or the list of its cells."""
     query = parse_query(request.query_params)
-    view = await find_service(request, context).show_matrix(query)
+    view = await _SERVICE.find(request).show_matrix(query)
     shown = view.query
     first = shown._replace(page=1, columns=1)
     return render(
@@ -76,7 +70,7 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
     """Show the workload of one node pool beside its template."""
     key = parse_cell(request.query_params)
     everything = request.query_params.get("all") == "1"
-    view = await find_service(request, context).show_cell(key, everything=everything)
+    view = await _SERVICE.find(request).show_cell(key, everything=everything)
     if view is None:
         subject = f"{key.subject.group_kind.kind} {key.subject.namespace or 'default'}/{key.subject.name}"
         raise HTTPException(404, f"{subject} has no {key.kind or 'workload'} in node pool {key.pool!r}")
@@ -134,7 +128,7 @@ async def _show_editor(
     problem: EditError | None = None
     view: EditView | None = None
     try:
-        view = await find_service(request, context).show_edit(text, opened=key, pool=pool)
+        view = await _SERVICE.find(request).show_edit(text, opened=key, pool=pool)
     except EditError as error:
         problem = error
     query = {name: value for name, value in request.query_params.items() if name in _KEY_PARAMETERS}

@@ -17,17 +17,17 @@ from app.api.request_plan import (
     find_problem,
     plan_request,
 )
+from app.console.views.form_fields import FormFieldError, read_document
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
 from app.dispatch.errors import StatusError
 from app.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation, explain
 from app.dispatch.workspace_paths import resolve_cluster
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSONObject
 from app.model.kcp import cluster_of, is_cluster
 from app.store import ObjectKey, Store, StoreView
 from app.store.partial import PARTIAL_KINDS
-from app.store.yaml_reader import ManifestError, read_values
 
 MAX_TEXT: Final = 1 << 20
 """Characters of a pasted object. An apiserver accepts requests of 3 MiB, of which few are that large."""
@@ -63,16 +63,6 @@ class RequestForm:
 
 
 @dataclass(frozen=True)
-class FormError:
-    """A field that cannot be used."""
-
-    field: str
-    text: str
-    line: int = 0
-    """The line in the field, 0 if unknown."""
-
-
-@dataclass(frozen=True)
 class HookBranch:
     """A webhook in the verdict tree: the decision, all filters, and the rule that nearly matched."""
 
@@ -92,18 +82,6 @@ class VerdictTree:
     notes: tuple[str, ...]
 
 
-class FormFieldError(ValueError):
-    """A request cannot be made of the form.
-
-    Attributes:
-        error: The field, and the reason.
-    """
-
-    def __init__(self, error: FormError) -> None:
-        super().__init__(error.text)
-        self.error: Final = error
-
-
 async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) -> VerdictTree:
     """Explain the request of a form as ``fleethook explain`` does.
 
@@ -120,7 +98,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     try:
         found = await explain(dispatcher, planned.request, cluster=planned.cluster, deadline=deadline)
     except (StatusError, msgspec.DecodeError) as error:
-        raise FormFieldError(FormError("document", str(error))) from None
+        raise FormFieldError("document", str(error)) from None
     request = planned.request
     name = f"{request.namespace}/{request.name}" if request.namespace else request.name
     return VerdictTree(
@@ -136,10 +114,10 @@ def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
     """Return the request of a form; raises FormFieldError."""
     document = _read_object("document", form.document)
     if document is None:
-        raise FormFieldError(FormError("document", "paste an object or an AdmissionReview, or choose an object"))
+        raise FormFieldError("document", "paste an object or an AdmissionReview, or choose an object")
     if form.operation not in list(Operation):
         known = ", ".join(Operation)
-        raise FormFieldError(FormError("operation", f"{form.operation!r} is unknown: use one of {known}"))
+        raise FormFieldError("operation", f"{form.operation!r} is unknown: use one of {known}")
     groups = [one.strip() for one in form.groups.split(",") if one.strip()]
     user: JSONObject = {"username": form.user, "groups": groups} if form.user or groups else {}
     options = RequestOptions(
@@ -154,13 +132,13 @@ def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
     try:
         return plan_request(store, source, options)
     except PlanError as error:
-        raise FormFieldError(FormError("document", str(error).removeprefix(f"{_PLACE}: "))) from None
+        raise FormFieldError("document", str(error).removeprefix(f"{_PLACE}: ")) from None
 
 
 def _read_cluster(store: StoreView, text: str) -> str:
     text = text.strip()
     if text and not is_cluster(text):
-        raise FormFieldError(FormError("cluster", f"{text!r} is not the name or the path of a logical cluster"))
+        raise FormFieldError("cluster", f"{text!r} is not the name or the path of a logical cluster")
     return resolve_cluster(store, text)
 
 
@@ -168,19 +146,13 @@ def _read_object(field: str, text: str) -> JSONObject | None:
     """Return the only object in a text, None if it is empty; raises FormFieldError."""
     if not text.strip():
         return None
-    if len(text) > MAX_TEXT:
-        raise FormFieldError(FormError(field, f"the text has more than {MAX_TEXT >> 10} KiB: shorten it"))
-    try:
-        values = read_values(text, source=field)
-    except ManifestError as error:
-        raise FormFieldError(FormError(field, error.reason, error.line)) from None
-    found: list[JSON] = [one.value for one in values if one.value is not None]
-    if len(found) != 1:
-        raise FormFieldError(FormError(field, f"the text has {len(found)} documents, expected one"))
-    problem = find_problem(found[0])
+    found = read_document(field, text, most=MAX_TEXT)
+    if found is None:
+        raise FormFieldError(field, "the text has no document")
+    problem = find_problem(found.value)
     if problem:
-        raise FormFieldError(FormError(field, problem, values[0].line))
-    document: JSONObject = found[0]
+        raise FormFieldError(field, problem, found.line)
+    document: JSONObject = found.value
     return document
 
 

@@ -6,12 +6,12 @@ from difflib import unified_diff
 from itertools import islice
 from typing import Final
 
+from app.console.views.form_fields import FieldError, FormFieldError, limit_text, read_documents, read_value
 from app.interpret.fixtures import FixtureError, find_operation
 from app.interpret.playground.export import ExportError, export_files, write_yaml
 from app.interpret.playground.question import Language, PlaygroundAnswer, PlaygroundQuestion
 from app.model.json import JSON
 from app.model.karmada import PATCHING, Operation
-from app.store.yaml_reader import ManifestError, read_values
 
 MAX_TEXT: Final = 512 << 10
 """Characters of one field. Objects of a real fleet rarely have more than 100 KiB."""
@@ -43,16 +43,6 @@ class PlaygroundForm:
     """AggregateStatus: the AggregatedStatusItems, as documents or as a list."""
     replicas: str = ""
     """ReviseReplica: the desired number."""
-
-
-@dataclass(frozen=True)
-class FieldError:
-    """An error, and the field and the line of the editor at which to show it."""
-
-    field: str
-    text: str
-    line: int = 0
-    """0 if the error is about no line."""
 
 
 @dataclass(frozen=True)
@@ -166,14 +156,6 @@ def fill_form(operation: str, language: str) -> PlaygroundForm:
     )
 
 
-class _FieldProblemError(ValueError):
-    """A field cannot be read."""
-
-    def __init__(self, error: FieldError) -> None:
-        super().__init__(error.text)
-        self.error: Final = error
-
-
 def run_form(form: PlaygroundForm, ask: Ask, *, allowed: Sequence[Language] = ("lua", "python")) -> PlaygroundResult:
     """Ask the script of a form, and return its result or its error. Blocks until the script ends.
 
@@ -184,7 +166,7 @@ def run_form(form: PlaygroundForm, ask: Ask, *, allowed: Sequence[Language] = ("
     """
     try:
         question = read_form(form, allowed)
-    except _FieldProblemError as problem:
+    except FormFieldError as problem:
         return PlaygroundResult(error=problem.error)
     answer = ask(question)
     cost = PlaygroundResult(
@@ -208,50 +190,30 @@ def run_form(form: PlaygroundForm, ask: Ask, *, allowed: Sequence[Language] = ("
 
 
 def read_form(form: PlaygroundForm, allowed: Sequence[Language]) -> PlaygroundQuestion:
-    """Return the question of a form; raises _FieldProblemError."""
+    """Return the question of a form; raises FormFieldError."""
     language: Language = "python" if form.language == "python" else "lua"
     if form.language not in allowed:
-        raise _FieldProblemError(FieldError("language", f"{form.language} is not possible here: use {allowed[0]}"))
+        raise FormFieldError("language", f"{form.language} is not possible here: use {allowed[0]}")
     if not form.code.strip():
-        raise _FieldProblemError(FieldError("code", "the script is empty"))
+        raise FormFieldError("code", "the script is empty")
     try:
         operation = find_operation(form.operation)
     except FixtureError as error:
-        raise _FieldProblemError(FieldError("operation", str(error))) from None
+        raise FormFieldError("operation", str(error)) from None
     return PlaygroundQuestion(
         language,
-        _limit("code", form.code).replace("\r\n", "\n"),
+        limit_text("code", form.code, most=MAX_TEXT).replace("\r\n", "\n"),
         operation.value,
-        _read_one("desired", form.desired),
-        _read_one("observed", form.observed),
+        read_value("desired", form.desired, most=MAX_TEXT),
+        read_value("observed", form.observed, most=MAX_TEXT),
         _read_items(form.items),
         _read_replicas(form.replicas),
     )
 
 
-def _limit(field: str, text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise _FieldProblemError(FieldError(field, f"the text has more than {MAX_TEXT >> 10} KiB: shorten it"))
-    return text
-
-
-def _read_documents(field: str, text: str) -> list[JSON]:
-    try:
-        return [one.value for one in read_values(_limit(field, text), source=field) if one.value is not None]
-    except ManifestError as error:
-        raise _FieldProblemError(FieldError(field, error.reason, error.line)) from None
-
-
-def _read_one(field: str, text: str) -> JSON:
-    found = _read_documents(field, text)
-    if len(found) > 1:
-        raise _FieldProblemError(FieldError(field, f"the text has {len(found)} documents, expected one"))
-    return found[0] if found else None
-
-
 def _read_items(text: str) -> list[JSON]:
     """Return the items of documents or of a list, as ``fleethook interpret run --status-file`` does."""
-    found = _read_documents("items", text)
+    found = [one.value for one in read_documents("items", text, most=MAX_TEXT)]
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
 
@@ -261,7 +223,7 @@ def _read_replicas(text: str) -> int:
     except ValueError:
         found = -1
     if not 0 <= found < 1 << 31:  # an int32 in Kubernetes
-        raise _FieldProblemError(FieldError("replicas", f"{text[:20]!r} is not a number of replicas"))
+        raise FormFieldError("replicas", f"{text[:20]!r} is not a number of replicas")
     return found
 
 

@@ -37,18 +37,18 @@ def test_the_list_leads_to_an_entry_and_to_a_difference(
     address: str, filled: FilledCache, open_page: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     page = open_page(f"{address}/crds", **options)
-    assert page.get_by_text("the cache entry has this digest").is_visible()
+    page.get_by_text("the cache entry has this digest").wait_for()
     assert page.locator("img[src=x]").count() == 0
     assert not has_sideways_scroll(page)
     page.get_by_role("region", name="Cache entries").get_by_role("link", name=filled.small.key[:12]).click()
-    assert page.get_by_text(CHANGED).is_visible()
+    page.get_by_text(CHANGED).wait_for()
     assert not has_sideways_scroll(page)
     page.get_by_role("link", name="Compare with another entry").click()
     page.get_by_label("Before").select_option(filled.release.key)
     page.get_by_role("button", name="Compare").click()
     page.wait_for_url(f"**/crds/diff?before={filled.release.key}&after={filled.small.key}")
     row = page.get_by_role("row").filter(has_text="remedies.remedy.karmada.io")
-    assert row.get_by_text("removed").first.is_visible()
+    row.get_by_text("removed").first.wait_for()
     assert not has_sideways_scroll(page)
 
 

@@ -42,7 +42,7 @@ def test_the_keyboard_reaches_the_sections_and_skips_them(console: str, open_pag
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_function("document.activeElement.id == 'main'")
     page.get_by_role("link", name="Overriders").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/overriders")

@@ -44,11 +44,11 @@ def test_an_edit_shows_findings_differences_and_rollouts_while_you_type(
     page = open_page(overriders_console + "/overriders")
     page.get_by_role("link", name="demo1").click()
     page.locator(".editor").wait_for()
-    assert page.get_by_text("No findings.").is_visible()
+    page.get_by_text("No findings.").wait_for()
     type_text(page, dump(overrider(entry("*", items=[image("nginx", "nginx:3.0")]))))
     page.get_by_text("rolls 3 of 3 workloads, 6 pods").first.wait_for()
-    assert page.get_by_text("30 of 30 compared workloads differ").first.is_visible()
-    assert page.locator("#report pre.added").first.inner_text().strip() == "nginx:3.0"
+    page.get_by_text("30 of 30 compared workloads differ").first.wait_for()
+    page.locator("#report pre.added").filter(has_text=re.compile(r"^\s*nginx:3\.0\s*$")).first.wait_for()
     broken = dump(
         overrider(
             entry("*", items=[image("nginx", "nginx:3.0")]),
@@ -59,10 +59,10 @@ def test_an_edit_shows_findings_differences_and_rollouts_while_you_type(
     type_text(page, broken)
     finding = page.locator(f'#findings [data-line="{line - 1}"], #findings [data-line="{line}"]').first
     finding.wait_for()
-    assert "[does-not-fit]" in finding.inner_text()
+    finding.filter(has_text="[does-not-fit]").wait_for()
     page.locator(".cm-lint-marker-error").wait_for()
     finding.get_by_role("link").click()
-    assert page.evaluate("document.activeElement.className") == "editor"
+    page.wait_for_function("document.activeElement.className == 'editor'")
 
 
 def test_the_text_is_copied_as_yaml_and_as_a_command(overriders_console: str, open_page: Any) -> None:
@@ -84,7 +84,7 @@ def test_the_editor_and_the_download_work_without_javascript(overriders_console:
     edited = dump(overrider(entry("*", items=[image("nginx", "nginx:3.0")])))
     page.locator("textarea").fill(edited)
     page.get_by_role("button", name="Show the effect").click()
-    assert "rolls 3 of 3 workloads, 6 pods" in page.locator("#report").inner_text()
+    page.locator("#report").get_by_text("rolls 3 of 3 workloads, 6 pods").first.wait_for()
     assert page.locator("textarea").input_value() == edited
     assert page.get_by_role("button", name="Copy as YAML").is_hidden()
     with page.expect_download() as download:
@@ -95,15 +95,15 @@ def test_the_editor_and_the_download_work_without_javascript(overriders_console:
 def test_the_matrix_is_filtered_paged_and_followed_by_its_address(overriders_console: str, open_page: Any) -> None:
     page = open_page(overriders_console + "/overriders", java_script_enabled=False)
     page.get_by_role("link", name="next").click()
-    assert page.get_by_role("columnheader", name="pool-12").is_visible()
+    page.get_by_role("columnheader", name="pool-12").wait_for()
     page.get_by_role("searchbox", name="Node pool").fill("pool-2")
     page.get_by_label("Show as").select_option("list")
     page.get_by_role("button", name="Show", exact=True).click()
-    assert "pool=pool-2" in page.url
+    page.wait_for_url("**pool=pool-2**")
     assert page.locator("tbody tr").count() == 10
     page.get_by_role("link", name="pool-25").click()
-    assert "entries[0].items[0]" in page.locator("tr.changed").inner_text()
-    assert "nginx:2.0" in page.locator("tr.changed td.added").inner_text()
+    page.locator("tr.changed").filter(has_text="entries[0].items[0]").wait_for()
+    page.locator("tr.changed td.added").filter(has_text="nginx:2.0").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -136,7 +136,7 @@ def test_data_of_a_cluster_is_text(start_console: Callable[..., str], tmp_path: 
     page = open_page(start_console(tmp_path) + "/overriders")
     assert HOSTILE in page.locator("tbody").inner_text()
     page.locator("tbody td a").nth(1).click()
-    assert "script" in page.locator("h1").inner_text()
+    page.locator("h1").filter(has_text="script").wait_for()
     page.get_by_role("link", name=re.compile("Edit the overrider")).click()
     page.locator(".editor").wait_for()
     type_text(page, dump({**one, "entries": [{"pools": [HOSTILE], HOSTILE: HOSTILE}]}))

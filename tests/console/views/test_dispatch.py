@@ -11,7 +11,6 @@ from app.api.request_plan import Operation
 from app.console.views.dispatch import (
     MAX_CHOICES,
     MAX_TEXT,
-    FormFieldError,
     RequestForm,
     VerdictTree,
     explain_form,
@@ -21,6 +20,7 @@ from app.console.views.dispatch import (
     plan_form,
     read_choice,
 )
+from app.console.views.form_fields import FormFieldError
 from app.dispatch.factory import INDEXES, build_offline_dispatcher
 from app.store import Store
 from app.store.store import key_of

@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 import yaml
 
+from app.console.views.form_fields import FieldError
 from app.console.views.playground import (
     EXAMPLES,
     MAX_DIFF_LINES,
     MAX_SHOWN,
     MAX_TEXT,
-    FieldError,
     PlaygroundForm,
     PlaygroundResult,
     fill_form,

@@ -26,7 +26,7 @@ class DiffLine(NamedTuple):
     """One line of both sides.
 
     Attributes:
-        kind: ``gap`` stands for lines that are the same on both sides and are left out.
+        kind: ``gap`` replaces lines that are the same on both sides and are left out.
         left: The line of the template, None if it has none.
         right: The line of the rendered workload, None if it has none.
         left_number: The line's number, 0 without a line.

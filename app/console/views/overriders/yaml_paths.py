@@ -8,7 +8,7 @@ from app.model.json import JSON
 from app.model.text import is_inert
 from app.store.yaml_reader import compose
 
-# PyYAML wraps long scalars at this width unless told otherwise; a diff needs a line for each member.
+# PyYAML wraps long scalars at this width by default; a diff needs a line for each member.
 _WIDTH: Final = 1 << 30
 
 

@@ -7,6 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.cli.render_output import describe_change
 from app.console.views.overriders import edit_report
 from app.console.views.overriders.edit_report import (
     EditReport,
@@ -18,7 +19,6 @@ from app.console.views.overriders.edit_text import format_overrider, locate_edit
 from app.control.slices import run_at_once
 from app.model.json import JSONObject
 from app.overrider.preview import cells
-from app.overrider.preview_changes import PoolChange
 from app.store import key_of
 from app.store.yaml_reader import read_documents
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
@@ -162,7 +162,7 @@ def test_the_report_equals_the_answers_of_the_commands(story: Path, name: str, e
     ]
 
     changes, errors = run("render", *given, "--change", str(typed), "--output", "json")
-    assert [describe(one) for one in found.changes] == changes
+    assert json.loads(json.dumps([describe_change(one) for one in found.changes])) == changes
     failed = f", {len(found.failures)} cannot be rendered" if found.failures else ""
     assert f"{len(found.changes)} of {count_cells(objects)} workloads differ{failed}" in errors
 
@@ -173,20 +173,6 @@ def test_the_report_equals_the_answers_of_the_commands(story: Path, name: str, e
 
 def count_cells(objects: list[JSONObject]) -> int:
     return len(list(cells(make_store(*objects), [""])))
-
-
-def describe(change: PoolChange) -> JSONObject:
-    shown = change.preview
-    return {
-        "subject": shown.subject,
-        "overrider": shown.overrider,
-        "pool": shown.pool,
-        "kind": shown.kind,
-        "before": None if change.before is None else change.before.workload,
-        "workload": None if change.after is None else change.after.workload,
-        "changes": [one._asdict() for one in change.changes],
-        "warnings": list(shown.warnings),
-    }
 
 
 def test_the_effects_equal_the_answer_of_diff(tmp_path: Path) -> None:
