@@ -1,10 +1,10 @@
 """The facts about an answered review that a recording keeps.
 
-The endpoints pass them to a function that the caller of `app.asgi.create_app` gives. They know nothing of recordings.
+The endpoints pass them to an object that the caller of `app.asgi.create_app` gives. They know nothing of recordings.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from app.model.asked_calls import AskedCall
 from app.model.json import JSON
@@ -42,8 +42,14 @@ class AnsweredReview(NamedTuple):
     calls: Sequence[AskedCall]
 
 
-RecordReview = Callable[[AnsweredReview], None]
-"""Takes an answered review. It returns at once and raises nothing, because it is called on the event loop."""
+class RecordReview(Protocol):
+    """Takes answered reviews. Both methods return at once and raise nothing: they are called on the event loop."""
+
+    def wants(self, uid: str, body: bytes, answer: bytes) -> bool:
+        """Return whether a review is to be recorded, before its facts are collected, and count one that is dropped."""
+
+    def __call__(self, review: AnsweredReview) -> None:
+        """Take a review that `wants` has accepted."""
 
 
 class RecordSettingError(ValueError):

@@ -172,7 +172,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             if trace_id:
                 line.trace_id = trace_id
             self._log(encode_line(line))
-        if self._record is not None:
+        if self._record is not None and self._record.wants(review.uid, body, answer):
             # By position: names take a fifth more time.
             self._record(
                 AnsweredReview(
@@ -212,6 +212,9 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         if self._record is None:
             return
         answer = encode_error(error.code, error.reason, str(error))
+        uid = "" if received is None else received.review.uid
+        if not self._record.wants(uid, body, answer):
+            return
         review = AnsweredReview(
             time=time.time(),
             route=self._path,
@@ -221,7 +224,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             seconds=seconds,
             status=error.code,
             caller={} if received is None else self._list_facts(received),
-            uid="" if received is None else received.review.uid,
+            uid=uid,
             body=body,
             answer=answer,
             calls=(),

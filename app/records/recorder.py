@@ -32,8 +32,8 @@ _HASHES: Final = 1 << 32
 class Recorder:
     """Records the reviews of chosen routes, or a sample of them.
 
-    Call it on the event loop with each review. It only counts and appends. `start` starts the thread, `close` writes
-    the rest of the queue.
+    Ask `wants` on the event loop about each review, and pass those that it accepts. Both only count and append.
+    `start` starts the thread, `close` writes the rest of the queue.
     """
 
     def __init__(
@@ -75,21 +75,30 @@ class Recorder:
         self._closing: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name="recorder", daemon=True)
 
+    def wants(self, uid: str, body: bytes, answer: bytes) -> bool:
+        """Return whether the sample contains a review and the queue has room for it; count it if it has none."""
+        if self._below < _HASHES and zlib.crc32(uid.encode() or body) >= self._below:
+            return False
+        return self._has_room(len(body) + len(answer) + _OVERHEAD_BYTES)
+
     def __call__(self, review: AnsweredReview) -> None:
-        """Queue a review; drop it if the queue is full."""
-        if self._below < _HASHES and zlib.crc32(review.uid.encode() or review.body) >= self._below:
-            return
+        """Queue a review that `wants` has accepted; drop it if the answers of its calls are too large."""
         size = len(review.body) + len(review.answer) + _OVERHEAD_BYTES
         if review.calls:
             size += sum(_weigh(call, len(review.body)) for call in review.calls)
-        if self._added_bytes - self._taken_bytes + size > self._max_bytes or len(self._queue) >= self._max_length:
-            self._metrics.overflowed += 1
-            return
+            if not self._has_room(size):
+                return
         self._added_bytes += size
         self._queue.append((review, size))
         if self._is_idle:
             self._is_idle = False
             self._wake.set()
+
+    def _has_room(self, size: int) -> bool:
+        if self._added_bytes - self._taken_bytes + size > self._max_bytes or len(self._queue) >= self._max_length:
+            self._metrics.overflowed += 1
+            return False
+        return True
 
     def start(self) -> None:
         """Begin the first file, and start the thread; raises OSError if the directory cannot be written to."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.api.recording import AnsweredReview, RecordSettingError, choose_routes
+from app.api.recording import RecordSettingError, choose_routes
 from app.asgi import Fleethook, create_app
 from app.dispatch.call_trace import decode_failure, decode_response
 from app.dispatch.errors import CallingError, StatusError
 from app.settings import Settings
 from tests.api.direct_connections import MUTATE, Wire, encode, long_review, review
+from tests.api.kept_reviews import KeptReviews
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.dispatch.builders import configuration, definition, namespace, webhook
@@ -27,16 +28,16 @@ from tests.interpret.test_webhook_layer import FOO, make_configuration
 CLUSTER_MUTATE = "/clusters/ws1/mutate"
 
 
-def make_app(records: list[AnsweredReview], **settings: Any) -> Fleethook:
-    made = create_app(Settings(body_limit=200_000, **settings), log=None, record=records.append)
+def make_app(records: KeptReviews, **settings: Any) -> Fleethook:
+    made = create_app(Settings(body_limit=200_000, **settings), log=None, record=records)
     for document in (yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))):
         made.store.put(document)
     return made
 
 
 @pytest.fixture
-def records() -> list[AnsweredReview]:
-    return []
+def records() -> KeptReviews:
+    return KeptReviews()
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
 
 
 @pytest.fixture
-async def app(records: list[AnsweredReview]) -> AsyncIterator[Fleethook]:
+async def app(records: KeptReviews) -> AsyncIterator[Fleethook]:
     made = make_app(records)
     async with made.router.lifespan_context(made):
         yield made
@@ -55,7 +56,7 @@ async def app(records: list[AnsweredReview]) -> AsyncIterator[Fleethook]:
 @pytest.mark.parametrize("direct", [True, False])
 @pytest.mark.parametrize("body", [review(), long_review(30_000), long_review(60_000)])
 def test_both_paths_record_the_bodies_as_received_and_sent(*, direct: bool, body: bytes) -> None:
-    records: list[AnsweredReview] = []
+    records = KeptReviews()
 
     async def ask() -> bytes:
         wire = Wire(make_app(records), direct=direct)
@@ -75,42 +76,40 @@ def test_both_paths_record_the_bodies_as_received_and_sent(*, direct: bool, body
     assert 0.0 < record.seconds < 300.0
 
 
-async def test_a_review_that_cannot_be_read_is_recorded_with_its_status(
-    app: Fleethook, records: list[AnsweredReview]
-) -> None:
+async def test_a_review_that_cannot_be_read_is_recorded_with_its_status(app: Fleethook, records: KeptReviews) -> None:
     answer = await call(app, MUTATE, b"{")
     assert answer.status == 400
     (record,) = records
     assert (record.status, record.uid, record.body, record.answer) == (400, "", b"{", answer.body)
 
 
-async def test_requests_that_are_no_reviews_are_not_recorded(app: Fleethook, records: list[AnsweredReview]) -> None:
+async def test_requests_that_are_no_reviews_are_not_recorded(app: Fleethook, records: KeptReviews) -> None:
     await call(app, "/healthz", b"", method="GET")
     await call(app, MUTATE, b"", method="GET")
     await call(app, MUTATE, b" " * 300_000)
     assert records == []
 
 
-async def test_callers_without_rights_are_not_recorded(records: list[AnsweredReview]) -> None:
+async def test_callers_without_rights_are_not_recorded(records: KeptReviews) -> None:
     made = make_app(records, dispatch_open="never")
     answer = await call(made, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     assert (answer.status, records) == (401, [])
 
 
-async def test_only_chosen_routes_are_recorded(records: list[AnsweredReview]) -> None:
+async def test_only_chosen_routes_are_recorded(records: KeptReviews) -> None:
     made = make_app(records, record_routes=["/interpret"])
     await call(made, MUTATE, review())
     assert records == []
 
 
-async def test_the_cluster_of_an_object_is_recorded(app: Fleethook, records: list[AnsweredReview]) -> None:
+async def test_the_cluster_of_an_object_is_recorded(app: Fleethook, records: KeptReviews) -> None:
     document = json.loads(review())
     document["request"]["object"]["metadata"].setdefault("annotations", {})["kcp.io/cluster"] = "ws9"
     await call(app, MUTATE, json.dumps(document).encode())
     assert records[0].cluster == "ws9"
 
 
-async def test_the_path_of_a_cluster_is_recorded_as_requested(app: Fleethook, records: list[AnsweredReview]) -> None:
+async def test_the_path_of_a_cluster_is_recorded_as_requested(app: Fleethook, records: KeptReviews) -> None:
     await call(app, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     (record,) = records
     assert (record.route, record.path, record.cluster) == ("/clusters/{cluster}/mutate", CLUSTER_MUTATE.encode(), "ws1")
@@ -122,9 +121,7 @@ def put_hooks(app: Fleethook, *hooks: dict[str, Any], phase: str = "mutating") -
     app.store.put(configuration("ws1", phase, *hooks))
 
 
-async def test_answers_of_webhooks_are_recorded(
-    app: Fleethook, server: Webhooks, records: list[AnsweredReview]
-) -> None:
+async def test_answers_of_webhooks_are_recorded(app: Fleethook, server: Webhooks, records: KeptReviews) -> None:
     hook = webhook(clientConfig=server.client_config("/w"), namespaceSelector={"matchLabels": {"of": "a"}})
     put_hooks(app, hook)
     server.answers["/w"] = patch({"op": "add", "path": "/spec/made", "value": True})
@@ -139,7 +136,7 @@ async def test_answers_of_webhooks_are_recorded(
 
 
 async def test_refusals_and_failures_of_webhooks_are_recorded(
-    app: Fleethook, server: Webhooks, records: list[AnsweredReview]
+    app: Fleethook, server: Webhooks, records: KeptReviews
 ) -> None:
     hooks = [
         webhook(name, clientConfig=server.client_config(f"/{name[0]}"), failurePolicy="Ignore")
@@ -178,7 +175,7 @@ def test_another_answer_is_none_of_a_webhook(members: dict[str, Any]) -> None:
         decode_response(members)
 
 
-async def test_a_request_beyond_the_quota_says_so(records: list[AnsweredReview]) -> None:
+async def test_a_request_beyond_the_quota_says_so(records: KeptReviews) -> None:
     made = make_app(records, dispatch_workspace_requests=1)
     with made.requests.hold("ws1"):
         await call(made, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
@@ -194,7 +191,7 @@ def question(operation: str, api_version: str = "example.com/v1") -> bytes:
     return json.dumps(asked).encode()
 
 
-async def test_answers_of_scripts_are_recorded(app: Fleethook, records: list[AnsweredReview]) -> None:
+async def test_answers_of_scripts_are_recorded(app: Fleethook, records: KeptReviews) -> None:
     script = "function InterpretHealth(desiredObj) return desiredObj.spec.size == 1 end"
     app.store.put(customization("c", healthInterpretation=script))
     answer = await call(app, "/explore", question("ExploreHealthy"))
@@ -205,7 +202,7 @@ async def test_answers_of_scripts_are_recorded(app: Fleethook, records: list[Ans
     assert len(made.digest) == 64
 
 
-async def test_errors_of_scripts_are_recorded(app: Fleethook, records: list[AnsweredReview]) -> None:
+async def test_errors_of_scripts_are_recorded(app: Fleethook, records: KeptReviews) -> None:
     script = "function InterpretHealth(desiredObj) error('no') end"
     app.store.put(customization("c", healthInterpretation=script))
     await call(app, "/explore", question("ExploreHealthy"))
@@ -222,9 +219,7 @@ async def hook(tmp_path: Path) -> AsyncIterator[Hook]:
         yield running
 
 
-async def test_answers_of_interpreter_webhooks_are_recorded(
-    app: Fleethook, hook: Hook, records: list[AnsweredReview]
-) -> None:
+async def test_answers_of_interpreter_webhooks_are_recorded(app: Fleethook, hook: Hook, records: KeptReviews) -> None:
     app.store.put(make_configuration(hook))
     answer = await call(app, "/explore", question("ExploreHealthy", FOO["apiVersion"]))
     ((made,),) = [record.calls for record in records]

@@ -13,6 +13,7 @@ from app.records.recorded_answers import RecordedHookLayer, answer_from_records,
 from app.records.replay import Replayed, Replayer
 from app.records.setup import make_encoder
 from app.settings import Settings
+from tests.api.kept_reviews import KeptReviews
 from tests.asgi_client import call
 from tests.records.recordings import header
 
@@ -42,8 +43,8 @@ class Recording:
 
 @asynccontextmanager
 async def recording(*documents: dict[str, Any], **settings: Any) -> AsyncIterator[Recording]:
-    reviews: list[AnsweredReview] = []
-    app = create_app(Settings(**LOOPBACK, **settings), log=None, record=reviews.append)
+    reviews = KeptReviews()
+    app = create_app(Settings(**LOOPBACK, **settings), log=None, record=reviews)
     for document in documents:
         app.store.put(document)
     async with app.router.lifespan_context(app):

@@ -63,6 +63,12 @@ def review(uid: str, **members: Any) -> AnsweredReview:
     return answered({"request": {"uid": uid}}, uid=uid, **members)
 
 
+def offer(recorder: Recorder, review: AnsweredReview) -> None:
+    """Ask whether a review is wanted, as an endpoint does, and pass it on."""
+    if recorder.wants(review.uid, review.body, review.answer):
+        recorder(review)
+
+
 class Stuck:
     """An encoder that waits until it may go on."""
 
@@ -80,7 +86,7 @@ def test_reviews_are_written_in_their_order(files: RecordFiles, counts: Counts, 
     recorder = Recorder(files, encoder().encode, counts.metrics)
     recorder.start()
     for number in range(500):
-        recorder(review(str(number)))
+        offer(recorder, review(str(number)))
     recorder.close()
     assert uids(tmp_path) == [str(number) for number in range(500)]
     found = counts.read()
@@ -95,7 +101,7 @@ def test_the_thread_writes_while_the_server_runs(files: RecordFiles, counts: Cou
     recorder = Recorder(files, encoder().encode, counts.metrics)
     recorder.start()
     for number in range(3):
-        recorder(review(str(number)))
+        offer(recorder, review(str(number)))
         counts.wait("recorded_reviews", number + 1)
     recorder.close()
 
@@ -109,10 +115,10 @@ def test_reviews_beyond_the_queue_are_dropped_and_counted(
     stuck = Stuck()
     recorder = Recorder(files, stuck.encode, counts.metrics, **limits)
     recorder.start()
-    recorder(review("00"))
+    offer(recorder, review("00"))
     stuck.entered.wait()
     for number in range(1, 31):
-        recorder(review(f"{number:02d}"))
+        offer(recorder, review(f"{number:02d}"))
     stuck.released.set()
     recorder.close()
     assert uids(tmp_path) == [f"{number:02d}" for number in range(11)]
@@ -123,10 +129,10 @@ def test_answers_of_calls_count_for_the_queue(files: RecordFiles, counts: Counts
     stuck = Stuck()
     recorder = Recorder(files, stuck.encode, counts.metrics, max_bytes=100_000)
     recorder.start()
-    recorder(review("0"))
+    offer(recorder, review("0"))
     stuck.entered.wait()
     call = AskedCall("webhook", "a", "k", answer={"allowed": True, "patch": "x" * 200_000})
-    recorder(review("1", calls=(call,)))
+    offer(recorder, review("1", calls=(call,)))
     stuck.released.set()
     recorder.close()
     assert counts.read()["overflow"] == 1
@@ -139,7 +145,7 @@ def test_a_sample_is_the_same_on_all_servers(counts: Counts, tmp_path: Path) -> 
         recorder = Recorder(files, encoder().encode, counts.metrics, sample=0.25)
         recorder.start()
         for number in range(2000):
-            recorder(review(f"uid-{number}"))
+            offer(recorder, review(f"uid-{number}"))
         recorder.close()
         found.append(uids(tmp_path / name))
     assert found[0] == found[1]
@@ -153,7 +159,7 @@ def test_a_larger_sample_contains_a_smaller_one(counts: Counts, tmp_path: Path) 
         recorder = Recorder(files, encoder().encode, counts.metrics, sample=sample)
         recorder.start()
         for number in range(500):
-            recorder(review(f"uid-{number}"))
+            offer(recorder, review(f"uid-{number}"))
         recorder.close()
         found.append(set(uids(tmp_path / str(sample))))
     assert found[0] < found[1]
@@ -198,7 +204,7 @@ def test_a_full_disk_is_only_counted_and_tried_again_later(
     recorder.start()
     with caplog.at_level(logging.ERROR):
         for number in range(3):
-            recorder(review(str(number)))
+            offer(recorder, review(str(number)))
             counts.wait("write", number + 1)
     assert (disk.asked, counts.read()["record_errors"]) == (1, 1)
     assert [record.message for record in caplog.records] == [
@@ -206,7 +212,7 @@ def test_a_full_disk_is_only_counted_and_tried_again_later(
     ]
     disk.is_full = False
     now[0] += 5.0
-    recorder(review("3"))
+    offer(recorder, review("3"))
     recorder.close()
     assert uids(tmp_path) == ["3"]
 
@@ -223,9 +229,9 @@ def test_a_defect_does_not_end_the_thread(
 
     recorder = Recorder(files, encode, counts.metrics)
     recorder.start()
-    recorder(review("0"))
+    offer(recorder, review("0"))
     counts.wait("error", 1)
-    recorder(review("1"))
+    offer(recorder, review("1"))
     recorder.close()
     assert uids(tmp_path) == ["1"]
     assert "recording reviews failed" in caplog.text
@@ -238,7 +244,7 @@ def test_a_recorder_that_takes_too_long_is_left(
     stuck = Stuck()
     recorder = Recorder(files, stuck.encode, counts.metrics)
     recorder.start()
-    recorder(review("0"))
+    offer(recorder, review("0"))
     stuck.entered.wait()
     recorder.close()
     assert "the recording is not complete" in caplog.text
