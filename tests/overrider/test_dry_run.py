@@ -7,6 +7,7 @@ import pytest
 from app.control.slices import run_at_once
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.dry_run import DryRun, Subject, dry_run_overrider, find_subject
+from app.overrider.patch_limits import MAX_TEMPLATE_VALUES
 from tests.builders import (
     entry,
     image,
@@ -89,12 +90,12 @@ def test_a_subject_that_does_not_render_is_a_warning_about_its_pool() -> None:
 
 
 def test_a_template_with_too_many_values_is_not_rendered() -> None:
-    args = ["x"] * 50_000
+    args = ["x"] * MAX_TEMPLATE_VALUES
     found = run(
         entry("*", patches=[patch("remove", "/spec/absent")]), subject=yurt_app_set(template=pod_template(x=args))
     )
     assert found.causes == []
-    assert found.warnings[0].startswith("not checked: the templates have more than 50000 values")
+    assert found.warnings[0].startswith(f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values")
 
 
 @pytest.mark.parametrize(
