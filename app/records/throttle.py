@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-SHARE: Final = 0.02
+SHARE: Final = 0.015
 """The largest share of the time for which the recorder works while the event loop is busy."""
 _BUSY: Final = 0.7
 """The share of the time from which an event loop counts as busy; the recorder may take a sixth from a saturated one."""
