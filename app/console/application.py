@@ -14,7 +14,7 @@ from app.console.access import AccessError
 from app.console.context import ConsoleContext
 from app.console.forms import FormTokens
 from app.console.lint_watch import LintWatch
-from app.console.pages import crds, dispatch, interpreters, login, overriders, overview, reviews
+from app.console.pages import crds, dispatch, health, interpreters, login, overriders, overview, reviews
 from app.console.permissions import check_access
 from app.console.remote_access import ApiserverAuthorizer
 from app.console.rendering import render
@@ -38,12 +38,13 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
     app.state.lint_watch = LintWatch(context)
     for page in _PAGES:
         app.include_router(page.router, dependencies=[Depends(check_access)])
+    app.include_router(health.router)
     if isinstance(context.authorizer, ApiserverAuthorizer):
         app.include_router(login.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.add_exception_handler(AccessError, _refuse_access)
     app.add_exception_handler(HTTPException, _show_http_error)
-    return RequestGuard(app, hosts=hosts)
+    return RequestGuard(app, hosts=hosts, open_paths=health.PATHS)
 
 
 async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:

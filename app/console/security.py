@@ -1,6 +1,6 @@
 """The checks and headers of every request, before any page: Host, origin of a POST, size, number of requests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -36,7 +36,9 @@ _NO_STORE: Final = (b"cache-control", b"no-store")
 class RequestGuard:
     """Refuses requests that no browser of a user sends to this console, and adds the headers that protect a page."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] | None, limit: int = MAX_REQUESTS) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str] | None, limit: int = MAX_REQUESTS, open_paths: Collection[str] = ()
+    ) -> None:
         """Prepare.
 
         Args:
@@ -44,10 +46,13 @@ class RequestGuard:
             hosts: The names by which the console may be called, None for any. On a loopback address, nobody needs
                 credentials, so a page of a foreign name that resolves to it (DNS rebinding) must not be answered.
             limit: The most requests in progress.
+            open_paths: Paths of GET requests that are always answered: a kubelet calls them by the address of a Pod,
+                and would end a console that is only busy.
         """
         self._app: Final = app
         self._hosts: Final = None if hosts is None else frozenset(hosts)
         self._limit: Final = limit
+        self._open_paths: Final = frozenset(open_paths)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,6 +61,9 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         send = _add_headers(send, secure=scope["scheme"] == "https")
+        if scope["method"] == "GET" and scope["path"] in self._open_paths:
+            await self._app(scope, receive, send)
+            return
         if (refusal := self._find_refusal(scope)) is not None:
             status, text = refusal
             await PlainTextResponse(text + "\n", status_code=status)(scope, receive, send)

@@ -111,3 +111,11 @@ async def test_other_protocols_pass_unchanged() -> None:
     await RequestGuard(note, hosts=())({"type": "lifespan"}, None, None)
     assert seen == ["lifespan"]
     assert (await call(guard(), "/", method="GET", headers={})).status == 421
+
+
+async def test_open_paths_are_answered_at_any_load_and_by_any_name() -> None:
+    app = guard(limit=0, open_paths={"/healthz"})
+    assert (await visit(app, "/healthz", host="10.0.0.7")).status == 200
+    assert (await visit(app, "/healthz", host="10.0.0.7", method="POST")).status == 421
+    assert (await visit(app, "/healthz/x")).status == 503
+    assert (await visit(app, "/")).status == 503

@@ -1,0 +1,42 @@
+"""The probes of the console: they need no credentials and tell nothing about objects."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.console.application import create_console
+from app.console.context import INDEXES, ConsoleContext
+from app.console.pages.health import PATHS
+from app.store import Store
+from app.store.sources.manifests import ManifestSource
+from tests.builders import yurt_app_set
+from tests.console.test_permissions import Restricted
+from tests.console.visits import HOSTS, console_of, visit
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+async def test_a_kubelet_needs_neither_credentials_nor_a_host_name(path: str) -> None:
+    app = console_of(yurt_app_set(), authorizer=Restricted())
+    answer = await visit(app, path, host="10.0.0.7:9444")
+    assert answer.status == 200
+    assert answer.body in (b"ok\n", b"ready\n")
+    assert (await visit(app, "/", host="10.0.0.7:9444")).status == 421
+    assert (await visit(app, "/")).status == 401
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+async def test_a_probe_is_only_read(path: str) -> None:
+    answer = await visit(console_of(), path, method="POST")
+    assert answer.status == 405
+
+
+async def test_a_console_is_ready_once_its_objects_were_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(yurt_app_set()))
+    store = Store(INDEXES)
+    source = ManifestSource(tmp_path, store)
+    app = create_console(ConsoleContext(store, source), hosts=HOSTS)
+    assert (await visit(app, "/healthz")).status == 200
+    assert (await visit(app, "/readyz")).status == 503
+    source.load()
+    assert (await visit(app, "/readyz")).status == 200

@@ -1,0 +1,204 @@
+"""The chart's console: its arguments, its rights, and its pages with them."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.console.sections import SECTIONS
+from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.conftest import kubectl
+from tests.e2e.test_console_access import Console, create_account
+from tests.serving import started
+from tests.waiting import wait_for
+
+NAME = "fleethook-console"
+SHARED: Values = {"record": {"enabled": True, "existingClaim": "records"}}
+EVERYTHING: Values = {
+    "certificateSecret": "tls", "clientCAConfigMap": "clients", "allowedHosts": ["console.example.com", "10.0.0.1"],
+    "playground": False, "records": True, "from": [{"podSelector": {}}], "podLabels": {"a": "b"},
+    "service": {"type": "NodePort", "annotations": {"x": "z"}}, "podAnnotations": {"c": "d"},
+    "extraEnv": [{"name": "A", "value": "b"}], "tolerations": [{"operator": "Exists"}], "affinity": {"nodeAffinity": {}},
+}  # fmt: skip
+MATRIX: dict[str, tuple[Values, Values]] = {"defaults": ({}, {}), "everything": (EVERYTHING, SHARED)}
+AROUND: Values = {
+    "networkPolicy": {"enabled": True}, "imagePullSecrets": [{"name": "pull"}],
+    "priorityClassName": "system-cluster-critical",
+}  # fmt: skip
+
+
+def rendered(helm: Path, values: Values, *, namespace: str = "fleethook-system", **around: Any) -> list[Any]:
+    """Return the rendered manifests of a release that belong to the console."""
+    documents = template(helm, {**around, "console": {"enabled": True, **values}}, namespace=namespace)
+    return [document for document in documents if document["metadata"]["labels"]["app.kubernetes.io/name"] == NAME]
+
+
+def one(documents: list[Any], kind: str) -> Any:
+    (found,) = (document for document in documents if document["kind"] == kind)
+    return found
+
+
+def container_of(documents: list[Any]) -> Any:
+    (found,) = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def test_no_console_is_rendered_by_default(helm: Path) -> None:
+    off = template(helm, {**AROUND, **SHARED, "console": {**EVERYTHING, "enabled": False}})
+    assert off == template(helm, {**AROUND, **SHARED})
+    assert NAME not in str(off)
+
+
+def test_selectors_match_the_pods_of_one_deployment(helm: Path) -> None:
+    documents = template(helm, {**AROUND, "console": {"enabled": True}, "crdsController": {"enabled": True}})
+    pods = [d["spec"]["template"]["metadata"]["labels"] for d in documents if d["kind"] == "Deployment"]
+    assert len(pods) == 3
+    for document in documents:
+        for name in ("selector", "podSelector"):
+            if selector := document.get("spec", {}).get(name):
+                wanted = selector.get("matchLabels", selector)
+                assert len([labels for labels in pods if labels.items() >= wanted.items()]) == 1, document
+
+
+def test_the_console_reads_and_asks_for_nothing_else(helm: Path) -> None:
+    given = [(right, names) for right, names in rights(rendered(helm, {}))]
+    assert {verb for (_, _, verb), _ in given} == {"list", "watch", "create"}
+    asked = {(group, resource) for (group, resource, verb), _ in given if verb == "create"}
+    assert asked == {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
+    assert [names for (_, resource, _), names in given if resource == "configmaps"] == [("karmada-config",)] * 2
+    assert all(resource != "secrets" for (_, resource, _), _ in given)
+
+
+def test_volumes_are_those_of_the_values(helm: Path) -> None:
+    def volumes(values: Values, **around: Any) -> dict[str, Any]:
+        documents = rendered(helm, values, **around)
+        mounted = {one["name"] for one in container_of(documents)["volumeMounts"]}
+        found = {one["name"]: one for one in one_spec(documents)["volumes"]}
+        assert mounted == found.keys()
+        return found
+
+    def one_spec(documents: list[Any]) -> Any:
+        return one(documents, "Deployment")["spec"]["template"]["spec"]
+
+    assert volumes({}).keys() == {"run"}
+    found = volumes(EVERYTHING, **SHARED)
+    assert found["records"]["persistentVolumeClaim"] == {"claimName": "records", "readOnly": True}
+    assert found["certs"]["secret"] == {"secretName": "tls"}
+    assert found["client-ca"]["configMap"] == {"name": "clients"}
+    arguments = container_of(rendered(helm, EVERYTHING, **SHARED))["args"]
+    assert {"--no-playground", "--records=/var/lib/fleethook/records", "--allowed-host=10.0.0.1"} <= set(arguments)
+
+
+@pytest.mark.parametrize(("values", "around"), MATRIX.values(), ids=MATRIX)
+def test_an_apiserver_accepts_every_manifest(
+    helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values, around: Values
+) -> None:
+    documents = rendered(helm, values, namespace=namespace, **AROUND, **around)
+    printed = kubectl(
+        binaries, kubeconfig, "apply", "--dry-run=server", "--validate=strict", "--server-side", "-f", "-",
+        stdin=yaml.safe_dump_all(documents),
+    )  # fmt: skip
+    assert len(printed.splitlines()) == len(documents)
+
+
+@pytest.mark.parametrize(("values", "around"), MATRIX.values(), ids=MATRIX)
+def test_pods_meet_the_restricted_pod_security_standard(
+    helm: Path, admin: Api, kubeconfig: Path, binaries: Path, namespace: str, values: Values, around: Values
+) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    admin.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    spec = one(rendered(helm, values, **around), "Deployment")["spec"]["template"]["spec"]
+    del spec["serviceAccountName"]
+    metadata = {"name": "restricted", "namespace": namespace}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    kubectl(binaries, kubeconfig, "apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(pod))
+    assert container_of(rendered(helm, values, **around))["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize(
+    ("values", "around", "problem"),
+    [
+        ({"playgrounds": True}, {}, "playgrounds"),
+        ({"allowedHosts": [""]}, {}, "allowedHosts"),
+        ({"records": True}, {}, "record.existingClaim"),
+        ({"records": True}, {"record": {"enabled": True}}, "record.existingClaim"),
+        (
+            {},
+            {
+                "engines": {"dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}},
+                "certificates": {"mode": "existing"},
+            },
+            "users of logical clusters",
+        ),
+    ],
+)
+def test_meaningless_values_are_refused(helm: Path, values: Values, around: Values, problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
+        rendered(helm, values, **around)
+
+
+@contextlib.contextmanager
+def running(plane: ControlPlane, namespace: str, directory: Path) -> Iterator[Console]:
+    """Start the console of the Deployment with the rights of its service account."""
+    admin = plane.api()
+    deployment = admin[f"/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = admin.create(path, request)["status"]["token"]
+    kubeconfig = plane.kubeconfig(f"console-{namespace}", {"token": token})
+    replaced = {
+        "--in-cluster": f"--kubeconfig={kubeconfig}", "--port=9444": "--port=0",
+        "--cert-dir=/var/run/fleethook/certs": f"--cert-dir={directory / 'certs'}",
+        "--crd-cache=/var/run/fleethook/crds": f"--crd-cache={directory / 'crds'}",
+    }  # fmt: skip
+    arguments = [replaced.pop(given, given) for given in container["args"]]
+    assert replaced == {}
+    command = [sys.executable, "-m", "app", *arguments]
+    with started(command, directory / "log", r"console: https://0\.0\.0\.0:(\d+)/") as (_, port):
+        yield Console(port, directory / "certs" / "ca.crt")
+
+
+def test_under_the_charts_role_it_serves_all_pages_and_uses_every_right(
+    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, namespace: str, tmp_path: Path
+) -> None:
+    release = Release(helm, plane, kubeconfig, namespace)
+    release.values |= {"engines": {"overrider": {"enabled": False}}, "console": {"enabled": True}}
+    release.install()
+    try:
+        subject = {"kind": "ServiceAccount", "name": "viewer", "namespace": namespace}
+        token = create_account(admin, namespace, "viewer")
+        meta = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": f"viewer-{namespace}"}}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        admin.create(
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            {**meta, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+        )
+        with running(plane, namespace, tmp_path) as console:
+            wait_for(lambda: console.ask_once("/readyz", form=None, client=None, headers={})[0] == 200)
+            assert console.request("/overriders")[0] == 401
+            for section in SECTIONS:
+                status, text = console.get(section.path, token)
+                assert (status, section.title in text) == (200, True), section.path
+            account = f"system:serviceaccount:{namespace}:{NAME}"
+            granted: set[Right] = {right for right, _ in rights(rendered(helm, {}))}
+            wanted = {right for right in granted if right[:2] in list_served(admin)}
+            wait_for(lambda: wanted <= read_used_rights(plane, account), what="each right is used")
+    finally:
+        run(helm, "uninstall", "fleethook", "--namespace", namespace, "--kubeconfig", kubeconfig)
+
+
+def list_served(admin: Api) -> set[tuple[str, str]]:
+    """Return group and resource of all resources that an apiserver serves."""
+    versions = [("", "/api/v1")]
+    versions += [
+        (group["name"], f"/apis/{version['groupVersion']}")
+        for group in admin["/apis"]["groups"]
+        for version in group["versions"]
+    ]
+    return {(group, one["name"]) for group, path in versions for one in admin[path]["resources"]}
