@@ -1,3 +1,4 @@
+import base64
 import json
 import re
 from html import unescape
@@ -12,7 +13,9 @@ from app.store.sources.manifests import ManifestSource
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
+from tests.console.views.test_certificates import configuration
 from tests.console.visits import console_of, make_context, visit
+from tests.e2e.pki import Authority
 
 
 async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_path: Path) -> None:
@@ -95,3 +98,23 @@ async def test_labels_of_metrics_are_text_and_never_markup() -> None:
             assert " ".join(name.split()) in page.text
         lines = read_charts((await visit(app, "/")).body.decode())[2]["lines"]
     assert {one["name"] for one in lines} == set(HOSTILE)
+
+
+async def test_the_ends_of_certificates_are_shown_and_names_are_text(tmp_path: Path) -> None:
+    text = base64.b64encode(Authority(tmp_path, "ca").certificate.read_bytes()).decode()
+    found = [
+        configuration([{"clientConfig": {"caBundle": text}}], name=f"{number}{name}")
+        for number, name in enumerate(HOSTILE)
+    ]
+    with serving_metrics() as server:
+        sampler = MetricsSampler(MetricsTarget(server.url))
+        await sampler.sample()
+        page = await get(console_of(*found, sampler=sampler), "/")
+    assert "Serving certificate valid 2027-01-15 08:00" in page.text
+    for number, name in enumerate(HOSTILE):
+        assert f"CAs of ValidatingWebhookConfiguration {number}{' '.join(name.split())} ends soon" in page.text
+
+
+async def test_without_certificates_the_overview_says_so() -> None:
+    page = await get(console_of(), "/")
+    assert "no webhook configuration has a caBundle, and --metrics-url names no server" in page.text
