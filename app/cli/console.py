@@ -14,6 +14,7 @@ from app.cli.exit_codes import fail
 from app.cli.load_settings import load_settings
 from app.cli.options import ContextOption, InClusterOption, KcpOption, KubeconfigOption
 from app.cli.terminal import flush, write
+from app.console.metrics_sampler import MetricsTarget, check_target
 from app.console.process import ConsoleOptions, run_console
 from app.kube.errors import APIError, UnreachableError
 from app.settings import Settings
@@ -39,6 +40,16 @@ def console(
     ] = None,
     allowed_host: Annotated[
         list[str] | None, typer.Option(help="Name by which the console may be called (default: any); repeatable.")
+    ] = None,
+    metrics_url: Annotated[
+        str | None, typer.Option(help="URL of a server's /metrics, for the charts of the overview.")
+    ] = None,
+    metrics_ca_file: Annotated[
+        Path | None,
+        typer.Option(help="PEM file of the CAs that --metrics-url is verified with (default: the system's)."),
+    ] = None,
+    metrics_token_file: Annotated[
+        Path | None, typer.Option(help="File with a bearer token for --metrics-url; it is read for each request.")
     ] = None,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
 ) -> None:
@@ -66,7 +77,8 @@ def console(
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
     _check(settings)
     _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host))
-    options = ConsoleOptions(records, crd_cache, playground, tuple(allowed_host or ()))
+    metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
+    options = ConsoleOptions(records, crd_cache, playground, tuple(allowed_host or ()), metrics)
     configure_logging()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -100,6 +112,18 @@ def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool
         fail(f"{where}, and users of logical clusters cannot be authorized with --kcp; use 127.0.0.1")
     if not has_certificate:
         fail(f"{where}, and needs HTTPS; give --cert-dir DIR, or use 127.0.0.1")
+
+
+def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None) -> MetricsTarget | None:
+    """Return the server whose metrics are shown; exit with a message if its options cannot be used."""
+    if url is None:
+        if ca_file is not None or token_file is not None:
+            fail("--metrics-ca-file and --metrics-token-file are for --metrics-url; give it, too")
+        return None
+    target = MetricsTarget(url, ca_file, token_file)
+    if reason := check_target(target):
+        fail(f"--metrics-url: {reason}")  # The URL itself may contain a password.
+    return target
 
 
 def _announce(settings: Settings, port: int) -> None:

@@ -1,14 +1,11 @@
 """The findings of ``fleethook doctor``: rules over the facts that `app.cli.doctor_cluster` reads. No I/O."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from cryptography import x509
-
+from app.certs.authorities import MIN_REMAINING, BundleError, find_end, read_bundle
 from app.dispatch.hooks import Hook, Phase, compile_hooks
 from app.dispatch.rules import RuleAttributes, matches_rule
 from app.model.gvk import GroupVersionResource
@@ -22,7 +19,6 @@ Level = Literal["ok", "note", "warning", "error"]
 _OWN: Final = {one.name: one for one in WEBHOOKS}
 _MIN_MINOR: Final = 30  # the chart's kubeVersion
 _MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=60)
-_MIN_REMAINING: Final = timedelta(days=14)
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _WORKLOADS: Final = ("deployments", "statefulsets")
 
@@ -141,17 +137,16 @@ _BUNDLE_REMEDY: Final = (
 
 def _check_bundle(bundle: str, names: str, now: datetime) -> Diagnosis:
     try:
-        authorities = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
-    except (ValueError, binascii.Error):
-        return Diagnosis("error", "authorities", f"{names}: caBundle is not PEM in base64", _BUNDLE_REMEDY)
-    valid = [one for one in authorities if one.not_valid_before_utc <= now <= one.not_valid_after_utc]
-    if not valid:
+        authorities = read_bundle(bundle)
+    except BundleError as error:
+        return Diagnosis("error", "authorities", f"{names}: {error}", _BUNDLE_REMEDY)
+    until = find_end(authorities, now)
+    if until is None:
         first = authorities[0]
-        text = f"{first.not_valid_before_utc:%Y-%m-%dT%H:%MZ} to {first.not_valid_after_utc:%Y-%m-%dT%H:%MZ}"
+        text = f"{first.start:%Y-%m-%dT%H:%MZ} to {first.end:%Y-%m-%dT%H:%MZ}"
         remedy = f"set the clocks of all machines by NTP; if they are right: {_BUNDLE_REMEDY}"
         return Diagnosis("error", "authorities", f"{names}: no CA is valid now, the first one is from {text}", remedy)
-    until = max(one.not_valid_after_utc for one in valid)
-    level: Level = "warning" if until - now < _MIN_REMAINING else "ok"
+    level: Level = "warning" if until - now < MIN_REMAINING else "ok"
     remedy = "" if level == "ok" else _BUNDLE_REMEDY
     return Diagnosis(level, "authorities", f"{names}: the CA is valid until {until:%Y-%m-%d}", remedy)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.asgi import INDEXES as REVIEW_INDEXES
 from app.console.access import Authorizer, OpenAuthorizer
+from app.console.metrics_sampler import MetricsSampler
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.control.worker import Worker
@@ -41,6 +42,7 @@ class ConsoleContext:
         namespace: Namespace of the server's Lease, ``""`` if unknown.
         reviews: The recorded reviews, None without recordings.
         replay: Asks recorded reviews again, None without recordings.
+        sampler: Reads the metrics of a server, None without one.
     """
 
     store: Store
@@ -55,6 +57,7 @@ class ConsoleContext:
     namespace: str = ""
     reviews: ReviewIndex | None = None
     replay: ReviewReplay | None = None
+    sampler: MetricsSampler | None = None
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each part of the source: the directory, or each resource."""

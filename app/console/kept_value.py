@@ -18,7 +18,7 @@ class KeptValue(Generic[T]):
         """Say how the value is made.
 
         Args:
-            make: Returns the value for a console; it must not compute what a page may never need.
+            make: Returns the value for a console; it must not compute values that no page may need.
         """
         self._make: Final = make
 

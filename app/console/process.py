@@ -20,6 +20,7 @@ from app.console.access import Authorizer, OpenAuthorizer
 from app.console.application import create_console
 from app.console.client_certificate import CertificateProtocol
 from app.console.context import INDEXES, ConsoleContext
+from app.console.metrics_sampler import MetricsSampler, MetricsTarget
 from app.console.remote_access import ApiserverAuthorizer
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
@@ -45,12 +46,14 @@ class ConsoleOptions(NamedTuple):
         crd_cache: Data directory of the CRD cache.
         playground: Whether the playground may run scripts.
         allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
+        metrics: The server whose metrics the overview shows, None for none.
     """
 
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
     allowed_hosts: tuple[str, ...] = ()
+    metrics: MetricsTarget | None = None
 
 
 async def run_console(
@@ -96,7 +99,7 @@ async def _prepare_tls(settings: Settings, options: ConsoleOptions, stack: conte
 
 
 def _ignore_end(_reason: str) -> None:
-    """Do nothing: `run_in_background` has logged the failure, and the console keeps its certificate."""
+    """Do nothing: `run_in_background` has logged the failure, and the console keeps its certificate and samples."""
 
 
 def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorizer:
@@ -136,10 +139,14 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         namespace=settings.namespace or "",
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
+        sampler=None if options.metrics is None else MetricsSampler(options.metrics),
     )
     async with contextlib.AsyncExitStack() as stack:
         if replay is not None:
             stack.push_async_callback(replay.close)
+        if context.sampler is not None:
+            sampling = run_in_background(context.sampler.run(), name="metrics of the server", ended=_ignore_end)
+            await stack.enter_async_context(sampling)
         if manifests is not None:
             await stack.enter_async_context(follow_manifests(manifests, changed=_ignore_change))
         if cluster is not None:

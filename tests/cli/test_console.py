@@ -49,3 +49,17 @@ def test_a_kubeconfig_that_cannot_be_read_is_a_message(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "none" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_url_of_metrics_with_a_password_is_refused_without_being_printed(tmp_path: Path) -> None:
+    done = run_command("console", "--manifests", str(tmp_path), "--metrics-url", "https://user:secret@h/metrics")
+    assert done.returncode == 2
+    assert "--metrics-url: it must have no credentials" in done.stderr
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_options_of_metrics_need_their_url(tmp_path: Path) -> None:
+    for option in ("--metrics-ca-file", "--metrics-token-file"):
+        done = run_command("console", "--manifests", str(tmp_path), option, "x")
+        assert done.returncode == 2
+        assert "are for --metrics-url" in done.stderr

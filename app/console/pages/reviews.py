@@ -1,7 +1,6 @@
 """The section ``/reviews``: the search for recorded reviews, one review, and reviews asked again ("and now?")."""
 
 import shlex
-from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -12,7 +11,8 @@ from starlette.responses import HTMLResponse
 
 from app.console.access import AccessError
 from app.console.context import ConsoleContext
-from app.console.permissions import require_kind, select_permitted
+from app.console.permissions import require_kind
+from app.console.permitted_reviews import select_permitted_reviews
 from app.console.rendering import Context, render
 from app.console.review_index import Indexed
 from app.console.review_replay import MAX_REPLAYED
@@ -38,7 +38,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
     """Show the reviews that a search finds."""
     query = parse_query(request.query_params)
     indexed = Indexed() if context.reviews is None else await context.reviews.find()
-    permitted = await _select_permitted(request, context, indexed)
+    permitted = await select_permitted_reviews(request, indexed)
     found = await context.worker.run("", find_reviews, permitted, query, None)
     selection = select_page(found, query.page)
     return render(
@@ -117,16 +117,8 @@ async def show_changes(request: Request, context: Context, start: int = 0) -> HT
 
 async def _find(request: Request, context: ConsoleContext, indexed: Indexed, query: Query) -> list[ReviewSummary]:
     """Return the reviews that a search finds, without those of kinds that the user may not get."""
-    permitted = await _select_permitted(request, context, indexed)
+    permitted = await select_permitted_reviews(request, indexed)
     return await context.worker.run("", find_reviews, permitted, query, None)
-
-
-async def _select_permitted(request: Request, context: ConsoleContext, indexed: Indexed) -> Sequence[ReviewSummary]:
-    """Return the reviews of kinds that the user may get in all namespaces."""
-    if not context.authorizer.needs_credentials:
-        return indexed.reviews
-    kinds = await select_permitted(request, {one.group_kind for one in indexed.reviews})
-    return await context.worker.run("", find_reviews, indexed.reviews, Query(sort="oldest"), kinds)
 
 
 async def _require(request: Request, context: ConsoleContext, one: ReviewSummary) -> None:

@@ -1,7 +1,21 @@
+import base64
+import json
+import re
+from html import unescape
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from app.console.metrics_sampler import MetricsSampler, MetricsTarget
+from app.console.review_index import ReviewIndex
 from app.store.sources.manifests import ManifestSource
+from tests.console.metrics_server import serving_metrics
+from tests.console.pages.reading import HOSTILE, get
+from tests.console.recorded import record_workloads
+from tests.console.views.test_certificates import configuration
 from tests.console.visits import console_of, make_context, visit
+from tests.e2e.pki import Authority
 
 
 async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_path: Path) -> None:
@@ -15,3 +29,92 @@ async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_
     assert "bad.yaml" in body
     assert '<code tabindex="0">fleethook lint --manifests examples</code>' in body
     assert "There are no objects." in body
+
+
+def read_charts(text: str) -> list[Any]:
+    """Return the data of the charts on a page."""
+    return [json.loads(unescape(one)) for one in re.findall(r'data-chart="([^"]*)"', text)]
+
+
+async def test_without_a_server_and_recordings_the_overview_names_the_options() -> None:
+    page = await get(console_of(), "/")
+    assert "start the console with --metrics-url URL of a server, or with --records DIR" in page.text
+
+
+async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:
+    await record_workloads(tmp_path)
+    reviews = ReviewIndex(tmp_path)
+    await reviews.wait()
+    app = console_of(reviews=reviews)
+    body = (await visit(app, "/", query="window=1h")).body.decode()
+    charts = read_charts(body)
+    assert [one["title"] for one in charts] == ["Reviews per second", "Duration", "Verdicts per second"]
+    assert charts[0]["lines"][0]["values"][-1] == pytest.approx(1 / 60)
+    assert charts[2]["lines"] == [{"name": "patched", "values": [0.0] * 59 + [pytest.approx(1 / 60)]}]
+    page = await get(app, "/", "window=1h")
+    assert "From recordings, up to the newest review." in page.text
+    assert "patched /s" in page.text
+    assert "0.0167" in page.text
+    assert "<option selected>1h</option>" in body
+    assert "data-hx-get" not in body.partition('id="rates"')[2].partition(">")[0]
+
+
+async def test_an_unknown_window_is_the_default() -> None:
+    assert (
+        "<option selected>15m</option>" in (await visit(console_of(), "/", query="window=%3Cscript%3E")).body.decode()
+    )
+
+
+async def test_the_metrics_of_a_server_are_shown_with_their_age() -> None:
+    with serving_metrics() as server:
+        sampler = MetricsSampler(MetricsTarget(server.url))
+        app = console_of(sampler=sampler)
+        assert "last sample: none yet. " in (await get(app, "/")).text
+        server.count()
+        await sampler.sample()
+        server.count(times=3)
+        await sampler.sample()
+        server.status = 500
+        await sampler.sample()
+        page = await get(app, "/rates", "window=1h")
+        body = (await visit(app, "/rates", query="window=1h")).body.decode()
+    assert f"From {server.url} ; last sample: 0 s old." in page.text
+    assert "The metrics cannot be read: the server answers 500 instead of 200" in page.text
+    assert [one["name"] for one in read_charts(body)[2]["lines"]] == ["allowed"]
+    assert read_charts(body)[0]["lines"][0]["values"][0] > 0
+    assert 'data-hx-get="/rates?window=1h"' in body
+
+
+async def test_labels_of_metrics_are_text_and_never_markup() -> None:
+    with serving_metrics() as server:
+        sampler = MetricsSampler(MetricsTarget(server.url))
+        for number in (1, 2):
+            for name in HOSTILE:
+                server.count(name, times=number)
+            await sampler.sample()
+        app = console_of(sampler=sampler)
+        page = await get(app, "/")
+        for name in HOSTILE:
+            assert " ".join(name.split()) in page.text
+        lines = read_charts((await visit(app, "/")).body.decode())[2]["lines"]
+    assert {one["name"] for one in lines} == set(HOSTILE)
+
+
+async def test_the_ends_of_certificates_are_shown_and_names_are_text(tmp_path: Path) -> None:
+    text = base64.b64encode(Authority(tmp_path, "ca").certificate.read_bytes()).decode()
+    found = [
+        configuration([{"clientConfig": {"caBundle": text}}], name=f"{number}{name}")
+        for number, name in enumerate(HOSTILE)
+    ]
+    with serving_metrics() as server:
+        sampler = MetricsSampler(MetricsTarget(server.url))
+        await sampler.sample()
+        page = await get(console_of(*found, sampler=sampler), "/")
+    assert "Serving certificate valid 2027-01-15 08:00" in page.text
+    for number, name in enumerate(HOSTILE):
+        assert f"CAs of ValidatingWebhookConfiguration {number}{' '.join(name.split())} ends soon" in page.text
+
+
+async def test_without_certificates_the_overview_says_so() -> None:
+    page = await get(console_of(), "/")
+    assert "no webhook configuration has a caBundle, and --metrics-url names no server" in page.text

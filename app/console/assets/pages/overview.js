@@ -1,0 +1,49 @@
+import { register } from "../behaviours.js";
+
+const COLOURS = ["--link", "--warn", "--good", "--bad", "--focus", "--muted"];
+const DASHES = [[], [8, 4], [2, 3]];
+const HEIGHT = 200;
+
+const format = (value) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(3))));
+
+function makeOptions(uPlot, host, chart) {
+  const style = getComputedStyle(host);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  return {
+    title: chart.title, width: host.clientWidth, height: HEIGHT,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    axes: [axis, { ...axis, size: 60, values: (_, ticks) => ticks.map(format) }],
+    // Lines differ by their dashes, too: colours alone do not suffice.
+    series: [{ label: "Time" }, ...chart.lines.map((one, index) => ({
+      label: `${one.name} (${chart.unit})`, stroke: colour(COLOURS[index % COLOURS.length]), width: 2,
+      dash: DASHES[Math.floor(index / 2) % DASHES.length], points: { show: chart.times.length < 3 }, value: (_, value) => format(value),
+    }))],
+  };
+}
+
+register("[data-chart]", async (host) => {
+  const { default: uPlot } = await import("uplot");
+  const chart = JSON.parse(host.dataset.chart);
+  const data = [chart.times, ...chart.lines.map((one) => one.values)];
+  let plot = null;
+  const draw = () => {
+    plot?.destroy();
+    plot = new uPlot(makeOptions(uPlot, host, chart), data, host);
+  };
+  host.setAttribute("role", "img");
+  host.setAttribute("aria-label", `${chart.title}; the table below has the figures`);
+  draw();
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  document.addEventListener("fleethook:theme", draw);
+  dark.addEventListener("change", draw);
+  const sizes = new ResizeObserver(() => {
+    if (host.isConnected) { if (host.clientWidth !== plot.width) plot.setSize({ width: host.clientWidth, height: HEIGHT }); return; }
+    // htmx has replaced the chart. The observer reports the size 0 of a removed element.
+    plot.destroy(); sizes.disconnect();
+    document.removeEventListener("fleethook:theme", draw);
+    dark.removeEventListener("change", draw);
+  });
+  sizes.observe(host);
+});

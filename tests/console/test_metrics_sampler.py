@@ -1,0 +1,189 @@
+import contextlib
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from app.certs.files import ensure_certificates
+from app.console import metrics_sampler
+from app.console.metrics_sampler import MetricsSampler, MetricsTarget, check_target
+from app.console.views.metrics_text import REVIEWS
+from app.lifetime import run_in_background
+from tests.console.metrics_server import MetricsServer, serving_metrics
+from tests.waiting import until
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 5
+        return self.now
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    with serving_metrics() as made:
+        yield made
+
+
+async def test_two_samples_have_the_reviews_between_them(server: MetricsServer) -> None:
+    sampler = MetricsSampler(MetricsTarget(server.url), clock=Clock())
+    server.count(times=5)
+    await sampler.sample()
+    assert sampler.find().increases == []
+    server.count("denied", times=2)
+    await sampler.sample()
+    state = sampler.find()
+    (increase,) = state.increases
+    assert (increase.start, increase.end) == (1005, 1010)
+    assert increase.verdicts == {"allowed": 0, "denied": 2}
+    assert (state.sampled_at, state.certificate_end, state.problem) == (1010, 1_800_000_000, "")
+
+
+async def test_a_failure_is_named_and_keeps_the_samples(server: MetricsServer) -> None:
+    sampler = MetricsSampler(MetricsTarget(server.url), clock=Clock())
+    server.count()
+    await sampler.sample()
+    server.status = 503
+    await sampler.sample()
+    state = sampler.find()
+    assert (state.sampled_at, state.problem) == (1005, "the server answers 503 instead of 200")
+    server.status = 200
+    server.count()
+    await sampler.sample()
+    (increase,) = sampler.find().increases
+    assert increase.verdicts == {"allowed": 1}
+    assert sampler.find().problem == ""
+
+
+async def test_an_unreachable_server_is_a_problem() -> None:
+    with serving_metrics() as made:
+        sampler = MetricsSampler(MetricsTarget(made.url))
+    await sampler.sample()
+    assert sampler.find().sampled_at is None
+    assert "localhost" in sampler.find().problem
+
+
+async def test_the_ring_is_bounded(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_sampler, "MAX_INCREASES", 2)
+    sampler = MetricsSampler(MetricsTarget(server.url), clock=Clock())
+    server.count()
+    for _ in range(5):
+        await sampler.sample()
+    assert [one.end for one in sampler.find().increases] == [1020, 1025]
+
+
+async def test_a_large_answer_is_refused(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_sampler, "MAX_BODY_BYTES", 100)
+    sampler = MetricsSampler(MetricsTarget(server.url))
+    await sampler.sample()
+    assert sampler.find().problem == "its response is larger than 100 bytes"
+
+
+async def test_a_slow_answer_is_a_problem(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_sampler, "TIMEOUT_SECONDS", 1e-6)
+    sampler = MetricsSampler(MetricsTarget(server.url))
+    await sampler.sample()
+    assert sampler.find().problem == "no complete answer within 0 s"
+
+
+async def test_the_token_is_read_for_each_sample_and_never_part_of_a_problem(
+    server: MetricsServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    sampler = MetricsSampler(MetricsTarget(server.url, token_file=token))
+    await sampler.sample()
+    token.write_text("second")
+    await sampler.sample()
+    assert [one["Authorization"] for one in server.headers] == ["Bearer first", "Bearer second"]
+    token.write_text("secret\nsecret")
+    await sampler.sample()
+    assert "invalid in an HTTP header" in sampler.find().problem
+    assert "secret" not in sampler.find().problem
+    token.write_text("")
+    await sampler.sample()
+    assert sampler.find().problem == f"{token} has no token"
+    assert len(server.headers) == 2
+
+
+async def test_a_redirect_is_not_followed(server: MetricsServer, tmp_path: Path) -> None:
+    with serving_metrics() as other:
+        server.status, server.location = 302, other.url
+        sampler = MetricsSampler(MetricsTarget(server.url))
+        await sampler.sample()
+        assert other.headers == []
+    assert sampler.find().problem == "the server answers 302 instead of 200"
+
+
+async def test_the_authority_of_the_server_is_verified(tmp_path: Path) -> None:
+    files = ensure_certificates(tmp_path, names=["localhost"], now=datetime.now(UTC))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(files.certificate, files.key)
+    with serving_metrics(context) as server:
+        server.count()
+        trusting = MetricsSampler(MetricsTarget(server.url, tmp_path / "ca.crt"))
+        await trusting.sample()
+        assert trusting.find().problem == ""
+        doubting = MetricsSampler(MetricsTarget(server.url))
+        await doubting.sample()
+        assert "certificate" in doubting.find().problem
+
+
+async def test_a_file_without_authorities_does_not_mean_those_of_the_system(
+    server: MetricsServer, tmp_path: Path
+) -> None:
+    empty = tmp_path / "ca.crt"
+    empty.touch()
+    sampler = MetricsSampler(MetricsTarget(server.url, empty))
+    await sampler.sample()
+    assert sampler.find().problem == f"{empty} has no certificate"
+    assert server.headers == []
+
+
+async def test_hostile_text_is_no_defect(server: MetricsServer) -> None:
+    sampler = MetricsSampler(MetricsTarget(server.url))
+    for body in (b"\xff\x00", REVIEWS.encode() + b'{a="\\', REVIEWS.encode() + b"{" * 100_000, b"", b"\n" * 9_000):
+        server.body = body
+        await sampler.sample()
+        assert sampler.find().problem != ""
+
+
+@pytest.mark.parametrize(
+    ("url", "token_file", "reason"),
+    [
+        ("https://h:9443/metrics", None, ""),
+        ("http://h/metrics", None, ""),
+        ("http://127.0.0.1/metrics", Path("t"), ""),
+        ("http://h/metrics", Path("t"), "over https only"),
+        ("ftp://h/metrics", None, "the form https://"),
+        ("h:9443", None, "the form https://"),
+        ("https:///metrics", None, "the form https://"),
+        ("https://h:0/", None, "the form https://"),
+        ("https://h:x/", None, "no valid URL"),
+        ("https://user:secret@h/metrics", None, "no credentials"),
+        ("https://h/metrics?token=secret", None, "no credentials"),
+    ],
+)
+def test_only_urls_without_secrets_are_taken(url: str, token_file: Path | None, reason: str) -> None:
+    found = check_target(MetricsTarget(url, None, token_file))
+    assert reason in found if reason else found == ""
+    assert "secret" not in found
+
+
+async def test_sampling_goes_on_after_a_failure(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_sampler, "INTERVAL_SECONDS", 0.0)
+    sampler = MetricsSampler(MetricsTarget(server.url))
+    server.status = 500
+    failures: list[str] = []
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(run_in_background(sampler.run(), name="test", ended=failures.append))
+        await until(lambda: sampler.find().problem)
+        server.status = 200
+        server.count()
+        await until(lambda: sampler.find().increases)
+    assert failures == []
