@@ -1,6 +1,7 @@
 """The main tasks of the sections Dispatch and Interpreters."""
 
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,17 @@ PAGES = (
     "/interpreters/playground",
 )
 WIDGET = (EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml").read_text()
+
+
+def type_into(page: Any, name: str, text: str) -> None:
+    """Replace the text of an editor as a user does."""
+    page.get_by_role("textbox", name=name, exact=True).click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+def type_script(page: Any, text: str) -> None:
+    type_into(page, "Script", text)
 
 
 def explain_widget(page: Any) -> None:
@@ -85,13 +97,34 @@ def test_a_script_runs_in_the_playground(open_page: Callable[..., Any], console:
 
 def test_an_error_of_a_script_selects_its_line(open_page: Callable[..., Any], console: str) -> None:
     page = open_page(f"{console}/interpreters/playground")
-    page.locator("textarea[name=code]").fill("function InterpretHealth(obj)\n  return obj.a.b\nend")
+    type_script(page, "function InterpretHealth(obj)\n  return obj.a.b\nend")
     page.get_by_role("button", name="Run").click()
     page.locator("#error-code").wait_for()
-    page.wait_for_function(
-        "(() => { const one = document.querySelector('textarea[name=code]');"
-        " return one.value.slice(one.selectionStart, one.selectionEnd) === '  return obj.a.b' })()"
-    )
+    page.locator(".cm-lintRange-error").filter(has_text=re.compile("^ *return obj.a.b$")).wait_for()
+    page.locator(".cm-lint-marker-error").wait_for()
+    page.wait_for_function("document.activeElement.className == 'editor'")
+
+
+def test_the_editor_knows_the_chosen_language_and_the_form_sends_its_text(
+    open_page: Callable[..., Any], console: str
+) -> None:
+    page = open_page(f"{console}/interpreters/playground?operation=InterpretHealth")
+    type_script(page, "def unfinished")
+    keyword = page.locator(".cm-line span").filter(has_text=re.compile("^def$"))
+    assert keyword.count() == 0
+    page.locator("form[method=post]").get_by_label("Language").select_option("python")
+    keyword.wait_for()
+    page.get_by_role("button", name="Run").click()
+    page.locator("#error-code").wait_for()
+    assert page.locator("textarea[name=code]").input_value() == "def unfinished"
+
+
+def test_an_error_in_an_object_is_shown_at_its_line(open_page: Callable[..., Any], console: str) -> None:
+    page = open_page(f"{console}/interpreters/playground?operation=InterpretHealth")
+    type_into(page, "Object", "a: 1\nb: [")
+    page.get_by_role("button", name="Run").click()
+    page.locator("#error-desired").wait_for()
+    page.locator(".cm-lint-marker-error").wait_for()
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -124,7 +157,7 @@ def test_hostile_texts_run_nothing(
         page = open_page(address + path)
         page.wait_for_load_state("networkidle")
     page = open_page(f"{address}/interpreters/playground")
-    page.locator("textarea[name=code]").fill(f"function InterpretHealth(o) error({json.dumps(HOSTILE[1])}) end")
+    type_script(page, f"function InterpretHealth(o) error({json.dumps(HOSTILE[1])}) end")
     page.get_by_role("button", name="Run").click()
     page.locator("#error-code").wait_for()
     page.locator("#error-code").filter(has_text=HOSTILE[1]).wait_for()

@@ -12,7 +12,7 @@ function readFindings(document, selector) {
 
 register("textarea[data-yaml-editor]", async (textarea) => {
   // The libraries are large, so only this page loads them.
-  const { createEditor } = await import("./yaml_editor.js");
+  const { createEditor } = await import("./text_editor.js");
   const findings = textarea.dataset.yamlEditor;
   const editor = createEditor(textarea);
   const update = () => editor.showFindings(readFindings(document, findings));

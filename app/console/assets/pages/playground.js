@@ -1,12 +1,15 @@
+// The editors of the playground: the script in its language, and the objects.
 import { register } from "../behaviours.js";
 
-// After an error, the editor selects the line that the error names.
-register("textarea[data-error-line]", (editor) => {
-  const line = Number(editor.dataset.errorLine);
-  if (line < 1) return;
-  const lines = editor.value.split("\n");
-  const start = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
-  editor.focus();
-  editor.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
-  editor.scrollTop = (editor.scrollHeight / lines.length) * Math.max(0, line - 4);
+register("textarea[data-editor]", async (textarea) => {
+  // The libraries are large, so only pages with an editor load them.
+  const { createEditor } = await import("./text_editor.js");
+  const language = textarea.dataset.editor === "script" ? textarea.form.elements.language : null;
+  const editor = createEditor(textarea, language?.value);
+  language?.addEventListener("change", () => editor.setLanguage(language.value));
+  const line = Number(textarea.dataset.errorLine);
+  if (!line) return;
+  const message = document.getElementById(textarea.getAttribute("aria-describedby"))?.textContent ?? "";
+  editor.showFindings([{ line, severity: "error", message }]);
+  editor.goTo(line);
 });

@@ -1,17 +1,19 @@
 // CodeMirror over a text field. The field stays the source: forms send it, and htmx hears its input events.
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { python } from "@codemirror/lang-python";
 import { yaml } from "@codemirror/lang-yaml";
-import { HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
+import { HighlightStyle, indentOnInput, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
+import { lua } from "@codemirror/legacy-modes/mode/lua";
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
 import { searchKeymap } from "@codemirror/search";
-import { EditorState } from "@codemirror/state";
+import { Compartment, EditorState } from "@codemirror/state";
 import { tags } from "@lezer/highlight";
 import { drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
 
 const theme = EditorView.theme({
   "&": { color: "var(--text)", backgroundColor: "var(--card)", border: "1px solid var(--muted)", borderRadius: ".35rem" },
   "&.cm-focused": { outline: "3px solid var(--focus)", outlineOffset: "2px" },
-  ".cm-scroller": { maxHeight: "36rem", minHeight: "12rem", overflow: "auto", fontFamily: "ui-monospace, 'DejaVu Sans Mono', monospace" },
+  ".cm-scroller": { maxHeight: "36rem", minHeight: "min(var(--rows), 12rem)", overflow: "auto", fontFamily: "ui-monospace, 'DejaVu Sans Mono', monospace" },
   ".cm-content": { caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-gutters": { backgroundColor: "var(--back)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
@@ -40,20 +42,31 @@ function replaceSelection(event, view) {
   return true;
 }
 
-export function createEditor(textarea) {
+const languages = { lua: () => StreamLanguage.define(lua), python, yaml };
+
+/** Returns the text of a field's label, without the text in the field itself. */
+function nameOf(textarea) {
+  const texts = [...(textarea.labels?.[0]?.childNodes ?? [])].filter((one) => !one.contains(textarea));
+  return texts.map((one) => one.textContent).join("").trim() || "Text";
+}
+
+export function createEditor(textarea, name = "yaml") {
   // The content security policy allows no style elements. In a shadow root, CodeMirror adopts style sheets instead.
   const host = document.createElement("div");
   host.className = "editor";
-  textarea.after(host);
+  host.style.setProperty("--rows", `${1.5 * textarea.rows}em`);
+  // A click into a label focuses its field, so the editor is not in the label.
+  (textarea.closest("label") ?? textarea).after(host);
   const root = host.attachShadow({ mode: "open" });
-  const label = textarea.labels?.[0]?.textContent ?? "YAML";
+  const label = nameOf(textarea);
+  const language = new Compartment();
   const view = new EditorView({
     root,
     parent: root,
     state: EditorState.create({
       doc: textarea.value,
       extensions: [
-        lineNumbers(), history(), drawSelection(), indentOnInput(), yaml(), lintGutter(), theme,
+        lineNumbers(), history(), drawSelection(), indentOnInput(), language.of(languages[name]()), lintGutter(), theme,
         syntaxHighlighting(colours),
         // Tab keeps moving the focus: keyboard users must be able to leave the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
@@ -69,6 +82,8 @@ export function createEditor(textarea) {
     }),
   });
   textarea.hidden = true;
+  // A browser does not send a form whose required field is empty and hidden, and says nothing; the server names the field.
+  textarea.required = false;
   const lineAt = (number) => view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
   return {
     showFindings(findings) {
@@ -77,6 +92,9 @@ export function createEditor(textarea) {
         return { from, to, severity, message };
       });
       view.dispatch(setDiagnostics(view.state, diagnostics.sort((one, other) => one.from - other.from)));
+    },
+    setLanguage(other) {
+      view.dispatch({ effects: language.reconfigure(languages[other]()) });
     },
     goTo(line) {
       const { from } = lineAt(line);
