@@ -26,6 +26,12 @@ def console(
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system)."
+        ),
+    ] = None,
     records: Annotated[Path | None, typer.Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[
         Path | None, typer.Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
@@ -69,6 +75,7 @@ def console(
         "context": context,
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
+        "namespace": namespace,
         "cert_dir": cert_dir,
         "client_ca_file": client_ca_file,
         "host": host,

@@ -5,13 +5,13 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client.registry import Collector
 
 from app.asgi import Fleethook
 from app.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
+from app.control.server_lease import NAME, find_namespace
 from app.interpret.lua.refusal_events import record_refusals
 from app.lifetime import pause_garbage_collector
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from app.overrider.policy_keeper import PolicyKeeper
     from app.registration.condition_writer import ConditionWriter
     from app.registration.registrar import Registrar
-
-_POD_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class Leader:
@@ -81,7 +79,7 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
     assert app.cluster is not None
     await app.cluster.source.wait_tried()
     async with Connection(settings.kubeconfig, context=settings.context) as connection:
-        lease = LeaseName(_find_namespace(settings), "fleethook")
+        lease = LeaseName(find_namespace(settings), NAME)
         elector = LeaderElector(
             connection, lease, create_identity(), timing=LeaseTiming.from_duration(settings.lease_duration)
         )
@@ -295,18 +293,6 @@ async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
         await writer.run()
     finally:
         end()
-
-
-def _find_namespace(settings: Settings) -> str:
-    """Return the namespace of the Lease: from the settings, else that of the pod, the Service or the Secret."""
-    if settings.namespace is not None:
-        return settings.namespace
-    if settings.in_cluster and _POD_NAMESPACE_FILE.exists():
-        return _POD_NAMESPACE_FILE.read_text().strip()
-    for namespaced_name in (settings.service, settings.cert_secret):
-        if namespaced_name is not None:
-            return namespaced_name.partition("/")[0]
-    return "kube-system"
 
 
 def _make_reference(settings: Settings) -> Reference:

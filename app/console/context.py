@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.asgi import INDEXES as REVIEW_INDEXES
 from app.console.access import Authorizer, OpenAuthorizer
+from app.console.lease_watch import LeaseWatch
 from app.console.metrics_sampler import MetricsSampler
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
@@ -39,7 +40,7 @@ class ConsoleContext:
         authorizer: Decides which kinds the user of a request may read.
         worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
             changes; take the objects out first.
-        namespace: Namespace of the server's Lease, ``""`` if unknown.
+        lease: Reads the Lease of the server's leader, None without a cluster.
         reviews: The recorded reviews, None without recordings.
         replay: Asks recorded reviews again, None without recordings.
         sampler: Reads the metrics of a server, None without one.
@@ -54,7 +55,7 @@ class ConsoleContext:
     playground: bool = True
     authorizer: Authorizer = field(default_factory=OpenAuthorizer)
     worker: Worker = field(default_factory=Worker)
-    namespace: str = ""
+    lease: LeaseWatch | None = None
     reviews: ReviewIndex | None = None
     replay: ReviewReplay | None = None
     sampler: MetricsSampler | None = None

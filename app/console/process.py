@@ -20,11 +20,13 @@ from app.console.access import Authorizer, OpenAuthorizer
 from app.console.application import create_console
 from app.console.client_certificate import CertificateProtocol
 from app.console.context import INDEXES, ConsoleContext
+from app.console.lease_watch import LeaseWatch
 from app.console.metrics_sampler import MetricsSampler, MetricsTarget
 from app.console.remote_access import ApiserverAuthorizer
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names
+from app.control.server_lease import LEASE, NAME, RESOURCE, find_namespace
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background
 from app.model.gvk import GroupKind
 from app.settings import Settings
@@ -111,12 +113,21 @@ def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorize
     source = cluster.source
 
     def find_resource(group_kind: GroupKind) -> str | None:
+        if group_kind == LEASE:  # The overview reads it without following it.
+            return RESOURCE
         try:
             return source.informer(group_kind).resource.plural
         except KeyError:
             return None
 
     return ApiserverAuthorizer(cluster.connection.json, find_resource)
+
+
+def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
+    from app.kube.leader_election import LeaseName  # noqa: PLC0415 - see app.kube
+
+    namespace = find_namespace(settings)
+    return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
 
 
 @contextlib.asynccontextmanager
@@ -136,7 +147,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         crd_cache=options.crd_cache,
         playground=options.playground,
         authorizer=_choose_authorizer(settings, cluster),
-        namespace=settings.namespace or "",
+        lease=None if cluster is None else _watch_lease(settings, cluster),
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
         sampler=None if options.metrics is None else MetricsSampler(options.metrics),

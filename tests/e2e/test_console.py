@@ -1,10 +1,14 @@
 """The console on a real kube-apiserver."""
 
+import asyncio
 import contextlib
 import http.client
+import re
 import sys
 from pathlib import Path
 
+from app.kube.connection import Connection
+from app.kube.leader_election import LeaderElector, LeaseName
 from tests.builders import yurt_app_set
 from tests.e2e.cluster import Api
 from tests.serving import started
@@ -29,3 +33,28 @@ def test_the_console_follows_a_cluster(admin: Api, kubeconfig: Path, namespace: 
         admin.create(path, {**document, "metadata": {"name": "after", "namespace": namespace}})
         wait_for(lambda: "after" in get(port, query), what="the new object is shown")
         assert "deployments.apps" in get(port, "/")
+
+
+async def lead(kubeconfig: Path, lease: LeaseName, identity: str) -> None:
+    """Hold a Lease as a server does, until cancelled."""
+    async with Connection(kubeconfig) as connection:
+        await LeaderElector(connection, lease, identity).run(asyncio.Event().wait)  # type: ignore[arg-type]
+
+
+async def test_the_console_shows_the_leader_of_a_server(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "app", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
+    command += ["--namespace", namespace]
+    with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
+
+        async def wait_for_text(text: str) -> None:
+            def shows() -> bool:
+                return text in " ".join(re.sub(r"<[^>]*>", " ", get(port, "/")).split())
+
+            await asyncio.to_thread(wait_for, shows, what=text)
+
+        await wait_for_text("There is no Lease fleethook")
+        leading = asyncio.create_task(lead(kubeconfig, LeaseName(namespace, "fleethook"), "server-0_ab"))
+        await wait_for_text("State leads Replica server-0_ab")
+        leading.cancel()
+        await asyncio.wait([leading])
+        await wait_for_text("State released Replica none")

@@ -117,6 +117,22 @@ def test_the_rights_of_a_service_account_decide(console: Console, admin: Api, na
     assert console.get("/dispatch", token)[0] == 403
 
 
+def test_the_leader_needs_the_right_to_get_leases(console: Console, admin: Api, namespace: str) -> None:
+    token = create_account(admin, namespace, "watcher")
+    status, text = console.get("/", token)
+    assert status == 200
+    assert "You may not get Leases in the namespace <bdi>kube-system</bdi>" in text
+    meta = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": f"{namespace}-watcher"}}
+    rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}]
+    path = f"{RBAC}/namespaces/kube-system"
+    admin.create(f"{path}/roles", {**meta, "kind": "Role", "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{namespace}-watcher"}
+    subject = {"kind": "ServiceAccount", "name": "watcher", "namespace": namespace}
+    binding = {**meta, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}
+    admin.create(f"{path}/rolebindings", binding)
+    wait_for(lambda: "You may not get Leases" not in console.get("/", token)[1], what="the right has effect")
+
+
 def test_a_deleted_service_account_loses_access(console: Console, admin: Api, namespace: str) -> None:
     token = create_account(admin, namespace, "former")
     assert console.get("/", token)[0] == 200

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from app.console.access import LOCAL_USER
 from app.console.kept_value import KeptValue
 from app.console.lint_watch import LintWatch
 from app.console.memo import Memo
@@ -17,9 +18,11 @@ from app.console.permitted_reviews import select_permitted_reviews
 from app.console.rendering import Context, find_context, render
 from app.console.views.certificates import CONFIGURATIONS, Certificates, collect_bundles, judge_certificates
 from app.console.views.findings import select_kinds
+from app.console.views.leader import describe_lease
 from app.console.views.overview import count_objects
 from app.console.views.rate_charts import build_charts, list_rows
 from app.console.views.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
+from app.control.server_lease import LEASE
 
 router: Final = APIRouter()
 _bundles: Final = KeptValue(lambda context: Memo(context.store, CONFIGURATIONS, collect_bundles))
@@ -36,6 +39,7 @@ async def show(request: Request, context: Context) -> HTMLResponse:
         command=f"fleethook lint {context.command_source}".strip(),
         parts=list(context.parts()),
         counts=[one for one in counts if one.group_kind in permitted],
+        **await _find_leader(request),
         certificates=await _find_certificates(request),
         **await _find_rates(request),
         **await _find_findings(request),
@@ -89,3 +93,23 @@ async def _find_certificates(request: Request) -> Certificates:
     end = None if context.sampler is None else context.sampler.find().certificate_end
     permitted = await select_permitted(request, CONFIGURATIONS)
     return judge_certificates(bundles, permitted, server_end=end, now=datetime.now(UTC))
+
+
+async def _find_leader(request: Request) -> dict[str, Any]:
+    """Return the leader, None without a cluster; ``refused`` has the namespace whose Lease the user may not get."""
+    context = find_context(request)
+    values: dict[str, Any] = {
+        "leader": None,
+        "lease_problem": "",
+        "refused": "",
+        "lease_namespace": "",
+        "has_cluster": context.lease is not None,
+    }
+    if context.lease is None:
+        return values
+    namespace = context.lease.namespace
+    if not await context.authorizer.permits(getattr(request.state, "user", LOCAL_USER), LEASE, namespace):
+        return {**values, "refused": namespace}
+    state = await context.lease.find()
+    leader = describe_lease(state.lease, now=datetime.now(UTC)) if state.is_read else None
+    return {**values, "leader": leader, "lease_problem": state.problem, "lease_namespace": namespace}

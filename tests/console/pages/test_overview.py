@@ -1,14 +1,19 @@
 import base64
 import json
 import re
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.console.access import User
+from app.console.lease_watch import LeaseWatch
 from app.console.metrics_sampler import MetricsSampler, MetricsTarget
 from app.console.review_index import ReviewIndex
+from app.control.server_lease import LEASE
+from app.kube.errors import APIError
 from app.store.sources.manifests import ManifestSource
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
@@ -118,3 +123,59 @@ async def test_the_ends_of_certificates_are_shown_and_names_are_text(tmp_path: P
 async def test_without_certificates_the_overview_says_so() -> None:
     page = await get(console_of(), "/")
     assert "no webhook configuration has a caBundle, and --metrics-url names no server" in page.text
+
+
+def lease_of(holder: str, *, failure: Exception | None = None) -> LeaseWatch:
+    """Return the watch of a Lease that was renewed just now, or that cannot be read."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+
+    async def get(_method: str, _path: str, **_rest: Any) -> Any:
+        if failure is not None:
+            raise failure
+        return {"spec": spec}
+
+    return LeaseWatch(get, "/lease", namespace="servers")
+
+
+async def test_the_leader_is_shown() -> None:
+    page = await get(console_of(lease=lease_of("pod-1_ab")), "/")
+    assert re.search(r"State leads Replica pod-1_ab Since \(UTC\) 20.* Renewed 0 s ago Changes 0", page.text)
+
+
+@pytest.mark.parametrize("holder", HOSTILE)
+async def test_the_holder_of_a_lease_is_text(holder: str) -> None:
+    page = await get(console_of(lease=lease_of(holder)), "/")
+    assert f"Replica {' '.join(holder.split())} Since" in page.text
+
+
+async def test_without_a_cluster_there_is_no_leader() -> None:
+    assert "Leader" not in (await get(console_of(), "/")).text
+
+
+async def test_a_missing_lease_names_its_namespace() -> None:
+    absent = lease_of("", failure=APIError(404, "NotFound", "not found"))
+    assert "no Lease fleethook in the namespace servers" in (await get(console_of(lease=absent), "/")).text
+
+
+async def test_a_lease_that_cannot_be_read_is_a_problem() -> None:
+    refused = lease_of("", failure=APIError(403, "Forbidden", "the console cannot get <b>leases</b>"))
+    page = await get(console_of(lease=refused), "/")
+    assert "The Lease cannot be read: the console cannot get <b>leases</b>" in page.text
+    assert "has not been read yet" in page.text
+
+
+@pytest.mark.parametrize("is_permitted", [True, False])
+async def test_the_leader_needs_the_right_to_get_leases_in_its_namespace(is_permitted: bool) -> None:
+    class Deciding:
+        needs_credentials = True
+
+        async def authenticate(self, _request: Any) -> User:
+            return User("jane")
+
+        async def permits(self, user: User, group_kind: Any, namespace: str) -> bool:
+            return is_permitted and (user.name, group_kind, namespace) == ("jane", LEASE, "servers")
+
+    page = await get(console_of(lease=lease_of("pod-1_ab"), authorizer=Deciding()), "/")
+    assert ("pod-1_ab" in page.text) is is_permitted
+    assert ("You may not get Leases in the namespace servers" in page.text) is not is_permitted
