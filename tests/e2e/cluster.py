@@ -326,6 +326,10 @@ class ControlPlane:
             assert response.status == 200, answer
             return answer
 
+    def process_id(self, name: str) -> int:
+        """Return the process id of a running part, such as kube-apiserver."""
+        return self._processes[name].process.pid
+
     def memory(self) -> int:
         """Resident bytes of all processes."""
         pages = (int(Path(f"/proc/{r.process.pid}/statm").read_text().split()[1]) for r in self._processes.values())

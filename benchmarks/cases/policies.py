@@ -1,0 +1,83 @@
+"""The latency and CPU of kube-apiserver with overriders as policies and as a webhook, in turns."""
+
+import contextlib
+from typing import Final
+
+from benchmarks.engines.admission_load import Writer
+from benchmarks.engines.admission_planes import Setting, prepare
+from benchmarks.engines.deployments import NoControlPlaneError
+from benchmarks.harness.goals import at_most
+from benchmarks.harness.rounds import Round, figure, ratio, turns
+from benchmarks.harness.section import Context, Section
+from benchmarks.harness.tables import NOTE, table
+
+TITLE: Final = "Policies and the webhook in kube-apiserver"
+NOTHING: Final = "nothing"
+CONSTANT: Final = "one constant policy"
+GOAL: Final = 1.2
+"""The most that policies for 100 overriders may multiply the latency of a write by (issue 26)."""
+COUNTS: Final = (10, 100, 1_000)
+SMALL_COUNTS: Final = (2,)
+REQUESTS_PER_SECOND: Final = 100
+"""Creations, and as many updates, for each second of a measurement: p99 needs a fixed number of them."""
+
+ABOUT: Final = """CREATE and UPDATE of Deployments that an overrider covers, by one client with one connection; {requests} of each in a turn. Each row is a
+kube-apiserver with an etcd of its own, and all of them share the cores with the client. All overriders select YurtAppSets v1beta1 with two pools,
+set an image and add a container. *One constant policy* adds one annotation, without any condition: the least that the API costs. The webhook is a registered
+fleethook on loopback. It reads the subject and its overriders from the same kube-apiserver before it renders a new or changed workload
+(`app/overrider/read_your_writes.py`), so its rows contain these reads and its watches. CPU is that of kube-apiserver
+alone (user and system), and counts in steps of 10 ms."""
+
+
+def run(context: Context) -> Section:
+    settings = _settings(SMALL_COUNTS if context.small else COUNTS)
+    requests = max(10, round(context.seconds * REQUESTS_PER_SECOND))
+    try:
+        with contextlib.ExitStack() as stack:
+            writers = {
+                name: Writer(stack.enter_context(prepare(setting, context.scratch / str(number))), requests)
+                for number, (name, setting) in enumerate(settings.items())
+            }
+            found = turns({name: writer.measure for name, writer in writers.items()}, context.rounds)
+    except NoControlPlaneError:
+        return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
+    text = "\n\n".join((ABOUT.format(requests=requests), _table(found, "create"), _table(found, "update"), NOTE))
+    return Section(TITLE, text, {"rounds": found, "goals": _goals(found, settings)})
+
+
+def _settings(counts: tuple[int, ...]) -> dict[str, Setting]:
+    settings = {NOTHING: Setting("nothing"), CONSTANT: Setting("constant")}
+    for count in counts:
+        settings[_policies(count)] = Setting("policies", count)
+        settings[f"policies, {count:,} overriders in as many namespaces"] = Setting("policies", count, spread=True)
+        settings[f"webhook, {count:,} overriders"] = Setting("webhook", count)
+    return settings
+
+
+def _policies(count: int) -> str:
+    return f"policies, {count:,} overriders in one namespace"
+
+
+def _table(found: list[Round], operation: str) -> str:
+    """Return the table of an operation, whose name is the title of the first column."""
+    header = [operation.upper(), "p50 ms", "p99 ms", "µs CPU / request", "p50: it : nothing", "CPU: it : nothing", "p50: it : constant"]  # fmt: skip
+    p50, cpu = f"{operation}_p50_ms", f"{operation}_cpu_us"
+    rows = [
+        [
+            name, f"{figure(found, name, p50).median:.2f}", f"{figure(found, name, f'{operation}_p99_ms').median:.2f}",
+            f"{figure(found, name, cpu).median:,.0f}", ratio(found, p50, name, NOTHING).text(),
+            ratio(found, cpu, name, NOTHING).text(), ratio(found, p50, name, CONSTANT).text(),
+        ]
+        for name in found[0]
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def _goals(found: list[Round], settings: dict[str, Setting]) -> list[dict[str, object]]:
+    """Return the goals for 100 overriders, if these were measured."""
+    names = [name for name, setting in settings.items() if setting.way == "policies" and setting.overriders == 100]
+    return [
+        at_most(f"{name}: p50 of {operation.upper()} relative to nothing", GOAL, ratio(found, f"{operation}_p50_ms", name, NOTHING))
+        for name in names
+        for operation in ("create", "update")
+    ]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Creates and updates Deployments through kube-apiserver, one request after the other."""
+
+import contextlib
+import http.client
+import itertools
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from benchmarks.engines.admission_planes import POOLS, Prepared
+from benchmarks.harness.load import Figures
+from benchmarks.harness.processes import cpu_seconds
+from tests.e2e.cluster import decode
+from tests.e2e.policies import World, workloads_path
+
+WARMUP: Final = 10
+"""Requests before each turn: the caches of the cores hold data of another kube-apiserver."""
+Write = tuple[str, str, dict[str, Any]]
+"""Method, path and body."""
+
+
+class Writer:
+    """Writes to one control plane over one connection."""
+
+    def __init__(self, prepared: Prepared, requests: int) -> None:
+        """Create a writer of ``requests`` creations, and as many updates, in each turn."""
+        self._prepared: Final = prepared
+        self._requests: Final = requests
+        self._turns: Final = itertools.count()
+        self._api: Final = prepared.plane.api()
+
+    def measure(self) -> Figures:
+        """Create Deployments, update them, and delete them, which is not measured.
+
+        Returns:
+            Milliseconds (``_p50_ms``, ``_p99_ms``) and microseconds of CPU of kube-apiserver for each request
+            (``_cpu_us``), of ``create`` and ``update``.
+
+        Raises:
+            RuntimeError: kube-apiserver refused a write, or the overrides are missing.
+        """
+        turn = next(self._turns)
+        with contextlib.closing(self._api.connect()) as connection:
+            self._delete(connection, self._write(connection, self._creations(f"{turn}-warm", WARMUP))[1])
+            created, stored = self._timed("create", connection, self._creations(str(turn), self._requests))
+            updated, stored = self._timed("update", connection, map(_update, stored))
+            self._delete(connection, stored)
+        return {**created, **updated}
+
+    def _creations(self, turn: str, count: int) -> Iterator[Write]:
+        for number, world in zip(range(count), itertools.cycle(_spread(self._prepared.worlds, count)), strict=False):
+            document = world.bare(POOLS[number % len(POOLS)])
+            document["metadata"]["name"] = f"w-{turn}-{number}"
+            document["metadata"].setdefault("annotations", {})["bench"] = turn
+            yield "POST", workloads_path(document), document
+
+    def _timed(
+        self, operation: str, connection: http.client.HTTPSConnection, writes: Iterator[Write]
+    ) -> tuple[Figures, list[dict[str, Any]]]:
+        given = list(writes)
+        pid = self._prepared.plane.process_id("kube-apiserver")
+        before = cpu_seconds(pid)
+        seconds, stored = self._write(connection, given)
+        used = cpu_seconds(pid) - before
+        hundredths = statistics.quantiles(seconds, n=100, method="inclusive")
+        found = {"p50_ms": hundredths[49] * 1e3, "p99_ms": hundredths[98] * 1e3, "cpu_us": used / len(given) * 1e6}
+        return {f"{operation}_{key}": value for key, value in found.items()}, stored
+
+    def _write(
+        self, connection: http.client.HTTPSConnection, writes: Sequence[Write] | Iterator[Write]
+    ) -> tuple[list[float], list[dict[str, Any]]]:
+        seconds, stored = [], []
+        for method, path, body in writes:
+            began = time.perf_counter()
+            status, answer, _ = decode(self._api.send(connection, method, path, body))
+            seconds.append(time.perf_counter() - began)
+            if status >= 300:
+                raise RuntimeError(f"{method} {path}: {status}: {answer}")
+            if self._prepared.mark and self._prepared.mark not in answer["metadata"].get("annotations", {}):
+                raise RuntimeError(f"{method} {path}: the annotation {self._prepared.mark} is missing")
+            stored.append(answer)
+        return seconds, stored
+
+    def _delete(self, connection: http.client.HTTPSConnection, stored: list[dict[str, Any]]) -> None:
+        for document in stored:
+            path = f"{workloads_path(document)}/{document['metadata']['name']}"
+            decode(self._api.send(connection, "DELETE", path))
+
+
+def _update(stored: dict[str, Any]) -> Write:
+    """Return the update of a member that no overrider sets."""
+    document = {**stored, "spec": {**stored["spec"], "minReadySeconds": 1}}
+    # Another controller may have written the status or an annotation since.
+    document["metadata"] = {name: one for name, one in stored["metadata"].items() if name != "resourceVersion"}
+    return "PUT", f"{workloads_path(document)}/{document['metadata']['name']}", document
+
+
+def _spread(worlds: Sequence[World], count: int) -> list[World]:
+    """Return at most ``count`` worlds, from the first one to the last one."""
+    step = max(1, len(worlds) // count)
+    return list(worlds[::step])
