@@ -67,7 +67,8 @@ def test_selectors_match_the_pods_of_one_deployment(helm: Path) -> None:
 
 def test_the_console_reads_and_asks_for_nothing_else(helm: Path) -> None:
     given = [(right, names) for right, names in rights(rendered(helm, {}))]
-    assert {verb for (_, _, verb), _ in given} == {"list", "watch", "create"}
+    assert {verb for (_, _, verb), _ in given} == {"list", "watch", "create", "get"}
+    assert [(resource, names) for (_, resource, verb), names in given if verb == "get"] == [("leases", ("fleethook",))]
     asked = {(group, resource) for (group, resource, verb), _ in given if verb == "create"}
     assert asked == {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
     assert [names for (_, resource, _), names in given if resource == "configmaps"] == [("karmada-config",)] * 2
