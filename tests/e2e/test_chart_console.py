@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from app.console.sections import SECTIONS
-from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
+from tests.e2e.chart import Release, Right, Values, environment_of, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.test_console_access import Console, create_account
@@ -161,7 +161,10 @@ def running(plane: ControlPlane, namespace: str, directory: Path) -> Iterator[Co
     arguments = [replaced.pop(given, given) for given in container["args"]]
     assert replaced == {}
     command = [sys.executable, "-m", "app", *arguments]
-    with started(command, directory / "log", r"console: https://0\.0\.0\.0:(\d+)/") as (_, port):
+    environment = environment_of(container)
+    # The certificate of a test has the names of this machine.
+    assert f"{NAME}.{namespace}.svc" in environment.pop("FLEETHOOK_DNS_NAMES")
+    with started(command, directory / "log", r"console: https://0\.0\.0\.0:(\d+)/", **environment) as (_, port):
         yield Console(port, directory / "certs" / "ca.crt")
 
 
