@@ -1,4 +1,7 @@
-"""Compiles and applies JSON Patch documents in two dialects."""
+"""Compiles and applies JSON Patch documents in two dialects.
+
+The rules of paths, such as negative indexes, are in `app.patch.json_patch_kubernetes_paths` and `app.patch.rfc6902`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal

@@ -15,7 +15,7 @@ TITLE: Final = "Policies and the webhook in kube-apiserver"
 NOTHING: Final = "nothing"
 CONSTANT: Final = "one constant policy"
 GOAL: Final = 1.2
-"""The most that policies for 100 overriders may multiply the latency of a write by (issue 26)."""
+"""The most that policies for 100 overriders may multiply the latency of a write by."""
 COUNTS: Final = (10, 100, 1_000)
 SMALL_COUNTS: Final = (2,)
 REQUESTS_PER_SECOND: Final = 100

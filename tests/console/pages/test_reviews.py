@@ -106,6 +106,17 @@ async def test_a_batch_is_a_table_of_changes(bench: Bench) -> None:
     assert "0 same, 0 changed" in await bench.get("/reviews/replay", start=99)
 
 
+async def test_each_changed_review_of_a_row_has_a_link(tmp_path: Path) -> None:
+    await record_workloads(tmp_path, *(workload() for _ in range(4)))
+    bench = Bench(tmp_path)
+    bench.put("3.0")
+    body = await bench.get("/reviews/replay")
+    assert "All 5 reviews" in body
+    _, _, listed = body.partition("<ol>")
+    for number in range(2, 7):
+        assert f"line={number}&amp;now=1#now" in listed
+
+
 @pytest.mark.parametrize(
     "place", [{"file": "reviews.jsonl", "line": 1}, {"file": "../x", "line": 2}, {"file": "", "line": -1}]
 )

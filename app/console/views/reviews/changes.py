@@ -39,9 +39,8 @@ class Row(NamedTuple):
         route: The template of the route.
         cluster: The logical cluster.
         about: The common cause: an owner, webhooks or a kind.
-        number: Their number.
-        example: The first of them.
-        lines: The lines about it; none if it has the content of a Secret.
+        changes: All of them.
+        lines: The lines about the first one; none if it has the content of a Secret.
         hidden: Whether the lines are left out for that reason.
     """
 
@@ -49,8 +48,7 @@ class Row(NamedTuple):
     route: str
     cluster: str
     about: str
-    number: int
-    example: Change
+    changes: Sequence[Change]
     lines: Sequence[DiffLine]
     hidden: bool
 
@@ -97,12 +95,13 @@ def group_changes(results: Sequence[Replayed]) -> Batch:
             name = (change.kinds, change.route, change.cluster, change.about)
             groups.setdefault(name, []).append((change, one.entry))
     ordered = sorted(groups.values(), key=len, reverse=True)
-    rows = [_make_row(*group[0], len(group)) for group in ordered[:MAX_ROWS]]
+    rows = [_make_row(group) for group in ordered[:MAX_ROWS]]
     reasons = Counter(describe_outcome(one).text for one in results if find_state(one) == "skipped")
     return Batch(Counter(map(find_state, results)), reasons, rows, len(ordered) - len(rows))
 
 
-def _make_row(first: Change, entry: Entry, number: int) -> Row:
+def _make_row(group: Sequence[tuple[Change, Entry]]) -> Row:
+    first, entry = group[0]
     hidden = holds_secret(entry, summarize(entry, 0).group_kind)
     lines = () if hidden else describe_change(first)
-    return Row(first.kinds, first.route, first.cluster, first.about, number, first, lines, hidden)
+    return Row(first.kinds, first.route, first.cluster, first.about, [one for one, _ in group], lines, hidden)

@@ -47,10 +47,11 @@ def test_the_outcome_of_one_review_explains_itself() -> None:
 def test_changes_of_one_cause_are_one_row_and_the_largest_comes_first() -> None:
     results = [changed("warnings"), *(changed() for _ in range(3)), Replayed(ENTRY), Replayed(ENTRY, skipped="too old")]
     batch = group_changes(results)
-    assert [(row.kinds, row.number) for row in batch.rows] == [(("message",), 3), (("warnings",), 1)]
+    assert [(row.kinds, len(row.changes)) for row in batch.rows] == [(("message",), 3), (("warnings",), 1)]
     assert batch.states == {"changed": 4, "same": 1, "skipped": 1}
     assert batch.skipped == {"too old": 1}
     assert batch.rows[0].lines[0].text == "message"
+    assert list(batch.rows[0].changes) == [one.change for one in results[1:4]]
 
 
 def test_further_groups_are_counted(monkeypatch: object) -> None:
