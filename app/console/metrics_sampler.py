@@ -72,7 +72,9 @@ def check_target(target: MetricsTarget) -> str:
         return "it is no valid URL"
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         return "it needs the form https://HOST:PORT/metrics"
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    if (
+        parts.username is not None or parts.query or parts.fragment
+    ):  # a password comes after a username, if an empty one
         return "it must have no credentials, query or fragment; a bearer token comes from --metrics-token-file"
     if target.token_file is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
         return "a bearer token is sent over https only, or to a loopback address"

@@ -12,6 +12,8 @@ from app.console.access import User
 from app.console.lease_watch import LeaseWatch
 from app.console.metrics_sampler import MetricsSampler, MetricsTarget
 from app.console.review_index import ReviewIndex
+from app.console.sections import MUTATING
+from app.console.views.certificates import CONFIGURATIONS
 from app.control.server_lease import LEASE
 from app.kube.errors import APIError
 from app.store.sources.manifests import ManifestSource
@@ -165,17 +167,36 @@ async def test_a_lease_that_cannot_be_read_is_a_problem() -> None:
     assert "has not been read yet" in page.text
 
 
-@pytest.mark.parametrize("is_permitted", [True, False])
-async def test_the_leader_needs_the_right_to_get_leases_in_its_namespace(is_permitted: bool) -> None:
-    class Deciding:
-        needs_credentials = True
+class Deciding:
+    """Permits one question."""
 
-        async def authenticate(self, _request: Any) -> User:
-            return User("jane")
+    needs_credentials = True
 
-        async def permits(self, user: User, group_kind: Any, namespace: str) -> bool:
-            return is_permitted and (user.name, group_kind, namespace) == ("jane", LEASE, "servers")
+    def __init__(self, *permitted: Any) -> None:
+        self._permitted = permitted
 
-    page = await get(console_of(lease=lease_of("pod-1_ab"), authorizer=Deciding()), "/")
-    assert ("pod-1_ab" in page.text) is is_permitted
-    assert ("You may not get Leases in the namespace servers" in page.text) is not is_permitted
+    async def authenticate(self, _request: Any) -> User:
+        return User("jane")
+
+    async def permits(self, user: User, group_kind: Any, namespace: str) -> bool:
+        return (user.name, group_kind, namespace) == self._permitted
+
+
+async def test_the_leader_is_shown_to_users_who_may_get_leases_in_its_namespace() -> None:
+    app = console_of(lease=lease_of("pod-1_ab"), authorizer=Deciding("jane", LEASE, "servers"))
+    assert "pod-1_ab" in (await get(app, "/")).text
+
+
+async def test_the_lease_is_not_even_read_for_other_users() -> None:
+    lease = lease_of("pod-1_ab")
+    page = await get(console_of(lease=lease, authorizer=Deciding("jane", LEASE, "")), "/")
+    assert "You may not get Leases in the namespace servers" in page.text
+    assert "pod-1_ab" not in page.text
+    assert lease._reading is None
+
+
+async def test_only_certificates_of_permitted_kinds_are_shown() -> None:
+    found = [configuration([{"clientConfig": {"caBundle": "%%"}}], kind=f"{one.kind}") for one in CONFIGURATIONS]
+    page = await get(console_of(*found, authorizer=Deciding("jane", MUTATING, "")), "/")
+    assert "CAs of MutatingWebhookConfiguration c unreadable" in page.text
+    assert "ValidatingWebhookConfiguration" not in page.text
