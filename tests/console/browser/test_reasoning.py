@@ -28,7 +28,8 @@ WIDGET = (EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml").read_text()
 
 def type_into(page: Any, name: str, text: str) -> None:
     """Replace the text of an editor as a user does."""
-    page.get_by_role("textbox", name=name, exact=True).click()
+    # A script replaces the textarea of the same name. A click that found the textarea first would wait for it in vain.
+    page.locator(f'.cm-content[role="textbox"][aria-label="{name}"]').click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(text)
 
