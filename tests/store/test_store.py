@@ -86,8 +86,11 @@ def test_keys_in_returns_the_objects_of_one_namespace() -> None:
     store = store_of(here, there)
     assert store.keys_in("", SET, "default") == [key_of(here)]
     assert store.keys_in("", SET, "nowhere") == []
+    assert store.names_in("", SET, "other") == ["demo"]
+    assert store.namespaces(SET) == [("", "default"), ("", "other")]
     store.remove(key_of(here))
     assert store.keys_in("", SET, "default") == []
+    assert store.namespaces(SET) == [("", "other")]
     assert list(store.each("", SET)) == [there]
 
 

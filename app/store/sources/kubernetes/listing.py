@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
 from app.kube.errors import APIError
+from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.freeing import free_in_slices
@@ -13,9 +14,9 @@ from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from app.store.sources.kubernetes.wire import Page, decode_page
 
-# Objects that are decoded, or keys that are compared, between two iterations of the event loop.
+# Objects that are decoded, or names that are compared, between two iterations of the event loop.
 _SLICE: Final = 4
-_KEYS_SLICE: Final = 2_000
+_NAMES_SLICE: Final = 2_000
 GONE: Final = 410
 
 Pause = Callable[[], Awaitable[None]]
@@ -96,7 +97,7 @@ class Lister:
         if resource != self.versions.current and any(True for _ in self._store.keys(resource.group_kind)):
             return await self._replace_version(resource)
         decode = resource.decode if self._was_read else resource.decode_first or resource.decode
-        seen: set[ObjectKey] = set()
+        listed: dict[tuple[str, str], set[str]] = {}
         place = ""
         async for page in self._pages(resource):
             self.versions.choose(resource)
@@ -105,15 +106,27 @@ class Lister:
                 if number % _SLICE == _SLICE - 1:
                     await self._pause()  # Reviews that arrived meanwhile come first.
                 document = identified(decode(item), resource)
-                seen.add(key_of(document))
+                key = key_of(document)
+                listed.setdefault((key.cluster, key.namespace), set()).add(key.name)
                 self._store.put(document)
-        for number, key in enumerate(list(self._store.keys(resource.group_kind))):
-            if number % _KEYS_SLICE == _KEYS_SLICE - 1:
-                await self._pause()
-            if key not in seen:
-                self._store.remove(key)
+        await self._remove_others(resource.group_kind, listed)
         self._was_read = True
         return place
+
+    async def _remove_others(self, group_kind: GroupKind, listed: dict[tuple[str, str], set[str]]) -> None:
+        """Remove the objects whose names are not in a list.
+
+        It makes no key of an object that stays. The keys of 100,000 objects took 50 ms to make and 50 ms to free.
+        """
+        number = 0
+        for cluster, namespace in self._store.namespaces(group_kind):
+            names = listed.pop((cluster, namespace), set())
+            for name in self._store.names_in(cluster, group_kind, namespace):
+                number += 1
+                if number % _NAMES_SLICE == 0:
+                    await self._pause()  # Reviews that arrived meanwhile come first.
+                if name not in names:
+                    self._store.remove(ObjectKey(cluster, group_kind, namespace, name))
 
     async def _replace_version(self, resource: WatchedResource) -> str:
         """Read all objects, then replace those of another version in one step, so that no reader sees two versions."""

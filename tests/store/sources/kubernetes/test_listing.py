@@ -1,14 +1,16 @@
 """Lists against a scripted apiserver, without a watch."""
 
 import asyncio
+import gc
+import itertools
 
 import pytest
 
 from app.kube.errors import APIError
-from app.store import Store
+from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.listing import Lister, NotServedError, RelistError, identified
 from app.store.sources.kubernetes.versions import unknown_versions
-from tests.store.sources.kubernetes.scripted import GADGETS, NOT_SERVED, Script, gadget, names, page
+from tests.store.sources.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, gadget, names, page
 
 
 async def pause() -> None:
@@ -30,6 +32,46 @@ async def test_a_list_replaces_all_objects_and_returns_its_resource_version() ->
     assert await reader.read() == "21"
     assert list(names(store)) == ["b", "c"]
     assert [asked.get("continue") for asked in script.asked] == [None, None, "token"]
+
+
+async def test_a_list_removes_the_objects_of_a_namespace_that_it_lacks() -> None:
+    script, store = Script(), Store()
+    reader = lister(script, store)
+    other = gadget("a", 3)
+    other["metadata"]["namespace"] = "other"
+    script.lists.put_nowait(page(10, gadget("a", 3), other))
+    await reader.read()
+    script.lists.put_nowait(page(20, other))
+    await reader.read()
+    assert store.namespaces(KIND) == [("", "other")]
+
+
+async def test_a_list_never_holds_the_keys_of_all_objects() -> None:
+    """Making or freeing 100,000 keys in one step took 50 ms."""
+    script, store = Script(), Store()
+    pauses = itertools.count(1)
+    alive: list[int] = []
+
+    def count_keys() -> int:
+        return sum(type(one) is ObjectKey for one in gc.get_objects())
+
+    async def pause_and_count() -> None:
+        # Counting takes long. The last pauses are those of the comparison.
+        number = next(pauses)
+        if number % 100 == 0 or number > 1_250:
+            alive.append(count_keys())
+
+    reader = Lister(GADGETS, script, store, prefix="", served=unknown_versions, pause=pause_and_count)
+    documents = [gadget(f"g{number}", number) for number in range(5_000)]
+    for _ in range(2):
+        script.lists.put_nowait(page(10, *documents))
+    await reader.read()
+    before = count_keys()
+    alive.clear()
+    pauses = itertools.count(1)
+    await reader.read()
+    assert len(alive) > 12
+    assert max(alive) - before < 10
 
 
 async def test_an_expired_continue_token_is_an_error_and_removes_no_object() -> None:
