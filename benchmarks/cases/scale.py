@@ -42,16 +42,19 @@ TITLE = "A fleet of 100,000 workloads, in process"
 ABOUT = """YurtAppSets of the benchmark's own template (6 KB), each with an overrider of two entries. Every pool has a rendered Deployment
 of 13 KB. Each shape runs in its own process. A program that makes objects on request replaces the apiserver, so no cluster runs.
 *Serving* is a replica with the plans of all pools. The leader is the same process with the controller. *First pass* reads every workload twice
-(list, comparison) and writes every status. *Takeover* does the same with the statuses present. *Edit* changes overriders of 5,000 workloads (of
-1,000 in the smallest fleet) and touches them at 200 a second. CPU is that of the process, with {reviews} reviews a second."""
+(list, comparison) and writes every status. *Takeover* does the same with the statuses present; small fleets repeat it, and the CPU is that of
+the last one. *Edit* changes overriders of 5,000 workloads (of 1,000 in the smallest fleet) and touches them at 200 a second. CPU is that of the
+process, with {reviews} reviews a second; the goal for a first pass without plans is measured in a process of its own, without reviews."""
 REVIEWS = """Reviews of an UPDATE are sent at fixed times ({reviews} a second), independent of earlier answers. *Slice* is the CPU used between
-two turns of the event loop, which is the time that all other tasks of the process wait:"""
+two turns of the event loop, which is the time that all other tasks of the process wait. Each cell has the p99 of reviews, the p99 of slices and
+the longest slice:"""
 CHECKS = (
     """Check of an overrider at admission. The slice is the longest one, including the decoding of the review's body:"""
 )
 EXPONENTS = "Exponents over the three fleets of 50 pools (slope of the logarithms, 1 is linear): {text}."
 
 
+WAITS = ("p99_ms", "slice_p99_ms", "slice_max_ms")
 STAGES = ("idle", "first pass", "takeover", "edit")
 _MISSING = "-"
 
@@ -117,7 +120,7 @@ def _text(figures: dict[str, Any], extent: Extent, exponents: dict[str, float]) 
         for title, of in found.items()
     ]
     waits = [
-        [title, *(f"{_cell(of, stage, 'p99_ms', 1)} / {_cell(of, stage, 'slice_p99_ms', 1)}" for stage in STAGES)]
+        [title, *(" / ".join(_cell(of, stage, member, 1) for member in WAITS) for stage in STAGES)]
         for title, of in found.items()
     ]
     checked = [
@@ -128,7 +131,7 @@ def _text(figures: dict[str, Any], extent: Extent, exponents: dict[str, float]) 
     parts = [
         ABOUT.format(reviews=200), table(["subjects x pools", "workloads", *(one[0] for one in columns)], resources),
         EXPONENTS.format(text=text), REVIEWS.format(reviews=200),
-        table(["p99 ms of a review / of a slice", *STAGES], waits), CHECKS,
+        table(["ms: p99 of a review / p99 of a slice / longest slice", *STAGES], waits), CHECKS,
         table(["check", "pools", "ms CPU per pool", "longest slice, ms CPU", "body, ms"], checked),
     ]  # fmt: skip
     if figures["unfinished"]:
@@ -170,9 +173,11 @@ def _goals(figures: dict[str, Any], extent: Extent) -> list[dict[str, Any]]:
     count, most = _workloads(extent.shapes[largest]), figures["shapes"][largest]
     cold, checks = _workloads(extent.cold), figures["checks"]
     plain = [one for one in checks if "each" not in one["check"]]
+    led = [most[stage]["mib"] for stage in ("first pass", "takeover", "edit") if stage in most]
+    slices = [of[stage]["slice_max_ms"] for of in figures["shapes"].values() for stage in STAGES if stage in of]
     first = {"first pass": figures["cold"]} if figures["cold"] else {}
     goals = [
-        _goal(f"memory of the leader with {count:,} workloads", 1024, _values(most, "edit", "mib"), "MiB", 0),
+        _goal(f"memory of the leader with {count:,} workloads", 1024, led, "MiB", 0),
         _goal(f"memory of a serving replica with {count:,} workloads", 1024, _values(most, "serving", "mib"), "MiB", 0),
         _goal(
             f"leader's first pass over {cold:,} workloads, no plan compiled", 4 * cold / 10_000,
@@ -184,6 +189,7 @@ def _goals(figures: dict[str, Any], extent: Extent) -> list[dict[str, Any]]:
             "longest slice of such a check, without decoding its body", 10, [one["slice_ms"] - one["body_ms"] for one in checks],
             "ms", 1,
         ),
+        _goal("longest slice of a leader or an idle replica", 50, slices, "ms CPU", 1),
     ]  # fmt: skip
     for stage in ("takeover", "edit"):
         measured = [of for of in figures["shapes"].values() if stage in of]

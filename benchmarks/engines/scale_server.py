@@ -40,6 +40,8 @@ DEPLOYMENTS = "/mutate-apps-v1-deployment"
 REVIEWS_PER_SECOND = 200
 SAMPLES = 200
 """Number of workloads whose reviews are measured."""
+MIN_REVIEWS = 1_000
+"""A stage that can be repeated is repeated until it has this many reviews: its p99 is then the tenth longest."""
 
 
 def resident_mib() -> float:
@@ -109,6 +111,7 @@ class Server:
         self.connection: Connection | None = None
         self.source: KubernetesSource | None = None
         self.bodies: list[bytes] = []
+        self.latencies: list[float] = []
         self.slices: list[float] = []
         """CPU time between two turns of the event loop, at least a millisecond of wall time apart."""
 
@@ -177,10 +180,21 @@ class Server:
             task.cancel()
             await asyncio.wait([task])
 
+    async def takeover(self) -> dict[str, Any]:
+        """Measure takeovers; return the figures of the last one, with the latencies of all."""
+        found = await self.first_pass("takeover")
+        latencies, slices = self.latencies, self.slices
+        while len(latencies) < MIN_REVIEWS:
+            found = await self.first_pass("takeover")
+            latencies, slices = latencies + self.latencies, slices + self.slices
+        self.slices = slices
+        return found | self.quantiles(latencies)
+
     async def first_pass(self, stage: str) -> dict[str, Any]:
         await self.counts()
         cpu, wall = time.process_time(), time.perf_counter()
         async with self.leading() as controller, self.probing() as latencies:
+            self.latencies = latencies
             while controller.reconciled < self.size.subjects or not controller.queue.idle or controller.resyncs < 1:
                 await asyncio.sleep(0.05)
             spent, took = time.process_time() - cpu, time.perf_counter() - wall
@@ -224,8 +238,10 @@ class Server:
         stopped = False
 
         async def ask(body: bytes, due: float) -> None:
+            # The event loop's clock may be a millisecond ahead, so a review may start early.
+            since = min(due, time.perf_counter())
             await call(self.app, DEPLOYMENTS, body)
-            latencies.append(time.perf_counter() - due)
+            latencies.append(time.perf_counter() - since)
 
         async def run() -> None:
             due = time.perf_counter()
@@ -288,7 +304,7 @@ async def stages(server: Server, size: Size, given: argparse.Namespace) -> None:
     say(await server.review_all(Workloads(size)))
     say(await server.idle(given.seconds))
     say(await server.first_pass("first pass"))
-    say(await server.first_pass("takeover"))
+    say(await server.takeover())
     if given.edits:
         say(await server.edit(given.edits))
 
