@@ -61,8 +61,10 @@ def test_labels_and_drift_are_left_alone(make: Make) -> None:
 def test_replicas_are_compared_in_1_4(make: Make) -> None:
     demo = make(V1_4)
     demo.api.merge(demo.workload_path(BEIJING), {"spec": {"replicas": 3}})
-    wait_for(lambda: demo.workloads()[BEIJING]["spec"]["replicas"] == 1, what="OpenYurt's controller scales back")
-    assert demo.controller.writes[-1][:3] == ("update", "demo", BEIJING)
+    # The controller notes a write after the answer of the apiserver.
+    update = ("update", "demo", BEIJING)
+    wait_for(lambda: demo.controller.writes[-1][:3] == update, what="OpenYurt's controller scales back")
+    assert demo.workloads()[BEIJING]["spec"]["replicas"] == 1
 
 
 def test_a_drifted_workload_is_restored_at_the_next_write(make: Make) -> None:
