@@ -348,6 +348,9 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
 
 def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
     """Whether an item or patch writes to a place, even if it writes the present value."""
+    for member in ("image", "env"):
+        if member in step:
+            return f"[name={step[member]['containerName']}]" in place and member in place
     path = str(step.get("path", "/spec/replicas" if "replicas" in step else "")).replace("{{nodepool}}", pool)
     written = target(path, document)
     return bool(path) and place[: len(written)] == written
