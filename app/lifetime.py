@@ -23,9 +23,9 @@ _log: Final = logging.getLogger(__name__)
 
 # A review allocates about 500 containers. Reference counting frees them, because JSON has no cycles. By default, the
 # collector runs every 700 allocations, so several times in each review, and finds nothing. A run over 50,000 young
-# objects blocked the process for 2 ms, and for 75 ms on a busy machine, so it runs after 5,000. Objects that survive are
-# examined again after 100,000 allocations: after a million, which 100,000 compiled plans make, that took 190 ms. All
-# other objects are examined after 20 million.
+# objects blocked the process for 2 ms, and for 75 ms on a busy machine, so it runs after 5,000. The objects that
+# survive are examined again after 100,000 allocations: after a million, which 100,000 compiled plans make, that took
+# 190 ms. All other objects are examined after 20 million.
 _GC_THRESHOLDS: Final = (5_000, 20, 200)
 
 

@@ -17,7 +17,7 @@ from app.console.lint_watch import LintWatch
 from app.console.pages import crds, dispatch, health, interpreters, login, overriders, overview, reviews
 from app.console.permissions import check_access
 from app.console.remote_access import ApiserverAuthorizer
-from app.console.rendering import render
+from app.console.rendering import load_templates, render
 from app.console.security import RequestGuard
 
 _STATIC: Final = Path(__file__).parent / "static"
@@ -31,6 +31,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
         context: The objects and options of the pages.
         hosts: The names by which the console may be called, None for any, as for `RequestGuard`.
     """
+    load_templates()
     app = FastAPI(title="fleethook console", openapi_url=None)
     app.state.context = context
     app.state.kept_values = {}

@@ -196,10 +196,9 @@ class FleetScan:
         """
         wanted: dict[ObjectKey, CellKey] = {}
         for kind in row.kinds:
-            by_pool = list_running(self._store, row.key, kind)
-            for pool in by_pool.keys() & set(pools):
+            for pool, workloads in list_running(self._store, row.key, kind, frozenset(pools)).items():
                 cell = CellKey(row.key, pool, kind)
-                for workload in by_pool[pool]:
+                for workload in workloads:
                     if not (candidates_only and self._is_rendered(workload, cell)):
                         wanted[workload_key(workload, row.key, kind)] = cell
         found: dict[CellKey, list[JSONObject]] = {}

@@ -46,6 +46,12 @@ class Frame(NamedTuple):
     needs_sign_in: bool
 
 
+def load_templates() -> None:
+    """Compile all templates. Otherwise the first request of each page takes 40 ms longer."""
+    for name in _environment.list_templates():
+        _environment.get_template(name)
+
+
 def find_context(request: Request) -> ConsoleContext:
     """Return the context of the console that answers a request."""
     context: ConsoleContext = request.app.state.context

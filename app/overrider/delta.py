@@ -238,6 +238,12 @@ def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
     yield from _walk(delta, (), ())
 
 
+def leaf_values(delta: ObjectDelta) -> Iterator[tuple[JSON, JSON]]:
+    """Yield the values of each single difference before and after, None for an absent one, in the order of `leaves`."""
+    for leaf in leaves(delta):
+        yield None if leaf.before is MISSING else leaf.before, None if leaf.after is MISSING else leaf.after
+
+
 def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
     if type(change) is Assign:
         yield Leaf(tokens, format_pointer(path), change.before, change.after)

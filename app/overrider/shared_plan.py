@@ -5,7 +5,7 @@ are filled. The hash and the undo of a pool are computed from text, without fill
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from sys import getsizeof
 from typing import Final
 from weakref import ref
@@ -14,6 +14,7 @@ import msgspec
 
 from app.control.slices import Sliced
 from app.model.json import JSON
+from app.overrider.delta import leaf_values
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, digest_text, hash_text
 from app.overrider.plan_size import size_of
@@ -44,7 +45,9 @@ _NO_NAMES: Final[_Names] = (frozenset(), frozenset())
 class SharedPlan:
     """The plan of all pools of a subject that differ only by their `PoolValues`."""
 
-    __slots__ = ("__weakref__", "_has_numbers", "_text", "is_marked", "key", "names", "plan", "pools", "size")
+    __slots__ = (
+        "__weakref__", "_changed_values", "_has_numbers", "_text", "is_marked", "key", "names", "plan", "pools", "size"
+    )  # fmt: skip
 
     def __init__(
         self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
@@ -59,6 +62,14 @@ class SharedPlan:
         self.size: Final = size
         self._text: Final = text
         self._has_numbers: Final = has_number_mark(text)
+        self._changed_values: Filler | None = None
+
+    def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
+        """Return `PoolPlan.changed_values`."""
+        if self._changed_values is None:
+            self._changed_values = Filler(tuple(leaf_values(self.plan.create.delta)))
+        found: tuple[tuple[JSON, JSON], ...] = self._changed_values.fill(values)
+        return found
 
     @property
     def hashed_bytes(self) -> int:
@@ -223,6 +234,14 @@ class PoolPlan:
     def forget_patch(self) -> None:
         """Drop the patch with the values of the pool, until it is requested often."""
         self._patch, self._requests = None, 0
+
+    @property
+    def changed_values(self) -> Sequence[tuple[JSON, JSON]]:
+        """The values before and after of each difference that the entries make, None for an absent one.
+
+        Both may be equal: the difference is then that of other pools that share the plan.
+        """
+        return self.shared.changed_values(self.values)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -62,10 +62,10 @@ _MISSING = "-"
 class Programs:
     """Runs programs one after the other within a time for all of them."""
 
-    def __init__(self, context: Context, extent: Extent) -> None:
-        self._longest = extent.program_seconds
+    def __init__(self, context: Context, *, program: float, budget: float) -> None:
+        self._longest = program
         self._cores = sorted({context.server_core, context.load_core})
-        self._end = time.monotonic() + extent.budget_seconds
+        self._end = time.monotonic() + budget
         self.unfinished: list[str] = []
 
     def run(self, module: str, *arguments: object) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ class Programs:
 def run(context: Context) -> Section:
     """Run each shape once, in its own process: further rounds would differ only by the machine's load."""
     extent = SMALL if context.small else WHOLE
-    programs = Programs(context, extent)
+    programs = Programs(context, program=extent.program_seconds, budget=extent.budget_seconds)
     checks = [one for pools in extent.checked for one in programs.run("scale_checks", pools)]
     cold = programs.run("scale_server", *extent.cold, "--leader-first")
     found: dict[str, dict[str, Any]] = {}

@@ -14,6 +14,8 @@ from app.store import Store
 from benchmarks import reviews
 
 NAMESPACES = 20
+_MAX_SUBJECTS = 20
+"""Subjects that are kept while their workloads are made. A page of the console reads workloads of so many."""
 _SUBJECT, _POOL, _DIGEST = "app-name-of-subject", "name-of-pool", "0123456789abcdef"
 
 
@@ -127,7 +129,8 @@ class Workloads:
 
     def _documents(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         if number not in self._subjects:
-            self._subjects.clear()
+            if len(self._subjects) == _MAX_SUBJECTS:
+                self._subjects.clear()
             self._subjects[number] = (subject(number, self._size.pools), overrider(number))
         return self._subjects[number]
 

@@ -12,18 +12,14 @@ import gc
 import itertools
 import json
 import random
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
 from app.asgi import Fleethook, create_app
-from app.kube.errors import APIError
 from app.lifetime import pause_garbage_collector, settle_garbage_collector
 from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.controller import OverriderController
@@ -32,8 +28,8 @@ from app.settings import Settings
 from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.sources.kubernetes.source import KubernetesSource
 from benchmarks.engines import scale_objects as objects
+from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size, Workloads
-from benchmarks.engines.scale_origin import frame, read_frame
 from tests.asgi_client import call
 
 DEPLOYMENTS = "/mutate-apps-v1-deployment"
@@ -49,66 +45,13 @@ def resident_mib() -> float:
     return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
 
-class Connection:
-    """Replaces `app.kube.connection.Connection` by a connection to `scale_origin` over a socket."""
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, review: Callable[..., Awaitable[bytes]]
-    ):
-        self.host = "benchmark"
-        self._reader, self._writer, self._review = reader, writer, review
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def run(self) -> None:
-        while True:
-            number, kind, *rest = await read_frame(self._reader)
-            if kind == "done" and rest[0] < 400:
-                self._waiting.pop(number).set_result(rest[1])
-            elif kind == "done":
-                self._waiting.pop(number).set_exception(APIError(rest[0], "NotFound", "not served"))
-            elif kind == "event":
-                for plural, queue in self._watchers:
-                    if plural == rest[0]:
-                        queue.put_nowait(rest[1])
-            else:
-                task = asyncio.create_task(self._admit(number, *rest))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-
-    async def _admit(self, number: int, path: str, body: bytes) -> None:
-        self._writer.write(frame([number, "answer", await self._review(path, body)]))
-
-    async def request(self, method, path, *, query=None, body=None, content_type="", timeout=30) -> bytes:  # noqa: ARG002, ASYNC109
-        number = next(self._numbers)
-        self._waiting[number] = future = asyncio.get_running_loop().create_future()
-        self._writer.write(frame([number, method, path, query, body]))
-        return await future
-
-    @contextlib.asynccontextmanager
-    async def lines(self, path, *, query, idle) -> AsyncIterator[AsyncIterator[bytes]]:  # noqa: ARG002
-        watcher = (path.rsplit("/", 1)[-1], asyncio.Queue())
-        self._watchers.append(watcher)
-
-        async def each() -> AsyncIterator[bytes]:
-            while True:
-                yield await watcher[1].get()
-
-        try:
-            yield each()
-        finally:
-            self._watchers.remove(watcher)
-
-
 class Server:
     """The replica."""
 
     def __init__(self, size: Size, given: argparse.Namespace) -> None:
         self.size, self.given = size, given
         self.app: Fleethook = create_app(Settings(engines=frozenset({"overrider"})), log=None)
-        self.connection: Connection | None = None
+        self.connection: OriginConnection | None = None
         self.source: KubernetesSource | None = None
         self.bodies: list[bytes] = []
         self.latencies: list[float] = []
@@ -278,21 +221,13 @@ def at(ordered: list[float], share: float) -> float:
 
 async def measure(given: argparse.Namespace) -> None:
     size = Size(given.subjects, given.pools)
-    with tempfile.TemporaryDirectory() as scratch:
-        path = f"{scratch}/origin"
-        command = [sys.executable, "-m", "benchmarks.engines.scale_origin", path, str(size.subjects), str(size.pools)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as origin:  # noqa: ASYNC220 - nothing runs before it
-            assert origin.stdout
-            origin.stdout.readline()
-            server = Server(size, given)
-            server.connection = Connection(*await asyncio.open_unix_connection(path, limit=1 << 26), server.review)
-            reading = asyncio.create_task(server.connection.run())
-            try:
-                await stages(server, size, given)
-            finally:
-                for task in (reading, *server.tasks):
-                    task.cancel()
-                origin.terminate()
+    server = Server(size, given)
+    async with origin_of(size, server.review) as server.connection:
+        try:
+            await stages(server, size, given)
+        finally:
+            for task in server.tasks:
+                task.cancel()
 
 
 async def stages(server: Server, size: Size, given: argparse.Namespace) -> None:

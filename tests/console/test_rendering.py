@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 import app.console
+from app.console import rendering
 from app.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
@@ -46,3 +47,12 @@ async def test_every_page_names_its_section_the_age_of_its_data_and_an_unread_so
     body = (await visit(console_of(manifests=source), "/overriders")).body.decode()
     assert '<a href="/overriders" aria-current="page">' in body
     assert "Data: never old" in body or "not read yet: <bdi>manifests</bdi>" in body
+
+
+def test_all_templates_are_compiled_before_the_first_request() -> None:
+    environment = rendering._environment
+    environment.cache.clear()
+    rendering.load_templates()
+    compiled = {name for _, name in environment.cache}
+    assert compiled == set(environment.list_templates())
+    assert "overriders/matrix.html" in compiled

@@ -1,7 +1,7 @@
 """Tests of the preview of each pool. test_render_properties.py tests it for any subject and overrider."""
 
 from app.overrider.plan_cache import PlanCache
-from app.overrider.preview import Change, cells, preview
+from app.overrider.preview import Change, cells, count_changes, preview
 from tests.builders import (
     container,
     entry,
@@ -44,6 +44,7 @@ def test_a_preview_names_the_last_step_behind_each_change() -> None:
     )
     store = store_of(yurt_app_set(template=pod_template(containers=[container(args=["a"])])), rule)
     hangzhou, beijing = (preview(cell, store, PlanCache()) for cell in cells(store, [""]))
+    assert [count_changes(cell, store, PlanCache()) for cell in cells(store, [""])] == [2, 1]
     assert hangzhou[:4] == ("YurtAppSet default/demo", "demo1", "hangzhou", "Deployment")
     assert images(hangzhou.workload) == {"nginx": "nginx:3"}
     assert sorted(hangzhou.changes) == [

@@ -13,13 +13,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_exclusion import PoolSelector
-from app.overrider.preview import Cell, Change, Preview, cells, preview
+from app.overrider.preview import Cell, Change, Preview, cells, count_changes, preview
 from app.overrider.steps import RenderError, compile_steps
 from app.overrider.template import build_template
 from app.overrider.validation import check_overrider
@@ -369,9 +370,12 @@ def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: 
             shown = preview(cell, store, plans)
         except RenderError as error:
             failed.append((cell, error))
+            with pytest.raises(RenderError):
+                count_changes(cell, store, plans)
             continue
         bare = stored_template(cell, plans, store)
         check_changes(shown, bare)
+        assert count_changes(cell, store, plans) == len(shown.changes)
         for change in shown.changes:
             check_source(change, shown, cell, bare, rule)
         event("changed" if shown.changes else "as the template")

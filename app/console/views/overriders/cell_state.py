@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 from app.model.json import JSONObject
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
-from app.overrider.preview import Cell, preview
+from app.overrider.preview import Cell, count_changes
 from app.overrider.rollout.pending import find_pending
 from app.overrider.rollout.summary import count
 from app.overrider.steps import RenderError
@@ -55,10 +55,9 @@ def find_state(cell: Cell, running: Sequence[JSONObject], *, store: StoreView, p
         plans: The plans that were compiled from them.
     """
     try:
-        shown = preview(cell, store, plans)
+        changes = count_changes(cell, store, plans)
     except (SubjectError, RenderError) as error:
         return CellState("error", text=str(error))
-    changes = len(shown.changes)
     texts = []
     for workload in running:
         effect, problem = find_pending(workload, kind=cell.kind, store=store, plans=plans)

@@ -3,7 +3,7 @@
 The lists are cheap: nothing is rendered. The pages render the shown part only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from app.control.slices import Sliced
@@ -117,12 +117,22 @@ def find_cell(store: StoreView, key: CellKey) -> Cell | None:
     return Cell(subject, find_overrider(store, key.subject), key.pool, key.kind)
 
 
-def list_running(store: StoreView, subject: ObjectKey, kind: str) -> Mapping[str, Sequence[PartialObject]]:
-    """Return the stored workloads of a subject by node pool, without those that are being deleted."""
+def list_running(
+    store: StoreView, subject: ObjectKey, kind: str, pools: Container[str] | None = None
+) -> Mapping[str, Sequence[PartialObject]]:
+    """Return the stored workloads of a subject by node pool, without those that are being deleted.
+
+    Args:
+        store: The workloads.
+        subject: The subject.
+        kind: Deployment or StatefulSet.
+        pools: The node pools to return, None for all.
+    """
     found: dict[str, list[PartialObject]] = {}
     for workload in store.find(WORKLOAD_INDEXES[kind], subject.cluster, subject):
-        if not workload.deleting:
-            found.setdefault(pool_of(workload), []).append(workload)
+        pool = pool_of(workload)
+        if (pools is None or pool in pools) and not workload.deleting:
+            found.setdefault(pool, []).append(workload)
     return found
 
 

@@ -52,5 +52,7 @@ def test_running_workloads_are_found_by_pool_without_deleted_ones() -> None:
     assert {name: [one.name for one in workloads] for name, workloads in found.items()} == {
         "hangzhou": ["demo-hangzhou-x"]
     }
+    assert list_running(store, DEMO, "Deployment", {"hangzhou", "beijing"}) == found
+    assert list_running(store, DEMO, "Deployment", {"beijing"}) == {}
     key = workload_key(found["hangzhou"][0], DEMO, "Deployment")
     assert key == ObjectKey("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")

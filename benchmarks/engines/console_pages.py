@@ -1,0 +1,148 @@
+"""The console of a fleet of a given size: how long each page takes, and how long one slice holds the event loop.
+
+    python -m benchmarks.engines.console_pages SUBJECTS POOLS
+
+It prints one line of JSON for each step. `scale_origin` replaces the apiserver, in its own process.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import html
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import uvloop
+
+from app.console.application import create_console
+from app.console.context import INDEXES, ConsoleContext
+from app.lifetime import Cluster, pause_garbage_collector, settle_garbage_collector
+from app.store import Store
+from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
+from app.store.sources.kubernetes.source import KubernetesSource
+from benchmarks.engines import scale_objects as objects
+from benchmarks.engines.scale_connection import OriginConnection, origin_of
+from benchmarks.engines.scale_objects import Size
+from tests.console.visitor import Page, Visitor
+
+REPEATS: Final = 20
+_PLACE: Final = f"namespace={objects.namespace_of(0)}&name={objects.subject_name(0)}"
+MATRIX: Final = "/overriders"
+SUBJECT: Final = f"/overriders?subject={objects.subject_name(0)}"
+FILTERED: Final = "/overriders?pool=42&layout=list&sort=pool"
+BY_STATE: Final = "/overriders?state=overridden&layout=list&sort=state"
+EDITOR: Final = f"/overriders/edit?{_PLACE}"
+POOL: Final = f"/overriders/pool?{_PLACE}&subject=YurtAppSet&kind=Deployment&pool={objects.pool_name(0)}"
+PAGES: Final = {
+    "overview": "/", "matrix": MATRIX, "matrix of one subject": SUBJECT, "list, filtered by pool": FILTERED,
+    "list, by state": BY_STATE, "pool": POOL, "editor": EDITOR,
+}  # fmt: skip
+
+
+async def refuse(_path: str, _body: bytes) -> bytes:
+    raise NotImplementedError("a console changes no workload, so nothing is reviewed")
+
+
+class Console:
+    """The console, and the CPU time of each turn of its event loop."""
+
+    def __init__(self, connection: OriginConnection) -> None:
+        store = Store(INDEXES)
+        self.source = KubernetesSource((*RESOURCES, *WORKLOADS), connection, store, absent_seconds=10.0)
+        cluster = cast("Cluster", SimpleNamespace(connection=connection, source=self.source))
+        self.context = ConsoleContext(store, cluster=cluster, command_source="--in-cluster")
+        self.visitor = Visitor(create_console(self.context, hosts=("localhost",)))
+        self._slices: list[float] = []
+
+    @contextlib.asynccontextmanager
+    async def loaded(self) -> AsyncIterator[float]:
+        """Read all objects as `follow_cluster` does; yield the seconds that it took."""
+        wall = time.perf_counter()
+        reading = asyncio.create_task(self.source.run())
+        with pause_garbage_collector():
+            await self.source.wait_synced()
+        settle_garbage_collector()
+        try:
+            yield time.perf_counter() - wall
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[list[float]]:
+        """Yield a list that gets the CPU time of each slice, which all other requests wait for."""
+        slices: list[float] = []
+
+        async def watch() -> None:
+            last = time.thread_time()
+            while True:
+                await asyncio.sleep(0.001)
+                last, before = time.thread_time(), last
+                slices.append(last - before)
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield slices
+        finally:
+            watching.cancel()
+
+    async def measure(self, step: str, ask: Callable[[], Awaitable[Page]], *, times: int = 1) -> Page:
+        """Print how long a page takes, and return the last one."""
+        took: list[float] = []
+        async with self.watched() as slices:
+            for _ in range(times):
+                wall = time.perf_counter()
+                page = await ask()
+                took.append(time.perf_counter() - wall)
+                assert page.status == 200, page.text
+        say(step, took, slices, bytes=len(page.body))
+        return page
+
+
+def say(step: str, took: list[float], slices: list[float], **more: Any) -> None:
+    ordered = sorted(took)
+    found = {"ms": ordered[len(ordered) // 2] * 1e3, "max_ms": ordered[-1] * 1e3, "slice_ms": max(slices) * 1e3}
+    print(json.dumps({"step": step, **found, **more}), flush=True)
+
+
+async def measure(size: Size) -> None:
+    async with origin_of(size, refuse) as connection:
+        console = Console(connection)
+        async with console.loaded() as seconds:
+            print(json.dumps({"step": "ready", "seconds": seconds}), flush=True)
+            await visit(console)
+
+
+async def visit(console: Console) -> None:
+    """Ask for each page before, during and after the scan of all cells, then edit an overrider."""
+    visitor = console.visitor
+    await console.measure("first page", lambda: visitor.get(MATRIX))
+    for name, address in PAGES.items():
+        await console.measure(f"{name}, during the scan", lambda address=address: visitor.get(address), times=REPEATS)  # type: ignore[misc]
+    wall = time.perf_counter()
+    async with console.watched() as slices:
+        while "All states are known" not in (await visitor.get(MATRIX)).text:
+            await asyncio.sleep(0.2)
+    say("scan", [time.perf_counter() - wall], slices)
+    for name, address in PAGES.items():
+        await console.measure(name, lambda address=address: visitor.get(address), times=REPEATS)  # type: ignore[misc]
+    page = (await visitor.get(EDITOR)).text
+    token = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    text = re.search(r"<textarea[^>]*>\n?(.*?)</textarea>", page, re.DOTALL)
+    assert token is not None
+    assert text is not None
+    edited = html.unescape(text[1]).replace("1.14.2", "1.15.0")
+    fields = {"csrf_token": token[1], "text": edited}
+    await console.measure("effect of an edit", lambda: visitor.post(EDITOR, fields))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("subjects", type=int)
+    parser.add_argument("pools", type=int)
+    given = parser.parse_args()
+    uvloop.run(measure(Size(given.subjects, given.pools)))
