@@ -39,6 +39,8 @@ _PLAN_BYTES: Final = 64 << 20
 # A subject with a topology takes 20 µs to list, one that selects among 5,000 NodePools some milliseconds.
 _SUBJECTS_IN_A_SLICE: Final = 10
 _CELLS_IN_A_SLICE: Final = 10
+# Comparing the hash of a workload with that of its plan takes 25 µs.
+_WORKLOADS_IN_A_SLICE: Final = 100
 
 CellStates = Mapping[tuple[str, str], CellState]
 
@@ -177,17 +179,28 @@ class FleetScan:
             await self._idle.wait()
             if inputs is None or (known is not None and known.equals(inputs)):
                 continue
-            running = await self.read_running(row, row.pools, candidates_only=self._workloads.is_remote)
+            search = self._find_workloads(row, row.pools, candidates_only=self._workloads.is_remote)
+            running = await self._read(await self._run_between_pages(search))
             keys = [CellKey(row.key, pool, kind) for pool in row.pools for kind in row.kinds]
             found = await self._run_between_pages(self._compute(keys, running))
             self.states[row.key] = {(key.kind, key.pool): state for key, state in found.items()}
             self._inputs[row.key] = inputs
         self._scanned_at = version
 
-    async def read_running(
-        self, row: SubjectRow, pools: Sequence[str], *, candidates_only: bool = False
-    ) -> dict[CellKey, list[JSONObject]]:
-        """Return the complete workloads of a subject in some node pools.
+    async def read_running(self, row: SubjectRow, pools: Sequence[str]) -> dict[CellKey, list[JSONObject]]:
+        """Return the complete workloads of a subject in some node pools."""
+        return await self._read(await self._slices.run(self._find_workloads(row, pools, candidates_only=False)))
+
+    async def _read(self, wanted: Mapping[ObjectKey, CellKey]) -> dict[CellKey, list[JSONObject]]:
+        found: dict[CellKey, list[JSONObject]] = {}
+        for key, document in (await self._workloads.read(list(wanted))).items():
+            found.setdefault(wanted[key], []).append(document)
+        return found
+
+    def _find_workloads(
+        self, row: SubjectRow, pools: Sequence[str], *, candidates_only: bool
+    ) -> Sliced[dict[ObjectKey, CellKey]]:
+        """Return the keys of the workloads of a subject in some node pools, with their cells.
 
         Args:
             row: The subject.
@@ -195,16 +208,16 @@ class FleetScan:
             candidates_only: Whether to leave out workloads whose hash shows that they are as their plan.
         """
         wanted: dict[ObjectKey, CellKey] = {}
+        pauses = Pauses(_WORKLOADS_IN_A_SLICE)
         for kind in row.kinds:
             for pool, workloads in list_running(self._store, row.key, kind, frozenset(pools)).items():
                 cell = CellKey(row.key, pool, kind)
                 for workload in workloads:
                     if not (candidates_only and self._is_rendered(workload, cell)):
                         wanted[workload_key(workload, row.key, kind)] = cell
-        found: dict[CellKey, list[JSONObject]] = {}
-        for key, document in (await self._workloads.read(list(wanted))).items():
-            found.setdefault(wanted[key], []).append(document)
-        return found
+                if pauses.due():
+                    yield
+        return wanted
 
     def _is_rendered(self, workload: PartialObject, key: CellKey) -> bool:
         """Return whether the hash of the last render is that of the plan."""

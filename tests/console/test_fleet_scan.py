@@ -1,6 +1,9 @@
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from app.console.fleet_scan import FleetScan
 from app.console.views.overriders.cell_state import CellState
@@ -132,6 +135,36 @@ async def test_a_scan_of_a_cluster_reads_only_workloads_whose_hash_differs() -> 
     await scan.scan()
     assert workloads.asked == ["demo-hangzhou-x"]
     assert count_states(scan.states) == {"error": 0, "rolls": 1, "overridden": 1, "unchanged": 0}
+
+
+async def test_a_scan_compares_few_hashes_between_two_turns_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"pool-{number}" for number in range(1_000)]
+    subject = yurt_app_set(pools=[pool(name) for name in names])
+    running = [rendered(workload(pool=name), subject, NEW_IMAGE) for name in names[:2]]
+    # All Deployments have the same hash, because no value of the overrider depends on the pool.
+    running += [json.loads(json.dumps(running[0]).replace("pool-0", name)) for name in names[2:]]
+    _, _, scan = fleet(subject, NEW_IMAGE, running=running, is_remote=True)
+    planned = 0
+    largest = 0
+    plan = scan.plans.plan
+
+    def count_plans(*given: Any, **named: Any) -> Any:
+        nonlocal planned
+        planned += 1
+        return plan(*given, **named)
+
+    async def watch() -> None:
+        nonlocal planned, largest
+        while True:
+            largest, planned = max(largest, planned), 0
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(scan.plans, "plan", count_plans)
+    watching = asyncio.create_task(watch())
+    await scan.scan()
+    watching.cancel()
+    assert count_states(scan.states)["overridden"] == 1_000
+    assert 0 < largest <= 100
 
 
 async def test_a_page_reads_the_workloads_of_its_cells() -> None:

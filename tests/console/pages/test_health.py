@@ -1,6 +1,8 @@
 """The probes of the console: they need no credentials and tell nothing about objects."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
@@ -8,11 +10,20 @@ import yaml
 from app.console.application import create_console
 from app.console.context import INDEXES, ConsoleContext
 from app.console.pages.health import PATHS
+from app.kube.errors import APIError
+from app.lifetime import run_in_background
+from app.model.openyurt import NODE_POOL
 from app.store import Store
+from app.store.sources.kubernetes.resources import RESOURCES
+from app.store.sources.kubernetes.source import KubernetesSource
 from app.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_set
 from tests.console.test_permissions import Restricted
 from tests.console.visits import HOSTS, console_of, visit
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from app.lifetime import Cluster
 
 
 @pytest.mark.parametrize("path", sorted(PATHS))
@@ -40,3 +51,28 @@ async def test_a_console_is_ready_once_its_objects_were_read(tmp_path: Path) -> 
     assert (await visit(app, "/readyz")).status == 503
     source.load()
     assert (await visit(app, "/readyz")).status == 200
+
+
+class ForbiddenReader:
+    """An apiserver that refuses to list NodePools, and does not answer other lists."""
+
+    async def request(self, method: str, path: str, **_: Any) -> bytes:
+        if path.endswith("/nodepools"):
+            raise APIError(403, "Forbidden", "nodepools is forbidden: User cannot list")
+        raise NotImplementedError((method, path))
+
+    def lines(self, path: str, **_: Any) -> Any:
+        raise NotImplementedError(path)
+
+
+async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None:
+    store = Store(INDEXES)
+    resource = next(one for one in RESOURCES if one.group_kind == NODE_POOL)
+    source = KubernetesSource([resource], ForbiddenReader(), store, absent_seconds=10.0)
+    cluster = cast("Cluster", SimpleNamespace(source=source))
+    app = create_console(ConsoleContext(store, cluster=cluster), hosts=HOSTS)
+    assert (await visit(app, "/readyz")).status == 503
+    async with run_in_background(source.run(), name="source", ended=pytest.fail):
+        await until(lambda: any(part.failing for part in source.parts()))
+        assert (await visit(app, "/readyz")).status == 200
+        assert b"nodepools is forbidden: User cannot list" in (await visit(app, "/")).body
