@@ -11,6 +11,7 @@ import contextlib
 import html
 import json
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ import uvloop
 
 from app.console.application import create_console
 from app.console.context import INDEXES, ConsoleContext
+from app.console.process import SWITCH_SECONDS
 from app.lifetime import Cluster, pause_garbage_collector, settle_garbage_collector
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
@@ -118,7 +120,7 @@ async def measure(size: Size) -> None:
 
 
 async def visit(console: Console) -> None:
-    """Ask for each page before, during and after the scan of all cells, then edit an overrider."""
+    """Ask for each page while all cells are scanned and findings are computed, then afterwards; then edit an overrider."""
     visitor = console.visitor
     await console.measure("first page", lambda: visitor.get(MATRIX))
     for name, address in PAGES.items():
@@ -145,4 +147,5 @@ if __name__ == "__main__":
     parser.add_argument("subjects", type=int)
     parser.add_argument("pools", type=int)
     given = parser.parse_args()
+    sys.setswitchinterval(SWITCH_SECONDS)
     uvloop.run(measure(Size(given.subjects, given.pools)))
