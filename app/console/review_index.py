@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -89,10 +89,14 @@ class ReviewIndex:
 
     async def load(self, reviews: Iterable[ReviewSummary]) -> list[Entry]:
         """Return the records of reviews, in the order of their files and lines; those that are gone are left out."""
+        return await self._worker.run("", list, self.each(reviews))
+
+    def each(self, reviews: Iterable[ReviewSummary]) -> Iterator[Entry]:
+        """Iterate over the records of reviews as `load` does. The iterator reads files, so a thread must continue it."""
         lines: dict[str, set[int]] = {}
         for one in reviews:
             lines.setdefault(self._indexed.files[one.file], set()).add(one.line)
-        return await self._worker.run("", _load_entries, self._directory, lines)
+        return _each_entry(self._directory, lines)
 
     def locate(self, file: str, line: int) -> ReviewSummary | None:
         """Return the review at a line of a file; None if there is none, or the file is not in the directory."""
@@ -163,8 +167,7 @@ def _read_facts(directory: Path, name: str, size: int, changed: int, number: int
     return FileFacts(name, size, changed, reviews, problems, count)
 
 
-def _load_entries(directory: Path, lines: Mapping[str, set[int]]) -> list[Entry]:
-    found: list[Entry] = []
+def _each_entry(directory: Path, lines: Mapping[str, set[int]]) -> Iterator[Entry]:
     for name, wanted in sorted(lines.items()):
         left = set(wanted)
         try:
@@ -172,9 +175,8 @@ def _load_entries(directory: Path, lines: Mapping[str, set[int]]) -> list[Entry]
                 for one in read_entries(stream, name):
                     if one.line in left and isinstance(one, Entry):
                         left.discard(one.line)
-                        found.append(one)
+                        yield one
                     if not left:
                         break
         except OSError:  # deleted meanwhile
             continue
-    return found

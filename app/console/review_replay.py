@@ -10,10 +10,10 @@ from app.records.reader import Entry
 from app.records.recorded_answers import RecordedHookLayer, answer_from_records
 from app.records.replay import Replayed, Replayer
 from app.settings import Settings
-from app.store import Store
+from app.store import ObjectKey, Store
+from app.store.partial import PARTIAL_KINDS
+from app.store.store import Stored
 
-MAX_REPLAYED: Final = 1_000
-"""Reviews that one page asks again."""
 # Reviews between two pauses for other requests; each takes 0.1 ms, or some milliseconds if a plan is compiled.
 _PORTION: Final = 8
 
@@ -33,15 +33,20 @@ class ReviewReplay:
         self._replayer: Final = Replayer(self._app.find_endpoint)
         # The calls of a review are in the context of one task, and engines may be used by one review at a time.
         self._turn: Final = asyncio.Lock()
+        self.version = 0
+        """Changes with each object that reviews depend on."""
+        store.subscribe(self._note_change)
 
     async def replay(self, entries: Sequence[Entry]) -> list[Replayed]:
-        """Return the result of asking reviews again, in their order; at most `MAX_REPLAYED` of them."""
+        """Return the result of asking reviews again, in their order."""
         found: list[Replayed] = []
-        chosen = entries[:MAX_REPLAYED]
-        async with self._turn:
-            for start in range(0, len(chosen), _PORTION):
-                await self._replayer.replay(chosen[start : start + _PORTION], found.append)
+        for start in range(0, len(entries), _PORTION):
+            async with self._turn:
+                await self._replayer.replay(entries[start : start + _PORTION], found.append)
         return found
+
+    def _note_change(self, key: ObjectKey, _before: Stored | None, _after: object) -> None:
+        self.version += key.group_kind not in PARTIAL_KINDS
 
     async def close(self) -> None:
         """End the threads and the clients of the engines."""

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from app.asgi import INDEXES
-from app.console import review_replay
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.model.openyurt import YURT_APP_OVERRIDER
@@ -39,8 +38,12 @@ async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]
     await replay.close()
 
 
-async def test_a_replay_is_bounded(entries: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_replay, "MAX_REPLAYED", 3)
-    replay = ReviewReplay(Store(INDEXES))
-    assert len(await replay.replay(entries * 10)) == 3
+async def test_the_version_changes_with_the_objects_of_reviews() -> None:
+    store = Store(INDEXES)
+    replay = ReviewReplay(store)
+    for document in objects():
+        store.put(document)
+    assert replay.version == 2
+    store.put(workload())
+    assert replay.version == 2
     await replay.close()

@@ -7,16 +7,20 @@ from urllib.parse import urlencode
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from app.console.access import AccessError
 from app.console.context import ConsoleContext
+from app.console.forms import FormFields
+from app.console.kept_value import KeptValue
 from app.console.permissions import require_kind
 from app.console.permitted_reviews import select_permitted_reviews
 from app.console.rendering import Context, render
-from app.console.review_index import Indexed
-from app.console.review_replay import MAX_REPLAYED
-from app.console.views.reviews.changes import describe_outcome, group_changes
+from app.console.replay_jobs import ReplayJob, ReplayJobs, Start
+from app.console.review_index import Indexed, ReviewIndex
+from app.console.review_replay import ReviewReplay
+from app.console.views.reviews.batch import list_rows, select_changed
+from app.console.views.reviews.changes import describe_outcome
 from app.console.views.reviews.detail import describe_review
 from app.console.views.reviews.search import (
     SORTS,
@@ -63,15 +67,14 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
 @router.get("/review")
 async def show_review(request: Request, context: Context, file: str, line: int, now: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
     """Show one review and, on request, its outcome with the current objects."""
-    if context.reviews is None or context.replay is None:
-        raise HTTPException(404, _NO_RECORDS)
-    await context.reviews.find()
-    summary = context.reviews.locate(file, line)
-    entries = [] if summary is None else await context.reviews.load([summary])
+    index, replay = _need_records(context)
+    await index.find()
+    summary = index.locate(file, line)
+    entries = [] if summary is None else await index.load([summary])
     if summary is None or not entries:
         raise HTTPException(404, f"there is no review at line {line} of {file}; its file may have been deleted")
     await _require(request, context, summary)
-    results = await context.replay.replay(entries) if now else []
+    results = await replay.replay(entries) if now else []
     here = {"file": file, "line": line}
     return render(
         request,
@@ -85,34 +88,70 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     )
 
 
+@router.post("/replay")
+async def start_replay(request: Request, context: Context, fields: FormFields) -> RedirectResponse:
+    """Start to ask the reviews that a search finds again, or stop it, and lead to the page that shows the progress."""
+    index, replay = _need_records(context)
+    query = parse_query(request.query_params)._replace(page=1)
+    job = _JOBS.find(request).find(request.state.user.name, query)
+    if fields.get("action") == "stop":
+        if job is not None:
+            job.stop()
+    else:
+        await _begin(request, context, query, index=index, replay=replay)
+    return RedirectResponse(f"/reviews/replay?{encode_query(query)}", status_code=303)
+
+
 @router.get("/replay")
-async def show_changes(request: Request, context: Context, start: int = 0) -> HTMLResponse:
-    """Ask the reviews that a search finds again, and show the changes."""
-    if context.reviews is None or context.replay is None:
-        raise HTTPException(404, _NO_RECORDS)
-    query = parse_query(request.query_params)
-    indexed = await context.reviews.find()
-    found = await _find(request, context, indexed, query)
-    start = min(max(start, 0), len(found))
-    chosen = found[start : start + MAX_REPLAYED]
-    results = await context.replay.replay(await context.reviews.load(chosen))
-    end = start + len(chosen)
-    next_query = urlencode({"start": end})
+async def show_replay(request: Request, context: Context, page: int = 1) -> HTMLResponse:
+    """Ask the next reviews of the user's job again, and show the changes so far; without a job, start one."""
+    index, replay = _need_records(context)
+    query = parse_query(request.query_params)._replace(page=1)
+    job = _JOBS.find(request).find(request.state.user.name, query)
+    if job is None:
+        job = await _begin(request, context, query, index=index, replay=replay)
+    await job.advance(replay, context.worker)
+    rows = list_rows(job.report, job.examples)
     return render(
         request,
         "reviews/replay.html",
         command=_make_command(context, query),
         query=query,
-        batch=group_changes(results),
-        total=len(found),
-        start=start,
-        end=end,
-        list_url=f"/reviews?{encode_query(query, page=1)}",
-        next_url=f"/reviews/replay?{encode_query(query, page=1)}&{next_query}" if end < len(found) else "",
+        selects_more=query._replace(route="", since="", sort=SORTS[0]) != Query(),
+        job=job,
+        are_objects_changed=job.start.version != replay.version,
+        rows=rows,
+        groups_left_out=len(job.report.groups) - len(rows),
+        changed=select_changed(job.changed, page),
+        here=f"/reviews/replay?{encode_query(query)}",
+        list_url=f"/reviews?{encode_query(query)}",
+        page_url=lambda number: f"/reviews/replay?{encode_query(query, page=number)}",
         change_url=lambda change: (
             f"/reviews/review?{urlencode({'file': change.file, 'line': change.line, 'now': '1'})}#now"
         ),
     )
+
+
+async def _begin(
+    request: Request, context: ConsoleContext, query: Query, *, index: ReviewIndex, replay: ReviewReplay
+) -> ReplayJob:
+    found = await _find(request, context, await index.find(), query)
+    start = Start(query, found, replay.version)
+    return _JOBS.find(request).begin(request.state.user.name, start)
+
+
+def _make_jobs(context: ConsoleContext) -> ReplayJobs:
+    index, _ = _need_records(context)
+    return ReplayJobs(index)
+
+
+_JOBS: Final = KeptValue(_make_jobs)
+
+
+def _need_records(context: ConsoleContext) -> tuple[ReviewIndex, ReviewReplay]:
+    if context.reviews is None or context.replay is None:
+        raise HTTPException(404, _NO_RECORDS)
+    return context.reviews, context.replay
 
 
 async def _find(request: Request, context: ConsoleContext, indexed: Indexed, query: Query) -> list[ReviewSummary]:

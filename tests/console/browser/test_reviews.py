@@ -13,6 +13,8 @@ from tests.builders import workload
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.recorded import objects, record_workloads
 
+MANY = 1_200
+
 
 @pytest.fixture(scope="module")
 def recorded(start_console: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -21,6 +23,20 @@ def recorded(start_console: Callable[..., str], tmp_path_factory: pytest.TempPat
     # The browser's library runs an event loop in this thread.
     with ThreadPoolExecutor(1) as executor:
         executor.submit(asyncio.run, record_workloads(records, workload(owners=[]))).result()
+    (Path(manifests) / "all.yaml").write_text(yaml.safe_dump_all(objects("3.0")))
+    return start_console(manifests, "--records", str(records))
+
+
+@pytest.fixture(scope="module")
+def many_recorded(start_console: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a console with more recorded reviews than one request asks again."""
+    records, manifests = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("objects")
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, record_workloads(records, workload(owners=[]))).result()
+    file = records / "reviews.jsonl"
+    head, *lines = file.read_text().splitlines(keepends=True)
+    changed, same = sorted(lines, key=lambda line: "u-1" in line)
+    file.write_text(head + same + changed * (MANY - 1))
     (Path(manifests) / "all.yaml").write_text(yaml.safe_dump_all(objects("3.0")))
     return start_console(manifests, "--records", str(records))
 
@@ -46,8 +62,23 @@ def test_a_search_is_asked_again_as_a_table_of_changes(
 ) -> None:
     page = open_page(f"{recorded}/reviews", viewport={"width": 360, "height": 740}, java_script_enabled=False)
     assert not has_sideways_scroll(page)
-    page.get_by_role("link", name="Ask them again").click()
+    page.get_by_role("button", name="Ask them again").click()
     page.get_by_text("1 same, 1 changed").wait_for()
     assert not has_sideways_scroll(page)
     page = open_page(f"{recorded}/reviews/replay")
+    page.get_by_text("All 2 reviews were asked.").wait_for()
     assert find_faults(page) == []
+
+
+def test_a_long_batch_shows_its_progress_and_can_be_stopped(many_recorded: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{many_recorded}/reviews")
+    page.get_by_role("button", name="Ask them again").click()
+    page.get_by_text(f"All {MANY} reviews were asked.").wait_for()
+    page.get_by_text(f"{MANY - 1} changed").wait_for()
+    page.get_by_role("link", name="Next").click()
+    page.get_by_text("Page 2 of").wait_for()
+    page = open_page(f"{many_recorded}/reviews/replay?sort=oldest", java_script_enabled=False)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped after").wait_for()
+    page.get_by_role("button", name="Start again").click()
+    page.get_by_role("link", name="Ask further ones").wait_for()

@@ -1,5 +1,6 @@
 """The pages about recorded reviews."""
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -7,16 +8,19 @@ from urllib.parse import urlencode
 import pytest
 
 from app.asgi import INDEXES
+from app.console import replay_jobs
 from app.console.access import AccessError, User
 from app.console.application import create_console
 from app.console.context import ConsoleContext
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
+from app.console.views.reviews import batch
 from app.model.gvk import GroupKind
 from app.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
-from tests.console.visits import HOSTS, console_of, visit
+from tests.console.visitor import Visitor
+from tests.console.visits import HOSTS, console_of, send_form, visit
 from tests.records.recordings import line, write
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'>"
@@ -33,6 +37,7 @@ class Bench:
         )  # fmt: skip
         self.context = context
         self.app = create_console(context, hosts=HOSTS)
+        self.visitor = Visitor(self.app)
         self.put("2.0")
 
     def put(self, tag: str) -> None:
@@ -45,6 +50,17 @@ class Bench:
         answer = await visit(self.app, path, query=urlencode(query))
         assert answer.status == status
         return answer.body.decode()
+
+    async def start(self, action: str = "start", **query: Any) -> str:
+        """Send the form of the list, and return the page that it leads to."""
+        assert self.context.reviews is not None
+        await self.context.reviews.wait()
+        visitor = self.visitor
+        token = re.search(r'name="csrf_token" value="([^"]+)"', (await visitor.get("/reviews", **query)).text)
+        assert token is not None
+        sent = await visitor.post("/reviews/replay", {"csrf_token": token[1], "action": action}, **query)
+        assert sent.status == 303
+        return (await visitor.get(sent.headers["location"])).text
 
 
 @pytest.fixture
@@ -96,25 +112,60 @@ async def test_and_now_follows_the_objects(bench: Bench) -> None:
 
 async def test_a_batch_is_a_table_of_changes(bench: Bench) -> None:
     body = await bench.get("/reviews/replay")
+    assert "All 2 reviews were asked." in body
     assert "2 same, 0 changed" in body
+    assert "No outcome differs." in body
     bench.put("3.0")
     body = await bench.get("/reviews/replay")
+    assert "2 same, 0 changed" in body
+    assert "The objects have changed since the start" in body
+    body = await bench.start()
     assert "1 same, 1 changed" in body
+    assert "The objects have changed" not in body
     assert "YurtAppSet default/demo" in body
     assert "line=2&amp;now=1#now" in body
-    assert "0 same, 1 changed" in await bench.get("/reviews/replay", verdict="patched")
-    assert "0 same, 0 changed" in await bench.get("/reviews/replay", start=99)
+    body = await bench.start(verdict="patched")
+    assert "0 same, 1 changed" in body
+    assert "it has no options for the other filters" in body
+    assert "0 same, 0 changed" in await bench.get("/reviews/replay", text="nothing")
 
 
-async def test_each_changed_review_of_a_row_has_a_link(tmp_path: Path) -> None:
+async def test_each_changed_review_has_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "PAGE_SIZE", 3)
     await record_workloads(tmp_path, *(workload() for _ in range(4)))
     bench = Bench(tmp_path)
     bench.put("3.0")
+    shown = await bench.get("/reviews/replay"), await bench.get("/reviews/replay", page=2)
+    assert "Page 2 of 2." in shown[1]
+    links = [re.findall(r"<li><a href=\"[^\"]*line=(\d)&amp;now=1#now", body) for body in shown]
+    assert links == [["2", "3", "4"], ["5", "6"]]
+
+
+async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 1)
+    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
+    await record_workloads(tmp_path, *(workload() for _ in range(9)))
+    bench = Bench(tmp_path)
+    body = await bench.start()
+    assert "2 of 10 reviews were asked." in body
+    assert "data-hx-get" in body
+    assert "4 of 10 reviews were asked." in await bench.get("/reviews/replay")
+    for body in (await bench.start(action="stop"), await bench.get("/reviews/replay")):
+        assert "Stopped after 4 of 10 reviews." in body
+        assert "data-hx-get" not in body
+    for number in (2, 4, 6, 8):
+        body = await (bench.start() if number == 2 else bench.get("/reviews/replay"))
+        assert f"{number} of 10 reviews were asked." in body
     body = await bench.get("/reviews/replay")
-    assert "All 5 reviews" in body
-    _, _, listed = body.partition("<ol>")
-    for number in range(2, 7):
-        assert f"line={number}&amp;now=1#now" in listed
+    assert "All 10 reviews were asked." in body
+    assert "10 same" in body
+
+
+async def test_a_batch_needs_the_token_of_its_form(bench: Bench) -> None:
+    answer = await send_form(bench.app, "/reviews/replay", {"action": "stop"})
+    assert answer.status == 403
 
 
 @pytest.mark.parametrize(

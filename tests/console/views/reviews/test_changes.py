@@ -1,7 +1,6 @@
-"""The table of changes of replayed reviews."""
+"""The result of one replayed review."""
 
-from app.console.views.reviews import changes
-from app.console.views.reviews.changes import describe_outcome, find_state, group_changes
+from app.console.views.reviews.changes import describe_outcome, find_state
 from app.records.changes import Place, make_change
 from app.records.outcome import Difference
 from app.records.recorded_calls import CallName
@@ -42,19 +41,3 @@ def test_the_outcome_of_one_review_explains_itself() -> None:
     lines = [f"{line.sign}{line.text}" for line in describe_outcome(changed()).lines]
     assert lines == [" message", "-a", "+b"]
     assert describe_outcome(undecidable()).lines[0].text == "webhook hooks/w.example.org: it has no recorded answer"
-
-
-def test_changes_of_one_cause_are_one_row_and_the_largest_comes_first() -> None:
-    results = [changed("warnings"), *(changed() for _ in range(3)), Replayed(ENTRY), Replayed(ENTRY, skipped="too old")]
-    batch = group_changes(results)
-    assert [(row.kinds, len(row.changes)) for row in batch.rows] == [(("message",), 3), (("warnings",), 1)]
-    assert batch.states == {"changed": 4, "same": 1, "skipped": 1}
-    assert batch.skipped == {"too old": 1}
-    assert batch.rows[0].lines[0].text == "message"
-    assert list(batch.rows[0].changes) == [one.change for one in results[1:4]]
-
-
-def test_further_groups_are_counted(monkeypatch: object) -> None:
-    monkeypatch.setattr(changes, "MAX_ROWS", 1)  # type: ignore[attr-defined]
-    batch = group_changes([changed("warnings"), changed()])
-    assert (len(batch.rows), batch.left_out) == (1, 1)

@@ -1,0 +1,122 @@
+"""Jobs that ask the reviews of a search again."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from app.asgi import INDEXES
+from app.console import replay_jobs
+from app.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
+from app.console.review_index import ReviewIndex
+from app.console.review_replay import ReviewReplay
+from app.console.views.reviews.search import Query
+from app.control.worker import Worker
+from app.records.reader import Entry, read_entries
+from app.records.report import Report
+from app.store import Store
+from tests.builders import workload
+from tests.console.recorded import objects, record_workloads
+from tests.records.replaying import replay as replay_records
+
+
+class Bench(NamedTuple):
+    directory: Path
+    index: ReviewIndex
+    replay: ReviewReplay
+    worker: Worker
+
+    async def begin(self, jobs: ReplayJobs, owner: str = "", query: Query = Query()) -> ReplayJob:  # noqa: B008 - immutable
+        return jobs.begin(owner, Start(query, (await self.index.wait()).reviews, self.replay.version))
+
+    async def finish(self, job: ReplayJob) -> int:
+        """Return the number of requests until the job ends."""
+        requests = 0
+        while job.is_running:
+            await job.advance(self.replay, self.worker)
+            requests += 1
+        return requests
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """Eleven recorded reviews, one without an owner; the objects have another image now."""
+    await record_workloads(tmp_path, *(workload() for _ in range(9)), workload(owners=[]))
+    store = Store(INDEXES)
+    made = Bench(tmp_path, ReviewIndex(tmp_path), ReviewReplay(store), Worker())
+    for document in objects("3.0"):
+        store.put(document)
+    yield made
+    await made.replay.close()
+
+
+def summarize(report: Report) -> dict[str, Any]:
+    return {
+        name: value for name, value in vars(report).items() if name not in ("groups", "is_complete")
+    } | {"groups": {name: (one.count, one.example.line) for name, one in report.groups.items()}}  # fmt: skip
+
+
+async def test_the_result_is_that_of_the_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
+    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 2)
+    job = await bench.begin(ReplayJobs(bench.index))
+    assert await bench.finish(job) == 3
+    with (bench.directory / "reviews.jsonl").open("rb") as stream:
+        entries = [one for one in read_entries(stream, "reviews.jsonl") if isinstance(one, Entry)]
+    expected = Report()
+    for one in await replay_records(entries, objects("3.0")):
+        expected.add(one)
+    assert summarize(job.report) == summarize(expected)
+    assert (job.report.changed, job.report.same, job.gone) == (10, 1, 0)
+    assert [one.line for one in job.changed] == list(range(2, 12))
+    assert job.examples.keys() == job.report.groups.keys()
+
+
+async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
+    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 2)
+    job = await bench.begin(ReplayJobs(bench.index))
+    await job.advance(bench.replay, bench.worker)
+    assert job.report.reviews == 4
+    job.stop()
+    await job.advance(bench.replay, bench.worker)
+    assert (job.report.reviews, job.is_stopped, job.is_running) == (4, True, False)
+
+
+async def test_further_changes_are_counted_without_a_link(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_jobs, "MAX_CHANGED", 3)
+    job = await bench.begin(ReplayJobs(bench.index))
+    await bench.finish(job)
+    assert (len(job.changed), job.report.changed) == (3, 10)
+
+
+async def test_reviews_whose_file_was_deleted_are_counted(bench: Bench) -> None:
+    job = await bench.begin(ReplayJobs(bench.index))
+    (bench.directory / "reviews.jsonl").unlink()
+    await bench.finish(job)
+    assert (job.report.reviews, job.gone) == (0, 11)
+    job.stop()
+    assert job.is_done
+    assert not job.is_stopped
+
+
+async def test_a_user_has_one_job_and_sees_no_other(bench: Bench) -> None:
+    jobs = ReplayJobs(bench.index)
+    first = await bench.begin(jobs, "jane")
+    assert jobs.find("jane", Query()) is first
+    assert jobs.find("joe", Query()) is None
+    assert jobs.find("jane", Query(verdict="patched")) is None
+    second = await bench.begin(jobs, "jane", Query(verdict="patched"))
+    assert jobs.find("jane", Query(verdict="patched")) is second
+    assert jobs.find("jane", Query()) is None
+
+
+async def test_the_job_that_nobody_asks_for_is_dropped_first(bench: Bench) -> None:
+    jobs = ReplayJobs(bench.index)
+    for number in range(MAX_JOBS):
+        await bench.begin(jobs, f"user-{number}")
+    assert jobs.find("user-0", Query()) is not None
+    await bench.begin(jobs, "one more")
+    assert jobs.find("user-1", Query()) is None
+    assert jobs.find("user-0", Query()) is not None
