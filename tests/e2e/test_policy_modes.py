@@ -52,7 +52,7 @@ def applied(admin: Api, subject: Subject) -> list[str]:
 
 
 def is_exempt(admin: Api, subject: Subject) -> bool:
-    name = SubjectName(subject.namespace, "YurtAppSet", "demo")
+    name = SubjectName(subject.namespace, subject.stored["kind"], "demo")
     return all(name in exempted_subjects(one) for one in expressions(admin) or {""})
 
 
