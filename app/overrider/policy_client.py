@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject
-from app.overrider.policies.compilation import COMPILED_LABEL
+from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from app.overrider.policies.mode import serves_policies
 from app.registration.server_side_apply import apply_object, get_object
 
@@ -24,6 +24,8 @@ class AppliedObject(NamedTuple):
     path: str
     uid: str
     """The uid of its overrider."""
+    overrider: str = ""
+    """The namespace and name of its overrider, ``NAMESPACE/NAME``."""
 
 
 class PolicyClient:
@@ -56,7 +58,14 @@ class PolicyClient:
                 return []  # The apiserver does not serve the resource.
             raise
         named = (one["metadata"] for one in answer["items"])
-        return [AppliedObject(f"{place}/{one['name']}", one["labels"][COMPILED_LABEL]) for one in named]
+        return [
+            AppliedObject(
+                f"{place}/{one['name']}",
+                one["labels"][COMPILED_LABEL],
+                (one.get("annotations") or {}).get(OVERRIDER_ANNOTATION, ""),
+            )
+            for one in named
+        ]
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; missing ones are no error."""
