@@ -249,6 +249,13 @@ class Settings(BaseSettings):
             "overrider replaces it."
         ),
     ] = "webhook"
+    policy_owner: Annotated[
+        str | None,
+        Field(
+            description="ClusterRole that owns the policies of overriders, so that Kubernetes deletes them with it. "
+            "Default: none."
+        ),
+    ] = None
     controller_rate: Annotated[
         float, Field(description="Workloads that the controller updates per second on average.", gt=0)
     ] = 50.0

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from app.kube.connection import Connection
 from app.kube.errors import APIError
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from app.overrider.policies.mode import serves_policies
 from app.registration.server_side_apply import apply_object, get_object
@@ -14,6 +14,8 @@ FIELD_MANAGER: Final = "fleethook-policies"
 _API: Final = "/apis/admissionregistration.k8s.io/v1"
 _BINDINGS: Final = f"{_API}/mutatingadmissionpolicybindings"
 _POLICIES: Final = f"{_API}/mutatingadmissionpolicies"
+_CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
 _COLLECTIONS: Final = {"MutatingAdmissionPolicyBinding": _BINDINGS, "MutatingAdmissionPolicy": _POLICIES}
 _NOT_FOUND: Final = 404
 
@@ -31,9 +33,15 @@ class AppliedObject(NamedTuple):
 class PolicyClient:
     """Applies, finds and deletes the objects of compiled overriders. All methods raise APIError, UnreachableError."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Create a client of the apiserver behind ``connection``."""
+    def __init__(self, connection: Connection, *, owner: str = "") -> None:
+        """Create a client of the apiserver behind ``connection``.
+
+        Args:
+            connection: Sends the requests.
+            owner: Name of the ClusterRole with which the garbage collector deletes the objects, ``""`` for none.
+        """
         self._connection: Final = connection
+        self._owner: Final = owner
 
     async def is_served(self) -> bool:
         """Return whether the apiserver serves policies in v1."""
@@ -41,9 +49,22 @@ class PolicyClient:
         return found is not None and serves_policies(found)
 
     async def apply(self, objects: Iterable[JSONObject]) -> None:
-        """Apply objects in their order. Fields of other managers are taken over."""
+        """Apply objects in their order. Fields of other managers are taken over.
+
+        If the owner does not exist, this raises APIError: nothing would ever delete the objects.
+        """
+        owners = await self._read_owner()
         for document in objects:
-            await apply_object(self._connection, path_of(document), document, manager=FIELD_MANAGER)
+            owned = {**document, "metadata": {**document["metadata"], **owners}}
+            await apply_object(self._connection, path_of(document), owned, manager=FIELD_MANAGER)
+
+    async def _read_owner(self) -> JSONObject:
+        """Return the member of ``metadata`` that names the owner, nothing without an owner."""
+        if not self._owner:
+            return {}
+        found = as_object(await self._connection.json("GET", f"{_CLUSTER_ROLES}/{self._owner}"))
+        uid = as_object(found["metadata"])["uid"]
+        return {"ownerReferences": [{**_OWNER, "name": self._owner, "uid": uid}]}
 
     async def find(self, uid: str = "") -> list[AppliedObject]:
         """Return the applied objects of the overrider with a uid, or of all overriders; the bindings come first."""

@@ -16,6 +16,7 @@ class PolicyServer:
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
+        self.single: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.failures: list[Exception] = []
         self.served: tuple[str, ...] = SERVED
@@ -45,6 +46,10 @@ class PolicyServer:
             assert query == {"dryRun": "All"}
             annotations = {"fleethook.io/rendered": self.digest} if self.acts else {}
             return {**body, "metadata": {**body["metadata"], "annotations": annotations}}
+        elif path in self.single:
+            return self.single[path]
+        elif method == "GET" and "clusterroles" in path:
+            raise APIError(404, "NotFound", "no such role")
         elif method == "GET":
             if path.startswith(API) and path.rpartition("/")[2] not in self.served:
                 raise APIError(404, "NotFound", "not served")
