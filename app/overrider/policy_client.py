@@ -102,9 +102,11 @@ class PolicyClient:
         found = await self.find(uid)
         await self.delete(one.path for one in found if one.path not in keep)
 
-    async def unbind(self, uid: str) -> None:
-        """Delete the bindings of an overrider, so that its policies stop."""
-        await self.delete([one.path for one in await self._list(_BINDINGS, uid)])
+    async def unbind(self, uid: str) -> bool:
+        """Delete the bindings of an overrider, so that its policies stop; return whether there were any."""
+        found = await self._list(_BINDINGS, uid)
+        await self.delete([one.path for one in found])
+        return bool(found)
 
     async def dry_run(self, plural: str, workload: JSONObject) -> JSONObject:
         """Return the workload that the apiserver would store at its creation."""

@@ -19,6 +19,7 @@ class PolicyServer:
         self.single: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.failures: list[Exception] = []
+        self.refuses: Exception | None = None
         self.served: tuple[str, ...] = SERVED
         self.acts = True
         self.digest = ""
@@ -29,6 +30,8 @@ class PolicyServer:
 
     async def request(self, method: str, path: str, *, query: Any = None, body: Any = None, **_: Any) -> bytes:
         self.requests.append((method, path))
+        if method == "PATCH" and self.refuses is not None:
+            raise self.refuses
         if self.failures:
             raise self.failures.pop(0)
         return msgspec.json.encode(self._answer(method, path, query or {}, body))
