@@ -248,7 +248,14 @@ class Settings(BaseSettings):
             "if the apiserver serves them and the overrider compiles (auto). The annotation fleethook.io/mode of an "
             "overrider replaces it."
         ),
-    ] = "webhook"
+    ] = "auto"
+    policy_owner: Annotated[
+        str | None,
+        Field(
+            description="ClusterRole that owns the policies of overriders, so that Kubernetes deletes them with it. "
+            "Default: none."
+        ),
+    ] = None
     controller_rate: Annotated[
         float, Field(description="Workloads that the controller updates per second on average.", gt=0)
     ] = 50.0

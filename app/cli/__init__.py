@@ -58,6 +58,11 @@ app = typer.Typer(
                 "compile_command",
                 "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
             ),
+            "policies": CommandSpec(
+                "app.cli.policies",
+                "policies",
+                "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
+            ),
             "replay": CommandSpec(
                 "app.cli.replay",
                 "replay",

@@ -1,7 +1,7 @@
 """Reads the facts of ``fleethook doctor`` from a cluster. It stores nothing: it creates objects only in dry runs."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +17,15 @@ from app.cli.doctor_findings import (
     check_version,
     find_registered,
 )
+from app.cli.doctor_policies import (
+    check_conditions,
+    check_objects,
+    find_modes,
+    judge_policy_rights,
+    list_policy_rights,
+)
 from app.cli.doctor_probes import PROBES, Probe, judge
-from app.cli.doctor_rights import judge_rights, list_rights
+from app.cli.doctor_rights import Right, judge_rights, list_rights
 from app.cli.doctor_services import ServiceName, check_service, find_accounts, find_services
 from app.model.json import JSONObject, as_object
 from app.overrider.openyurt_conflicts import DEFINITION_NAME
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_OVERRIDERS: Final = "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders"
 _CREATED: Final = 201
 _FORBIDDEN: Final = 403
 
@@ -49,6 +57,7 @@ class Doctor:
         self._connection: Final = connection
         self._namespace: Final = namespace
         self._account: Final = account
+        self._modes: Final[set[str]] = set()
 
     async def examine(self) -> AsyncIterator[Diagnosis]:
         """Yield the findings in order; raises UnreachableError, and APIError without the right to list webhooks."""
@@ -87,14 +96,24 @@ class Doctor:
         for probe in PROBES:
             if probe.engine in engines:
                 yield await self._ask(probe)
+        async for one in self._examine_accounts(accounts, engines):
+            yield one
+        if registered and not accounts:
+            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
+            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
+
+    async def _examine_accounts(self, accounts: Collection[str], engines: set[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about rights and policies."""
         for account in sorted(accounts):
             async with self._optional("rights") as notes:
                 notes.extend([one async for one in self._examine_rights(account, engines)])
             for one in notes:
                 yield one
-        if registered and not accounts:
-            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
-            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
+        if "overrider" in engines:
+            async with self._optional("policies") as notes:
+                notes.extend([one async for one in self._examine_policies(accounts)])
+            for one in notes:
+                yield one
 
     @contextlib.asynccontextmanager
     async def _optional(self, check: str) -> AsyncIterator[list[Diagnosis]]:
@@ -138,10 +157,13 @@ class Doctor:
         selector = as_object(as_object((service or {}).get("spec")).get("selector"))
         if selector and not self._account:
             labels = ",".join(f"{key}={value}" for key, value in selector.items())
-            accounts.update(find_accounts(await self._list_items(f"{core}/pods", labels)))
+            pods = await self._list_items(f"{core}/pods", labels)
+            accounts.update(find_accounts(pods))
+            self._modes.update(find_modes(pods))
 
-    async def _list_items(self, path: str, selector: str) -> list[JSONObject]:
-        found = as_object(await self._connection.json("GET", path, query={"labelSelector": selector}))
+    async def _list_items(self, path: str, selector: str = "") -> list[JSONObject]:
+        query = {"labelSelector": selector} if selector else None
+        found = as_object(await self._connection.json("GET", path, query=query))
         return list(found.get("items") or ())
 
     async def _ask(self, probe: Probe) -> Diagnosis:
@@ -155,12 +177,33 @@ class Doctor:
             return judge(probe, error.code, error.message, namespace=self._namespace)
         return judge(probe, _CREATED, "", namespace=self._namespace)
 
+    async def _examine_policies(self, accounts: Collection[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about policies of overriders, and about the rights to apply them."""
+        from app.overrider.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
+
+        client = PolicyClient(self._connection)
+        if not await client.is_served():
+            text = "the webhook applies all overriders: the apiserver does not serve MutatingAdmissionPolicy in v1"
+            yield Diagnosis("note", "policies", text)
+            return
+        overriders = await self._list_items(_OVERRIDERS)
+        for one in (*check_objects(await client.find(), overriders), *check_conditions(overriders)):
+            yield one
+        for account in sorted(accounts):
+            missing = await self._find_missing(account, list_policy_rights())
+            yield judge_policy_rights(account, missing, modes=self._modes, overriders=overriders)
+
     async def _examine_rights(self, account: str, engines: set[str]) -> AsyncIterator[Diagnosis]:
         """Yield the findings about the rights of a service account."""
+        rights = list_rights(engines, account.partition("/")[0])
+        for one in judge_rights(account, await self._find_missing(account, rights), len(rights)):
+            yield one
+
+    async def _find_missing(self, account: str, rights: Sequence[Right]) -> list[Right]:
+        """Return the rights that a service account, ``NAMESPACE/NAME``, does not have."""
         namespace, _, name = account.partition("/")
         user = f"system:serviceaccount:{namespace}:{name}"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-        rights = list_rights(engines, namespace)
         missing = []
         for right in rights:
             spec: JSONObject = {"user": user, "groups": groups, "resourceAttributes": right.attributes()}
@@ -168,5 +211,4 @@ class Doctor:
             answer = as_object(await self._connection.json("POST", _ACCESS, body=body))
             if not as_object(answer.get("status")).get("allowed"):
                 missing.append(right)
-        for one in judge_rights(account, missing, len(rights)):
-            yield one
+        return missing

@@ -95,8 +95,12 @@ def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Iterat
         if lacking:
             level: Level = "warning" if leader else "error"
             use = "the controller, if it is on, needs" if leader else "the server needs"
-            listed = ", ".join(f"{one.verb} {one.resource}{f'.{one.group}' if one.group else ''}" for one in lacking)
-            text = f"the service account {account} must not: {listed}"
+            text = f"the service account {account} must not: {describe_rights(lacking)}"
             yield Diagnosis(level, _CHECK, text, f"{use} these rights: compare its roles with the chart's rbac.yaml")
     if not missing:
         yield Diagnosis("ok", _CHECK, f"the service account {account} has all {checked} rights that were checked")
+
+
+def describe_rights(rights: Sequence[Right]) -> str:
+    """Return the verbs and resources of rights, for a message."""
+    return ", ".join(f"{one.verb} {one.resource}{f'.{one.group}' if one.group else ''}" for one in rights)

@@ -195,7 +195,7 @@ def _make_policy_keeper(
     from app.overrider.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
 
     return PolicyKeeper(
-        PolicyClient(connection),
+        PolicyClient(connection, owner=settings.policy_owner or ""),
         app.store,
         default=Mode(settings.overrider_mode),
         time=time.monotonic,

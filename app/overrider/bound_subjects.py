@@ -1,5 +1,6 @@
 """Finds the subjects that have an overrider. fleethook's webhook configuration selects their workloads."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -7,12 +8,12 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest, Response
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import subject_of
 from app.overrider.plan_inputs import same_input
 from app.overrider.policies.mode import Mode, read_mode
-from app.registration.announcements import Announcement
+from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.match_conditions import SubjectName, bound_condition_of
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
@@ -22,8 +23,14 @@ _log: Final = logging.getLogger(__name__)
 Announce = Callable[[Announcement], Awaitable[None]]
 """Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
 
-Unbind = Callable[[str], Awaitable[None]]
-"""Deletes the policy bindings of the overrider with a uid."""
+Unbind = Callable[[str], Awaitable[bool]]
+"""Deletes the policy bindings of the overrider with a uid, and returns whether there were any."""
+
+# kube-apiserver drops policies without a binding once a second (policy_source.go, defaultRefreshInterval), after its
+# watch has received the deletion.
+_STOP_SECONDS: Final = 1.5
+# The leader may have sent a binding before its watch received the announcement.
+_MAX_UNBINDS: Final = 2
 
 _CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 
@@ -60,11 +67,18 @@ async def conclude_overrider(
 
 
 async def suspend_policies(
-    request: AdmissionRequest, response: Response, *, announce: Announce, unbind: Unbind, default: Mode
+    request: AdmissionRequest,
+    response: Response,
+    *,
+    announce: Announce,
+    unbind: Unbind,
+    default: Mode,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Make the webhook responsible for the workloads of an overrider that is about to be edited or deleted.
 
-    Afterwards its policies have no binding. They would apply the values of the former version.
+    Afterwards its policies have no binding, and apiservers do not use them. They would apply the values of the former
+    version to workloads that are created after the edit, and the webhook keeps values that no entry sets.
 
     Args:
         request: The review of the overrider.
@@ -73,6 +87,7 @@ async def suspend_policies(
         unbind: Deletes the bindings of the overrider with a uid. After a failure, which is logged, the leader replaces
             the policies later.
         default: The mode of overriders without the annotation.
+        sleep: Waits for a number of seconds.
     """
     edits = request.operation in ("UPDATE", "DELETE")
     if not edits or request.sub_resource or request.dry_run or not response.allowed:
@@ -83,9 +98,24 @@ async def suspend_policies(
         return
     await announce(Announcement(SubjectName(request.namespace, *subject), request.uid))
     try:
-        await unbind(_get_uid(former))
+        for _ in range(_MAX_UNBINDS):
+            if not await unbind(_get_uid(former)):
+                break
+            await sleep(_STOP_SECONDS)
     except (APIError, UnreachableError) as error:
         _log.warning("cannot delete the policy bindings of an edited overrider, the leader replaces them: %s", error)
+
+
+def announced_edits(store: Store) -> frozenset[Announcement]:
+    """Return the announcements of edits in fleethook's webhook configuration, as far as the watch has received it.
+
+    The uid of an announced edit is that of its request; the uid of an announced creation is that of the overrider.
+    """
+    stored = (store.get(*key) for key in list(store.keys(_CONFIGURATION)) if _is_own_configuration(key))
+    annotations = [as_object(one["metadata"].get("annotations")) for one in stored if one is not None]
+    found = {one for each in annotations for one in read_announcements(each.get(ANNOUNCED_ANNOTATION))}
+    created = overrider_uids(store)
+    return frozenset(one for one in found if one.overrider not in created)
 
 
 def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:

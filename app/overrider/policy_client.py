@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from app.kube.connection import Connection
 from app.kube.errors import APIError
-from app.model.json import JSONObject
-from app.overrider.policies.compilation import COMPILED_LABEL
+from app.model.json import JSONObject, as_object
+from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from app.overrider.policies.mode import serves_policies
 from app.registration.server_side_apply import apply_object, get_object
 
@@ -14,6 +14,8 @@ FIELD_MANAGER: Final = "fleethook-policies"
 _API: Final = "/apis/admissionregistration.k8s.io/v1"
 _BINDINGS: Final = f"{_API}/mutatingadmissionpolicybindings"
 _POLICIES: Final = f"{_API}/mutatingadmissionpolicies"
+_CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
 _COLLECTIONS: Final = {"MutatingAdmissionPolicyBinding": _BINDINGS, "MutatingAdmissionPolicy": _POLICIES}
 _NOT_FOUND: Final = 404
 
@@ -24,14 +26,22 @@ class AppliedObject(NamedTuple):
     path: str
     uid: str
     """The uid of its overrider."""
+    overrider: str = ""
+    """The namespace and name of its overrider, ``NAMESPACE/NAME``."""
 
 
 class PolicyClient:
     """Applies, finds and deletes the objects of compiled overriders. All methods raise APIError, UnreachableError."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Create a client of the apiserver behind ``connection``."""
+    def __init__(self, connection: Connection, *, owner: str = "") -> None:
+        """Create a client of the apiserver behind ``connection``.
+
+        Args:
+            connection: Sends the requests.
+            owner: Name of the ClusterRole with which the garbage collector deletes the objects, ``""`` for none.
+        """
         self._connection: Final = connection
+        self._owner: Final = owner
 
     async def is_served(self) -> bool:
         """Return whether the apiserver serves policies in v1."""
@@ -39,9 +49,22 @@ class PolicyClient:
         return found is not None and serves_policies(found)
 
     async def apply(self, objects: Iterable[JSONObject]) -> None:
-        """Apply objects in their order. Fields of other managers are taken over."""
+        """Apply objects in their order. Fields of other managers are taken over.
+
+        If the owner does not exist, this raises APIError: nothing would ever delete the objects.
+        """
+        owners = await self._read_owner()
         for document in objects:
-            await apply_object(self._connection, path_of(document), document, manager=FIELD_MANAGER)
+            owned = {**document, "metadata": {**document["metadata"], **owners}}
+            await apply_object(self._connection, path_of(document), owned, manager=FIELD_MANAGER)
+
+    async def _read_owner(self) -> JSONObject:
+        """Return the member of ``metadata`` that names the owner, nothing without an owner."""
+        if not self._owner:
+            return {}
+        found = as_object(await self._connection.json("GET", f"{_CLUSTER_ROLES}/{self._owner}"))
+        uid = as_object(found["metadata"])["uid"]
+        return {"ownerReferences": [{**_OWNER, "name": self._owner, "uid": uid}]}
 
     async def find(self, uid: str = "") -> list[AppliedObject]:
         """Return the applied objects of the overrider with a uid, or of all overriders; the bindings come first."""
@@ -56,7 +79,14 @@ class PolicyClient:
                 return []  # The apiserver does not serve the resource.
             raise
         named = (one["metadata"] for one in answer["items"])
-        return [AppliedObject(f"{place}/{one['name']}", one["labels"][COMPILED_LABEL]) for one in named]
+        return [
+            AppliedObject(
+                f"{place}/{one['name']}",
+                one["labels"][COMPILED_LABEL],
+                (one.get("annotations") or {}).get(OVERRIDER_ANNOTATION, ""),
+            )
+            for one in named
+        ]
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; missing ones are no error."""
@@ -72,9 +102,11 @@ class PolicyClient:
         found = await self.find(uid)
         await self.delete(one.path for one in found if one.path not in keep)
 
-    async def unbind(self, uid: str) -> None:
-        """Delete the bindings of an overrider, so that its policies stop."""
-        await self.delete([one.path for one in await self._list(_BINDINGS, uid)])
+    async def unbind(self, uid: str) -> bool:
+        """Delete the bindings of an overrider, so that its policies stop; return whether there were any."""
+        found = await self._list(_BINDINGS, uid)
+        await self.delete([one.path for one in found])
+        return bool(found)
 
     async def dry_run(self, plural: str, workload: JSONObject) -> JSONObject:
         """Return the workload that the apiserver would store at its creation."""

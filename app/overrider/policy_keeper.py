@@ -14,6 +14,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.binding import Binding
+from app.overrider.bound_subjects import announced_edits
 from app.overrider.plan_inputs import same_input
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import compile_overrider
@@ -21,6 +22,7 @@ from app.overrider.policies.mode import MODE_ANNOTATION, Mode, decide, describe,
 from app.overrider.policies.probe import Probe, build_probes
 from app.overrider.policy_client import PolicyClient, path_of
 from app.overrider.subject_state import SubjectState
+from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName
 from app.store import Store
 
@@ -29,6 +31,10 @@ _log: Final = logging.getLogger(__name__)
 # kube-apiserver compiles changed policies once a second (policy_source.go, defaultRefreshInterval).
 _ACTIVATION_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 10.0
+# Subjects share the answer, so that a fleet does not ask for each of them.
+_SERVED_SECONDS: Final = 10.0
+# kube-apiserver stores an admitted edit within milliseconds. The limit is that of the exemptions (ConditionWriter).
+_EDIT_SECONDS: Final = 10.0
 # A pass later than this applies the objects again, in case an administrator changed or deleted one.
 _APPLY_SECONDS: Final = 30.0
 _REFUSED: Final = frozenset({403, 404})
@@ -83,6 +89,10 @@ class PolicyKeeper:
         # The uid of the overrider whose objects exist, and the time at which they were applied last.
         self._applied: Final[dict[Binding, tuple[str, float]]] = {}
         self._covered: Final[set[Binding]] = set()
+        # The time at which this leader found an announced edit.
+        self._edits: dict[Announcement, float] = {}
+        self._is_served = False
+        self._asked_at = float("-inf")
 
     def exempt(self) -> set[SubjectName]:
         """Return the subjects whose workloads policies render."""
@@ -99,7 +109,7 @@ class PolicyKeeper:
             }
             await self._client.delete([one.path for one in found if one.uid not in wanted])
         except (APIError, UnreachableError) as error:
-            if not (isinstance(error, APIError) and error.code in _REFUSED and self._default is Mode.WEBHOOK):
+            if not (isinstance(error, APIError) and error.code in _REFUSED and self._default is not Mode.POLICY):
                 _log.warning("cannot look for policies of deleted overriders: %s", error)
 
     async def keep(self, at: SubjectState) -> Upkeep:
@@ -122,17 +132,38 @@ class PolicyKeeper:
 
     async def _keep(self, at: SubjectState, subject: JSONObject, overrider: JSONObject) -> Upkeep:
         mode, ignored = read_mode(overrider, self._default)
-        is_served = mode is not Mode.WEBHOOK and await self._client.is_served()
+        is_served = mode is not Mode.WEBHOOK and await self._ask_whether_served()
         found = await self._compile(at, subject, overrider) if is_served else None
         decision = decide(mode, is_served=is_served, refusals=found.result.refusals if found else (), ignored=ignored)
         if found is None or not decision.uses_policy or not found.result.objects:
             problem = await self._withdraw(at.binding)
             active = decision.uses_policy and not problem  # No entry selects a pool, so there is nothing to apply.
-            again = _RETRY_SECONDS if problem or (mode is not Mode.WEBHOOK and not is_served) else None
+            # With `auto`, the next resync asks again: an older apiserver must not cost a pass every few seconds.
+            again = _RETRY_SECONDS if problem or (mode is Mode.POLICY and not is_served) else None
             return Upkeep((describe(decision, is_active=active, problem=problem),), again)
-        is_active = await self._apply(at.binding, found)
+        wait = self._compute_edit_wait(at.binding)
+        is_active = not wait and await self._apply(at.binding, found)
         self._cover(at.binding, is_active=is_active)
-        return Upkeep((describe(decision, is_active=is_active),), _APPLY_SECONDS if is_active else _ACTIVATION_SECONDS)
+        again = _APPLY_SECONDS if is_active else max(wait, _ACTIVATION_SECONDS)
+        return Upkeep((describe(decision, is_active=is_active),), again)
+
+    def _compute_edit_wait(self, binding: Binding) -> float:
+        """Return the seconds to wait because a replica has just admitted an edit of the overrider, 0 for none.
+
+        That replica has deleted the bindings, and the edit may not be stored yet. Until it is, the policies of the
+        former version must not come back.
+        """
+        now = self._time()
+        self._edits = {one: self._edits.get(one, now) for one in announced_edits(self._store)}
+        subject = SubjectName(binding.namespace, binding.group_kind.kind, binding.name)
+        ends = [at + _EDIT_SECONDS for one, at in self._edits.items() if one.subject == subject]
+        return max(0.0, max(ends, default=now) - now)
+
+    async def _ask_whether_served(self) -> bool:
+        if self._time() - self._asked_at >= _SERVED_SECONDS:
+            self._is_served = await self._client.is_served()
+            self._asked_at = self._time()
+        return self._is_served
 
     async def _compile(self, at: SubjectState, subject: JSONObject, overrider: JSONObject) -> _Compiled:
         pools = {name: self._store.get(at.binding.cluster, NODE_POOL, "", name) for name in at.pools}

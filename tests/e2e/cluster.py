@@ -210,14 +210,16 @@ class ControlPlane:
         )  # fmt: skip
         self.wait_ready()
 
-    def start_controller_manager(self, program: Path) -> None:
-        """Start the controllers of Deployments, ReplicaSets and StatefulSets; no scheduler and no kubelet follows."""
+    def start_controller_manager(
+        self, program: Path, controllers: str = "deployment-controller,replicaset-controller,statefulset-controller"
+    ) -> None:
+        """Start controllers, by default those of Deployments, ReplicaSets and StatefulSets; no kubelet follows."""
         user = {"client-certificate": str(self.admin.certificate), "client-key": str(self.admin.key)}
         self._run(
             "kube-controller-manager",
             [
                 f"--kubeconfig={self.kubeconfig('controller-manager', user)}",
-                "--controllers=deployment-controller,replicaset-controller,statefulset-controller",
+                f"--controllers={controllers}",
                 # A single process with an administrator's credentials and without clients.
                 "--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0",
                 # The rate limits of the client must not change the number of ReplicaSets that a test counts.

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.doctor_rights import list_rights
+from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
 from tests.cli.test_doctor_rights import allows
 from tests.e2e.chart import template
@@ -127,6 +128,7 @@ def test_a_healthy_registration_has_no_fault(
         "failure-policy",
         "reachability",
         "rights",
+        "policies",
     }
     assert (about["level"], PROBED in about["text"], about["remedy"]) == ("ok", True, "")
     assert text.stdout.splitlines()[-1] == "0 errors, 0 warnings"
@@ -218,6 +220,31 @@ def test_missing_rights_of_the_server_are_listed(registration: Registration, ser
     assert (code, levels(found)["rights"]) == (1, ["error", "warning"])
     assert "list yurtappoverriders.apps.openyurt.io" in found["rights"][0]["text"]
     assert "patch deployments.apps" in found["rights"][1]["text"]
+
+
+def test_rights_for_policies_and_policies_without_an_overrider_are_checked(
+    registration: Registration, server: Server, admin: Api, kubeconfig: Path
+) -> None:
+    registration.write_for(server)
+    gone: dict[str, Any] = {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {
+            "name": "doctor-gone", "labels": {COMPILED_LABEL: "0"}, "annotations": {OVERRIDER_ANNOTATION: "a/gone"},
+        },
+        "spec": {"policyName": "doctor-gone"},
+    }  # fmt: skip
+    path = f"{WEBHOOKS}/mutatingadmissionpolicybindings"
+    admin.create(path, gone)
+    try:
+        _, found = examine(kubeconfig, "--service-account", f"{NAMESPACE}/nobody")
+    finally:
+        admin.delete(f"{path}/doctor-gone")
+    orphaned, lacking = found["policies"]
+    assert (orphaned["level"], lacking["level"]) == ("warning", "warning")
+    assert "mutatingadmissionpolicybindings/doctor-gone" in orphaned["text"]
+    assert "create mutatingadmissionpolicies.admissionregistration.k8s.io" in lacking["text"]
+    _, found = examine(kubeconfig, "--service-account", f"{NAMESPACE}/{ACCOUNT}")
+    assert levels(found)["policies"] == ["ok"]
 
 
 def test_a_service_without_endpoints_is_found(

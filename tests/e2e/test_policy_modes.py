@@ -20,6 +20,7 @@ from tests.e2e.workloads import images, path_of, workload_of
 from tests.waiting import wait_for
 
 AUTO = {"FLEETHOOK_OVERRIDER_MODE": "auto"}
+WEBHOOK = {"FLEETHOOK_OVERRIDER_MODE": "webhook"}
 POOLS = ["beijing", "hangzhou"]
 BINDINGS = f"{WEBHOOKS}/mutatingadmissionpolicybindings"
 WITHOUT_API = (
@@ -52,7 +53,7 @@ def applied(admin: Api, subject: Subject) -> list[str]:
 
 
 def is_exempt(admin: Api, subject: Subject) -> bool:
-    name = SubjectName(subject.namespace, "YurtAppSet", "demo")
+    name = SubjectName(subject.namespace, subject.stored["kind"], "demo")
     return all(name in exempted_subjects(one) for one in expressions(admin) or {""})
 
 
@@ -183,7 +184,7 @@ def test_policies_of_an_earlier_setting_are_deleted(admin: Api, subject: Subject
     with installation.up(**AUTO):
         subject.override(entry("*", items=TO_2))
         wait_for_policy(admin, subject)
-    with installation.up():
+    with installation.up(**WEBHOOK):
         wait_for(lambda: applied(admin, subject) == [], what="mode webhook deletes the policies")
         wait_for(lambda: not is_exempt(admin, subject), what="the webhook gets the workloads")
         assert images(create(admin, subject, "beijing"))["nginx"] == "nginx:2.0"
@@ -196,7 +197,8 @@ def test_after_a_downgrade_of_the_apiserver_the_webhook_renders(binaries: Path, 
         admin = plane.api()
         install_crds(admin)
         subject = Subject(admin, new_namespace(admin), POOLS)
-        with Installation(plane, tmp_path).up(**AUTO):
+        # The leader asks again whether the apiserver serves policies at the next resync.
+        with Installation(plane, tmp_path).up(**AUTO, FLEETHOOK_RESYNC_INTERVAL="5"):
             subject.override(entry("*", items=TO_2))
             wait_for_policy(admin, subject)
             plane.restart_apiserver(*WITHOUT_API)

@@ -16,8 +16,10 @@ class PolicyServer:
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
+        self.single: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.failures: list[Exception] = []
+        self.refuses: Exception | None = None
         self.served: tuple[str, ...] = SERVED
         self.acts = True
         self.digest = ""
@@ -28,6 +30,8 @@ class PolicyServer:
 
     async def request(self, method: str, path: str, *, query: Any = None, body: Any = None, **_: Any) -> bytes:
         self.requests.append((method, path))
+        if method == "PATCH" and self.refuses is not None:
+            raise self.refuses
         if self.failures:
             raise self.failures.pop(0)
         return msgspec.json.encode(self._answer(method, path, query or {}, body))
@@ -45,6 +49,10 @@ class PolicyServer:
             assert query == {"dryRun": "All"}
             annotations = {"fleethook.io/rendered": self.digest} if self.acts else {}
             return {**body, "metadata": {**body["metadata"], "annotations": annotations}}
+        elif path in self.single:
+            return self.single[path]
+        elif method == "GET" and "clusterroles" in path:
+            raise APIError(404, "NotFound", "no such role")
         elif method == "GET":
             if path.startswith(API) and path.rpartition("/")[2] not in self.served:
                 raise APIError(404, "NotFound", "not served")

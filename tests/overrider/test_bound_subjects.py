@@ -8,14 +8,16 @@ from app.kube.errors import APIError
 from app.model.admission import Response
 from app.overrider.bound_subjects import (
     announce_overrider,
+    announced_edits,
     bound_subjects,
     call_on_change,
     call_when_selected,
     conclude_overrider,
     overrider_uids,
+    suspend_policies,
 )
 from app.overrider.policies.mode import Mode
-from app.registration.announcements import Announcement
+from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
 from app.registration.match_conditions import SubjectName, bound_condition
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store.store import key_of
@@ -112,7 +114,7 @@ async def suspend(document: dict[str, Any] | None, default: Mode, **fields: Any)
     async def announce(one: Announcement) -> None:
         calls.append(one)
 
-    async def unbind(uid: str) -> None:
+    async def unbind(uid: str) -> bool:
         calls.append(uid)
         raise APIError(403, "Forbidden", "no")
 
@@ -129,6 +131,41 @@ async def test_an_edit_ends_the_exemption_before_it_deletes_the_bindings() -> No
     assert first.subject == announced.subject
     assert first.overrider not in ("", "u-7")
     assert second == "u-7"
+
+
+@pytest.mark.parametrize(("found", "expected"), [([True, False], 1), ([False], 0), ([True, True, True], 2)])
+async def test_an_edit_is_admitted_after_apiservers_have_dropped_the_policies(found: list[bool], expected: int) -> None:
+    """The leader may send a binding once more before it knows of the edit."""
+    pauses: list[float] = []
+
+    async def announce(_: Announcement) -> None:
+        assert pauses == []
+
+    async def unbind(_: str) -> bool:
+        return found.pop(0)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    await suspend_policies(
+        request(EDITED, operation="UPDATE", old=RULE), Response(allowed=True),
+        announce=announce, unbind=unbind, default=Mode.AUTO, sleep=sleep,
+    )  # fmt: skip
+    assert len(pauses) == expected
+    # kube-apiserver compiles policies once a second, and waits five seconds for the webhook.
+    assert all(one > 1.0 for one in pauses)
+    assert sum(pauses) < 3.5
+
+
+def test_announced_edits_are_found_in_the_own_configuration() -> None:
+    edit, creation = Announcement(DEMO, "r-1"), Announcement(DEMO, "u-7")
+    metadata = {"annotations": {ANNOUNCED_ANNOTATION: write_announcements([edit, creation])}}
+    own, other = configuration(), configuration("other")
+    for one in (own, other):
+        one["metadata"] |= metadata
+    assert announced_edits(store_of(RULE, own)) == {edit}
+    assert announced_edits(store_of(RULE, other)) == frozenset()
+    assert announced_edits(store_of(RULE, configuration())) == frozenset()
 
 
 async def test_a_deletion_ends_the_exemption_too() -> None:

@@ -68,3 +68,19 @@ async def test_other_failures_are_raised() -> None:
         server.failures.append(APIError(403, "Forbidden", "no"))
         with pytest.raises(APIError, match="no"):
             await call
+
+
+async def test_the_owner_is_named_by_its_uid() -> None:
+    server = PolicyServer()
+    place = "/apis/rbac.authorization.k8s.io/v1/clusterroles/owner"
+    server.single[place] = {"metadata": {"uid": "u-9"}}
+    await PolicyClient(cast("Connection", server), owner="owner").apply(OBJECTS)
+    owner = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "owner", "uid": "u-9"}
+    assert [one["metadata"]["ownerReferences"] for one in server.objects.values()] == [[owner], [owner]]
+
+
+async def test_without_its_owner_nothing_is_applied() -> None:
+    server = PolicyServer()
+    with pytest.raises(APIError):
+        await PolicyClient(cast("Connection", server), owner="owner").apply(OBJECTS)
+    assert server.objects == {}

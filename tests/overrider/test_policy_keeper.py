@@ -11,10 +11,12 @@ from app.overrider.policy_client import PolicyClient
 from app.overrider.policy_keeper import PolicyKeeper
 from app.overrider.subject_plans import SubjectPlans
 from app.overrider.subject_state import SubjectState
+from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
 from app.registration.match_conditions import SubjectName
+from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import Store
 from tests.builders import entry, image, overrider, pool, yurt_app_set
-from tests.overrider.policy_server import PolicyServer
+from tests.overrider.policy_server import API, SERVED, PolicyServer
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 POOLS = ("beijing",)
@@ -31,6 +33,8 @@ class Keeping:
 
     def __init__(self, default: Mode = Mode.AUTO) -> None:
         self.server, self.store, self.now, self.changes = PolicyServer(), Store(), 0.0, 0
+        self.again: float | None = None
+        self.message = ""
         client = PolicyClient(cast("Connection", self.server))
         self.keeper = PolicyKeeper(client, self.store, default=default, time=lambda: self.now, changed=self._count)
         self.subject = yurt_app_set(pools=[pool(one) for one in POOLS])
@@ -49,6 +53,7 @@ class Keeping:
         rules = () if rule is None else (rule,)
         at = SubjectState(binding, rules, self.subject, (), POOLS, (), frozenset())
         found = await self.keeper.keep(at)
+        self.again, self.message = found.again, found.conditions[0].message if found.conditions else ""
         return (found.conditions[0].status, found.conditions[0].reason) if found.conditions else ("", "")
 
 
@@ -88,6 +93,27 @@ async def test_the_exemption_ends_before_objects_of_an_edit_are_written() -> Non
     assert exempt == [set(), set()]
 
 
+async def test_while_an_edit_is_announced_the_policies_do_not_come_back() -> None:
+    """The edit is admitted and may not be stored yet, so the leader still knows the former version."""
+    at = Keeping()
+    await at.keep(rule_of())
+    at.server.objects.clear()
+    announced = write_announcements([Announcement(DEMO, "r-1"), Announcement(DEMO._replace(name="other"), "r-2")])
+    at.store.put({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": CONFIGURATION_NAME, "annotations": {ANNOUNCED_ANNOTATION: announced}},
+    })  # fmt: skip
+    at.now = 40.0
+    assert await at.keep(rule_of()) == ("Unknown", "Activating")
+    assert (at.server.objects, at.keeper.exempt(), at.again) == ({}, set(), 10.0)
+    at.now = 49.0
+    assert await at.keep(rule_of("3")) == ("Unknown", "Activating")
+    assert (at.server.objects, at.again) == ({}, 1.0)
+    at.now = 50.0
+    assert await at.keep(rule_of("3")) == ("True", "Active")
+    assert at.server.objects
+
+
 async def test_objects_are_applied_again_only_after_a_while() -> None:
     at = Keeping()
     await at.keep(rule_of())
@@ -113,8 +139,41 @@ async def test_an_apiserver_without_the_api_ends_the_exemption() -> None:
     at = Keeping()
     await at.keep(rule_of())
     at.server.served = ()
+    at.now = 10.0
     assert await at.keep(rule_of()) == ("False", "NotServed")
     assert at.keeper.exempt() == set()
+
+
+async def test_without_the_api_no_pass_is_repeated_and_subjects_share_one_request() -> None:
+    """An older apiserver must not cost more than with the mode webhook."""
+    at = Keeping()
+    at.server.served = ()
+    for now in (0.0, 1.0, 9.0):
+        at.now = now
+        assert await at.keep(rule_of()) == ("False", "NotServed")
+        assert at.again is None
+    assert at.server.requests == [("GET", API)]
+    at.server.served, at.now = SERVED, 10.0
+    assert await at.keep(rule_of()) == ("True", "Active")
+
+
+async def test_mode_policy_asks_again_for_a_missing_api() -> None:
+    at = Keeping(Mode.POLICY)
+    at.server.served = ()
+    assert await at.keep(rule_of()) == ("False", "NotServed")
+    assert at.again is not None
+
+
+async def test_without_rights_the_webhook_applies_it_and_the_message_has_the_reason() -> None:
+    at = Keeping()
+    refused = APIError(403, "Forbidden", "mutatingadmissionpolicies is forbidden")
+    at.server.refuses = refused
+    assert await at.keep(rule_of()) == ("False", "NotApplied")
+    assert "the webhook applies it" in at.message
+    assert "mutatingadmissionpolicies is forbidden" in at.message
+    assert at.keeper.exempt() == set()
+    at.server.refuses = None
+    assert await at.keep(rule_of()) == ("True", "Active")
 
 
 async def test_a_refused_request_ends_the_exemption_and_is_reported() -> None:

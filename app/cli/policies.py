@@ -1,0 +1,73 @@
+"""``fleethook policies``: the MutatingAdmissionPolicies of overriders in a cluster."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.options import ContextOption
+from app.cli.terminal import write
+
+if TYPE_CHECKING:
+    from app.overrider.policy_removal import Removal
+
+policies = typer.Typer(help="Manage the MutatingAdmissionPolicies of overriders in a cluster.", no_args_is_help=True)
+
+
+@policies.callback()
+def _group() -> None:
+    # With a single command, typer would drop the name of the group's command.
+    pass
+
+
+@policies.command()
+def remove(
+    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the cluster.")] = None,
+    context: ContextOption = None,
+    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False,
+) -> None:
+    """Delete all policies of overriders, after a rollback to a version without policies or before an uninstall.
+
+    First, the webhook becomes responsible for the workloads of all overriders. Then the command deletes bindings, then
+    policies. Set the mode webhook before, if a server of this version runs: its leader applies policies again.
+
+    The user needs the rights to get and patch the MutatingWebhookConfiguration fleethook, and to list and delete
+    mutatingadmissionpolicies and mutatingadmissionpolicybindings.
+
+    Exit codes: 0 success; 1 a leader has applied policies again; 2 invalid arguments, or a request failed.
+    """
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from app.overrider.policy_client import PolicyClient  # noqa: PLC0415 - as above
+    from app.overrider.policy_removal import remove_policies  # noqa: PLC0415 - as above
+    from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
+
+    if in_cluster == (kubeconfig is not None):
+        fail("give one of --in-cluster and --kubeconfig")
+
+    async def run() -> "Removal":
+        async with Connection(kubeconfig, context=context) as connection:
+            return await remove_policies(PolicyClient(connection), ConditionClient(connection))
+
+    try:
+        done = asyncio.run(run())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot remove the policies: {error}")
+    _print(done)
+
+
+def _print(done: "Removal") -> None:
+    for subject in done.subjects:
+        write(f"the webhook renders the workloads of {subject.kind} {subject.namespace}/{subject.name}")
+    for one in done.objects:
+        write(f"deleted {one.path.partition('/v1/')[2]} of YurtAppOverrider {one.overrider or one.uid}")
+    if not done.objects:
+        write("no policies found")
+    if done.left:
+        fail(
+            f"{len(done.left)} policies and bindings exist again: set the mode webhook (chart value "
+            "controller.overriderMode), or stop the server",
+            code=CHECK_FAILED,
+        )

@@ -1,0 +1,47 @@
+"""Tests of the arguments and the output of `fleethook policies`; tests/e2e/test_policy_removal.py has a real apiserver."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.policies import _print
+from app.overrider.policy_client import AppliedObject
+from app.overrider.policy_removal import Removal
+from app.registration.match_conditions import SubjectName
+
+BASE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+
+
+def test_exactly_one_cluster_is_needed(tmp_path: Path) -> None:
+    for arguments in ((), ("--in-cluster", "--kubeconfig", str(tmp_path))):
+        result = CliRunner().invoke(app, ["policies", "remove", *arguments])
+        assert (result.exit_code, "give one of --in-cluster and --kubeconfig" in result.stderr) == (2, True)
+
+
+def test_a_cluster_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        '{"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],'
+        '"clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:1"}}],'
+        '"contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}]}'
+    )
+    result = CliRunner().invoke(app, ["policies", "remove", "--kubeconfig", str(config)])
+    assert (result.exit_code, "cannot remove the policies: " in result.stderr) == (2, True)
+
+
+def test_the_output_names_subjects_and_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    _print(Removal((SubjectName("n", "YurtAppSet", "demo"),), (AppliedObject(f"{BASE}/p", "u-1", "n/rule"),), ()))
+    assert capsys.readouterr().out.splitlines() == [
+        "the webhook renders the workloads of YurtAppSet n/demo",
+        "deleted mutatingadmissionpolicies/p of YurtAppOverrider n/rule",
+    ]
+
+
+def test_policies_that_a_leader_applies_again_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        _print(Removal((), (), (AppliedObject(f"{BASE}/p", "u-1"),)))
+    assert caught.value.exit_code == 1
+    assert "controller.overriderMode" in capsys.readouterr().err

@@ -1,0 +1,104 @@
+"""Tests of the order of a removal; tests/e2e/test_policy_removal.py has a real apiserver."""
+
+from typing import Any, cast
+
+import pytest
+
+from app.kube.connection import Connection
+from app.kube.errors import APIError
+from app.overrider.policy_client import PolicyClient, path_of
+from app.overrider.policy_removal import remove_policies
+from app.registration.condition_client import ConditionClient, Registered
+from app.registration.match_conditions import SubjectName, bound_condition, exempted_subjects
+from tests.overrider.policy_server import PolicyServer
+from tests.overrider.test_policy_client import BINDING, OBJECTS, POLICY
+
+DEMO, OTHER = SubjectName("default", "YurtAppSet", "demo"), SubjectName("default", "YurtAppSet", "other")
+
+
+class Conditions:
+    """The match condition of a webhook. Writes of other replicas cause ``conflicts``."""
+
+    def __init__(self, condition: Any, log: list[str], conflicts: int = 0) -> None:
+        self.condition, self.log, self.conflicts = condition, log, conflicts
+
+    async def read(self) -> Registered | None:
+        return Registered("1", {"deployments": self.condition}) if self.condition != "none" else None
+
+    async def write(self, _: Registered, condition: Any, *, announcements: Any = ()) -> str:
+        assert announcements == ()
+        if self.conflicts:
+            self.conflicts -= 1
+            raise APIError(409, "Conflict", "changed")
+        self.condition = condition
+        self.log.append("condition")
+        return "2"
+
+
+class Removing:
+    """A cluster with the objects of an overrider."""
+
+    def __init__(self, condition: Any, conflicts: int = 0) -> None:
+        self.log: list[str] = []
+        self.server = PolicyServer()
+        self.server.objects = {path_of(one): one for one in OBJECTS}
+        self.conditions = Conditions(condition, self.log, conflicts)
+
+    async def remove(self) -> Any:
+        async def sleep(_: float) -> None:
+            assert len(self.server.objects) == 2
+            self.log.append("sleep")
+
+        policies = PolicyClient(cast("Connection", self.server))
+        return await remove_policies(policies, cast("ConditionClient", self.conditions), sleep=sleep)
+
+
+async def test_the_exemption_ends_before_bindings_and_then_policies_are_deleted() -> None:
+    at = Removing(bound_condition([DEMO, OTHER], exempt=[DEMO]))
+    done = await at.remove()
+    assert at.log == ["condition", "sleep"]
+    assert at.conditions.condition == bound_condition([DEMO, OTHER])
+    deleted = [path for method, path in at.server.requests if method == "DELETE"]
+    assert deleted == [path_of(BINDING), path_of(POLICY)] == [one.path for one in done.objects]
+    assert (done.subjects, done.left) == ((DEMO,), ())
+
+
+async def test_a_conflict_is_tried_again_and_an_endless_one_deletes_nothing() -> None:
+    at = Removing(bound_condition([DEMO], exempt=[DEMO]), conflicts=2)
+    await at.remove()
+    assert at.server.objects == {}
+    at = Removing(bound_condition([DEMO], exempt=[DEMO]), conflicts=9)
+    with pytest.raises(APIError, match="changed"):
+        await at.remove()
+    assert len(at.server.objects) == 2
+
+
+@pytest.mark.parametrize("condition", [None, "none", bound_condition([DEMO])])
+async def test_without_an_exemption_the_condition_stays(condition: Any) -> None:
+    at = Removing(condition)
+    done = await at.remove()
+    assert (at.log, at.conditions.condition, done.subjects) == ([], condition, ())
+    assert at.server.objects == {}
+
+
+async def test_a_condition_without_a_list_of_subjects_is_removed() -> None:
+    many = [SubjectName("default", "YurtAppSet", f"subject-{number:06}") for number in range(5000)]
+    condition = bound_condition(many, exempt=[DEMO])
+    assert exempted_subjects(condition["expression"]) == {DEMO}
+    at = Removing(condition)
+    await at.remove()
+    assert at.conditions.condition is None
+
+
+async def test_objects_that_a_leader_has_applied_again_are_reported() -> None:
+    at = Removing(None)
+    delete = at.server.request
+
+    async def request(method: str, path: str, **rest: Any) -> bytes:
+        answer = await delete(method, path, **rest)
+        if method == "DELETE":
+            at.server.objects[path_of(POLICY)] = POLICY
+        return answer
+
+    at.server.request = request  # type: ignore[method-assign]
+    assert [one.path for one in (await at.remove()).left] == [path_of(POLICY)]
