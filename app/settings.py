@@ -248,7 +248,7 @@ class Settings(BaseSettings):
             "if the apiserver serves them and the overrider compiles (auto). The annotation fleethook.io/mode of an "
             "overrider replaces it."
         ),
-    ] = "auto"
+    ] = "webhook"
     policy_owner: Annotated[
         str | None,
         Field(
