@@ -156,8 +156,10 @@ def _hash_content(content: JSONObject) -> str:
 
 def _constrain(target: Target) -> JSONObject:
     """Return the constraints that kube-apiserver checks before any expression."""
-    # kube-apiserver reads selectors anew for each request, so a list of pools would take longer than an expression.
-    pooled = {"key": POOL_NAME_LABEL, "operator": "Exists"}
+    # kube-apiserver parses and validates each selector of each policy anew for each request. So the pools are in an
+    # expression, and a selector without a label only spares other workloads the expression.
+    labels = {**target.labels, **target.marks}
+    pooled = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
     rule = {
         "apiGroups": ["apps"],
         "apiVersions": ["v1"],
@@ -168,7 +170,7 @@ def _constrain(target: Target) -> JSONObject:
     return {
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
-        "objectSelector": {"matchLabels": {**target.labels, **target.marks}, "matchExpressions": [pooled]},
+        "objectSelector": {"matchLabels": labels} if labels else pooled,
         "resourceRules": [rule],
     }
 

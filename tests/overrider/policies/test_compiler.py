@@ -82,7 +82,7 @@ def test_the_hash_of_each_pool_is_in_the_policy() -> None:
 
 
 def selecting_labels(*entries: dict[str, Any], **given: Any) -> Any:
-    return compiled(*entries, **given).objects[0]["spec"]["matchConstraints"]["objectSelector"]["matchLabels"]
+    return compiled(*entries, **given).objects[0]["spec"]["matchConstraints"]["objectSelector"].get("matchLabels", {})
 
 
 def test_labels_keep_a_policy_away_from_other_subjects() -> None:

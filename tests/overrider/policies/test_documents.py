@@ -31,13 +31,20 @@ def test_a_policy_selects_the_workloads_of_its_namespace_subject_and_pools() -> 
     spec = build()[0]["spec"]
     constraints = spec["matchConstraints"]
     assert constraints["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
-    assert constraints["objectSelector"]["matchLabels"] == {"app": "demo", "mark": "m"}
+    assert constraints["objectSelector"] == {"matchLabels": {"app": "demo", "mark": "m"}}
     assert constraints["resourceRules"][0]["resources"] == ["deployments"]
     (condition,) = (one["expression"] for one in spec["matchConditions"])
     pool, alive, owner = condition.split(" && ", 2)
     assert pool.endswith('in ["hangzhou", "beijing"]')
     assert alive == "!has(object.metadata.deletionTimestamp)"
     assert f'r.uid == "{UID}"' in owner
+
+
+def test_without_labels_a_policy_selects_the_workloads_of_all_pools() -> None:
+    unlabelled = target()._replace(labels={}, marks={})
+    policy = build_objects(unlabelled, FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)[0]
+    (expression,) = policy["spec"]["matchConstraints"]["objectSelector"]["matchExpressions"]
+    assert expression == {"key": "apps.openyurt.io/pool-name", "operator": "Exists"}
 
 
 def test_a_policy_restores_the_labels_that_select_its_workloads() -> None:
