@@ -59,12 +59,7 @@ def build_probes(
         plural = constraints["resourceRules"][0]["resources"][0]
         pool = _find_pool(document, pools)
         plan = plans.plan(_KINDS[plural], pool, pools.get(pool))
-        base = plan.for_update.base
-        selected = as_object(constraints["objectSelector"].get("matchLabels"))
-        labelled = {**as_object(as_object(base.get("metadata")).get("labels")), **selected}
-        workload = _build_workload(base, kind=_KINDS[plural], subject=subject, pool=pool)
-        # A policy selects workloads by labels of the template and of OpenYurt's controllers.
-        workload["metadata"]["labels"] = {**labelled, POOL_NAME_LABEL: pool}
+        workload = _build_workload(plan.for_update.base, kind=_KINDS[plural], subject=subject, pool=pool)
         probes.append(Probe(plural, workload, plan.digest))
     return probes
 
@@ -89,6 +84,8 @@ def _build_workload(base: JSONObject, *, kind: str, subject: JSONObject, pool: s
         "metadata": {
             "generateName": "fleethook-probe-",
             "namespace": metadata.get("namespace") or "default",
+            # A policy selects workloads by the labels of the template, too.
+            "labels": {**as_object(as_object(base.get("metadata")).get("labels")), **labels},
             "annotations": {PROBE_ANNOTATION: "true"},
             "ownerReferences": [{**owner, "name": metadata["name"], "uid": metadata["uid"]}],
         },
