@@ -12,7 +12,9 @@ import msgspec
 
 from app.model.json import JSONObject
 from app.model.openyurt import (
+    API_VERSION_V1BETA1,
     PARTIAL_SUFFIX,
+    REF_APP_SET_LABEL,
     RENDERED_ANNOTATION,
     SUBJECT_API_VERSIONS,
     SUBJECT_KINDS,
@@ -72,6 +74,11 @@ _TOUCHED: Final = (
 )
 # A policy has rendered the workload completely: kube-apiserver runs policies before webhooks.
 _HASH: Final = f"object.metadata.?annotations[?'{RENDERED_ANNOTATION}'].orValue('{PARTIAL_SUFFIX}')"
+# The policies of v1beta1 select workloads by this label. Without it, no policy has written the annotation.
+_SELECTED: Final = (
+    f"(owner.apiVersion != '{API_VERSION_V1BETA1}'"
+    f" || object.metadata.?labels[?'{REF_APP_SET_LABEL}'].orValue('') == owner.name)"
+)
 _DONE: Final = f"!{_HASH}.endsWith('{PARTIAL_SUFFIX}')"
 
 
@@ -158,7 +165,7 @@ def _select_done(subjects: Collection[SubjectName]) -> str:
     if not subjects:
         return ""
     table = _write_table(subjects)
-    return f"{_DONE} && {_OWNERS}.exists(owner, {_NAMED} in {table}[?(request.namespace)].orValue([]))"
+    return f"{_DONE} && {_OWNERS}.exists(owner, {_SELECTED} && {_NAMED} in {table}[?(request.namespace)].orValue([]))"
 
 
 def _write_table(subjects: Collection[SubjectName]) -> str:

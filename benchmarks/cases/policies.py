@@ -30,7 +30,7 @@ alone (user and system), and counts in steps of 10 ms."""
 
 
 def run(context: Context) -> Section:
-    settings = _settings(SMALL_COUNTS if context.small else COUNTS)
+    settings = list_settings(SMALL_COUNTS if context.small else COUNTS)
     requests = max(10, round(context.seconds * REQUESTS_PER_SECOND))
     try:
         with contextlib.ExitStack() as stack:
@@ -42,10 +42,10 @@ def run(context: Context) -> Section:
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
     text = "\n\n".join((ABOUT.format(requests=requests), _table(found, "create"), _table(found, "update"), NOTE))
-    return Section(TITLE, text, {"rounds": found, "goals": _goals(found, settings)})
+    return Section(TITLE, text, {"rounds": found, "goals": compare_with_goals(found, settings)})
 
 
-def _settings(counts: tuple[int, ...]) -> dict[str, Setting]:
+def list_settings(counts: tuple[int, ...]) -> dict[str, Setting]:
     settings = {NOTHING: Setting("nothing"), CONSTANT: Setting("constant")}
     for count in counts:
         settings[_policies(count)] = Setting("policies", count)
@@ -73,7 +73,7 @@ def _table(found: list[Round], operation: str) -> str:
     return table(header, rows)
 
 
-def _goals(found: list[Round], settings: dict[str, Setting]) -> list[dict[str, object]]:
+def compare_with_goals(found: list[Round], settings: dict[str, Setting]) -> list[dict[str, object]]:
     """Return the goals for 100 overriders, if these were measured."""
     names = [name for name, setting in settings.items() if setting.way == "policies" and setting.overriders == 100]
     return [

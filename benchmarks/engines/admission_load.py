@@ -6,14 +6,15 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from benchmarks.engines.admission_planes import POOLS, Prepared
 from benchmarks.harness.load import Figures
 from benchmarks.harness.processes import cpu_seconds
 from tests.e2e.cluster import decode
-from tests.e2e.policies import World, workloads_path
+from tests.e2e.policies import workloads_path
 
+T = TypeVar("T")
 WARMUP: Final = 10
 """Requests before each turn: the caches of the cores hold data of another kube-apiserver."""
 Write = tuple[str, str, dict[str, Any]]
@@ -49,7 +50,9 @@ class Writer:
         return {**created, **updated}
 
     def _creations(self, turn: str, count: int) -> Iterator[Write]:
-        for number, world in zip(range(count), itertools.cycle(_spread(self._prepared.worlds, count)), strict=False):
+        for number, world in zip(
+            range(count), itertools.cycle(choose_evenly(self._prepared.worlds, count)), strict=False
+        ):
             document = world.bare(POOLS[number % len(POOLS)])
             document["metadata"]["name"] = f"w-{turn}-{number}"
             document["metadata"].setdefault("annotations", {})["bench"] = turn
@@ -63,9 +66,7 @@ class Writer:
         before = cpu_seconds(pid)
         seconds, stored = self._write(connection, given)
         used = cpu_seconds(pid) - before
-        hundredths = statistics.quantiles(seconds, n=100, method="inclusive")
-        found = {"p50_ms": hundredths[49] * 1e3, "p99_ms": hundredths[98] * 1e3, "cpu_us": used / len(given) * 1e6}
-        return {f"{operation}_{key}": value for key, value in found.items()}, stored
+        return {f"{operation}_{key}": value for key, value in summarize(seconds, used).items()}, stored
 
     def _write(
         self, connection: http.client.HTTPSConnection, writes: Sequence[Write] | Iterator[Write]
@@ -96,7 +97,18 @@ def _update(stored: dict[str, Any]) -> Write:
     return "PUT", f"{workloads_path(document)}/{document['metadata']['name']}", document
 
 
-def _spread(worlds: Sequence[World], count: int) -> list[World]:
-    """Return at most ``count`` worlds, from the first one to the last one."""
+def summarize(seconds: Sequence[float], cpu: float) -> Figures:
+    """Return the median and the 99th percentile in milliseconds, and the CPU of each request in microseconds.
+
+    Args:
+        seconds: The duration of each request, of two at least.
+        cpu: Seconds of CPU of kube-apiserver during all of them.
+    """
+    hundredths = statistics.quantiles(seconds, n=100, method="inclusive")
+    return {"p50_ms": hundredths[49] * 1e3, "p99_ms": hundredths[98] * 1e3, "cpu_us": cpu / len(seconds) * 1e6}
+
+
+def choose_evenly(worlds: Sequence[T], count: int) -> list[T]:
+    """Return at least ``count`` worlds at equal distances, from the first one on, or all if there are fewer."""
     step = max(1, len(worlds) // count)
     return list(worlds[::step])

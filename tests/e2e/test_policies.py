@@ -266,6 +266,30 @@ def test_the_undo_of_another_render_is_kept(policies: Plane, world: World) -> No
     assert made["spec"]["replicas"] == 5
 
 
+@pytest.mark.parametrize("world", ONE, indirect=True)
+@pytest.mark.parametrize("value", [None, "other"])
+def test_an_update_cannot_change_a_label_that_selects_a_workload(
+    policies: Plane, world: World, value: str | None
+) -> None:
+    stored = policies.api.create(workloads_path(world.bare("hangzhou")), world.bare("hangzhou"))
+    kept = {**stored, "spec": world.bare("hangzhou")["spec"]}
+    written = copy.deepcopy(kept)
+    del written["metadata"]["labels"]["app"]
+    if value is not None:
+        written["metadata"]["labels"]["app"] = value
+    assert comparable(update(policies, written)) == comparable(update(policies, kept))
+    compare_update(policies, world, stored, kept)
+
+
+@pytest.mark.parametrize("world", [KINDS["v1beta1"]], indirect=True)
+def test_an_update_without_the_mark_of_openyurt_gets_the_overrides(policies: Plane, world: World) -> None:
+    stored = policies.api.create(workloads_path(world.bare("hangzhou")), world.bare("hangzhou"))
+    written = {**stored, "spec": world.bare("hangzhou")["spec"]}
+    written["metadata"] = copy.deepcopy(stored["metadata"])
+    del written["metadata"]["labels"]["apps.openyurt.io/ref-yurtappset"]
+    compare_update(policies, world, stored, written)
+
+
 def test_5000_pools_are_divided_among_policies(policies: Plane, admin: Api, prefix: str) -> None:
     names = [f"p{number}" for number in range(5_000)]
     rule = overrider(*(entry(name, items=[image("nginx", f"registry.example.org/nginx:{name}")]) for name in names))

@@ -115,6 +115,13 @@ def test_exempt_subjects_stay_listed_and_can_be_read_back() -> None:
     assert exempted_subjects(expression(one, two)) == frozenset()
 
 
+def test_a_workload_of_v1beta1_without_the_label_of_its_subject_is_not_exempt() -> None:
+    subject = SubjectName("a", "YurtAppSet", "x")
+    _, _, exempt = str(bound_condition({subject}, exempt={subject})["expression"]).partition("&& !(")
+    labelled = "object.metadata.?labels[?'apps.openyurt.io/ref-yurtappset'].orValue('') == owner.name"
+    assert f"(owner.apiVersion != 'apps.openyurt.io/v1beta1' || {labelled})" in exempt
+
+
 def test_without_exempt_subjects_the_expression_is_that_of_earlier_versions() -> None:
     assert "-partial" not in expression(SubjectName("a", "YurtAppSet", "x"))
 

@@ -7,6 +7,9 @@ import msgspec
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
+from app.model.openyurt import REF_APP_SET_LABEL
+from app.overrider.delta import leaves
+from app.overrider.plan import Plan
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.compilation import Compilation, Refusal
 from app.overrider.policies.documents import (
@@ -20,7 +23,7 @@ from app.overrider.policies.form import Form, compile_form
 from app.overrider.pool_template import SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import RenderError
-from app.overrider.subject_parts import workload_kinds
+from app.overrider.subject_parts import is_v1beta1, workload_kinds
 from app.overrider.subject_plans import SubjectPlans
 from app.patch import format_pointer
 
@@ -30,6 +33,10 @@ MAX_EXPRESSION: Final = 100_000
 """Code points of one expression (cel-go, ``parser.ExpressionSizeCodePointLimit``)."""
 MAX_OBJECT_BYTES: Final = 1_000_000
 """etcd stores 1.5 MiB (``--max-request-bytes``), and kube-apiserver adds managed fields."""
+
+
+_MAX_LABEL_VALUE: Final = 63
+"""Characters of a label's value in kube-apiserver. The name of a subject may be longer."""
 
 
 class Options(NamedTuple):
@@ -63,7 +70,7 @@ def compile_overrider(
     plans = SubjectPlans(group_kind, subject, overrider)
     objects: list[JSONObject] = []
     for kind in workload_kinds(subject):
-        target = Target(overrider, subject, kind, {})
+        target = Target(overrider, subject, kind)
         refusals, made = _compile_kind(plans, target, pools, options)
         if refusals:
             return Compilation((), "", tuple(refusals))
@@ -107,7 +114,7 @@ def _compile_kind(
         rows[pool] = _row(plan, numbers[plan.shared])
     if not rows:
         return [], []
-    target = target._replace(labels=_find_labels(target.subject, [*numbers]))
+    target = target._replace(labels=_find_labels(target.subject, [*numbers]), marks=_find_marks(target.subject))
     return [], build_objects(target, forms, rows, failure_policy=options.failure_policy)
 
 
@@ -121,8 +128,26 @@ def _find_labels(subject: JSONObject, plans: Sequence[SharedPlan]) -> dict[str, 
     return {
         name: value
         for name, value in selector.items()
-        if isinstance(value, str) and all(labels.get(name) == value for labels in named)
+        if isinstance(value, str)
+        and all(labels.get(name) == value for labels in named)
+        and not any(_changes_label(one.plan, name) for one in plans)
     }
+
+
+def _find_marks(subject: JSONObject) -> dict[str, str]:
+    """Return the label by which a YurtAppSet v1beta1 finds its workloads.
+
+    OpenYurt's controller sets it, and releases a workload without it: no overrider applies to that workload then.
+    """
+    name: str = subject["metadata"]["name"]
+    return {REF_APP_SET_LABEL: name} if is_v1beta1(subject) and len(name) <= _MAX_LABEL_VALUE else {}
+
+
+def _changes_label(plan: Plan, name: str) -> bool:
+    """Return whether an overrider or a pool's own patch changes a label: its rendered workloads differ in it."""
+    label = ("metadata", "labels", name)
+    deltas = [delta for variant in (plan.update, plan.create) for delta in (variant.pool_delta, variant.delta)]
+    return any(leaf.tokens == label[: len(leaf.tokens)] for delta in deltas for leaf in leaves(delta))
 
 
 def _count_texts(plan: PoolPlan) -> int:

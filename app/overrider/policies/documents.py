@@ -4,6 +4,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -11,9 +12,10 @@ import msgspec
 from app.model.json import JSONObject
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.policies.cel import quote
+from app.overrider.policies.cel import escape, join, quote
 from app.overrider.policies.compilation import COMPILED_LABEL, DIGEST_ANNOTATION, OVERRIDER_ANNOTATION
 from app.overrider.policies.form import OLD_EXPRESSION, Form
+from app.overrider.policies.nodes import patch
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
@@ -38,8 +40,14 @@ class Target(NamedTuple):
     subject: JSONObject
     kind: str
     """Deployment or StatefulSet."""
-    labels: Mapping[str, str]
-    """Labels of each of these workloads, by which kube-apiserver selects them before it evaluates an expression."""
+    labels: Mapping[str, str] = MappingProxyType({})
+    """Labels that each of these workloads has from its template.
+
+    kube-apiserver compares them, with the stored workload, too, before it converts the workload for an expression. The
+    policy acts on an update that changes such a label, and restores it. Otherwise the next update would escape it.
+    """
+    marks: Mapping[str, str] = MappingProxyType({})
+    """Labels that each of these workloads has from OpenYurt's controllers; the policy leaves them alone."""
 
     @property
     def namespace(self) -> str:
@@ -110,13 +118,13 @@ def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": _constrain(target),
-        "matchConditions": _conditions(target, rows),
+        "matchConditions": [{"name": "workload", "expression": _match_workload(target, rows)}],
         "variables": [
             {"name": "row", "expression": _find_row(rows)},
             {"name": "old", "expression": OLD_EXPRESSION},
             *(variable for form in forms for variable in form.variables),
         ],
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _choose(forms)}}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _mutate(target, forms)}}],
     }
     name = f"{target.name}-{_hash_content(spec)}"
     return {
@@ -148,8 +156,10 @@ def _hash_content(content: JSONObject) -> str:
 
 def _constrain(target: Target) -> JSONObject:
     """Return the constraints that kube-apiserver checks before any expression."""
-    # kube-apiserver reads selectors anew for each request, so a list of pools would take longer than an expression.
-    pooled = {"key": POOL_NAME_LABEL, "operator": "Exists"}
+    # kube-apiserver parses and validates each selector of each policy anew for each request. So the pools are in an
+    # expression, and a selector without a label only spares other workloads the expression.
+    labels = {**target.labels, **target.marks}
+    pooled = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
     rule = {
         "apiGroups": ["apps"],
         "apiVersions": ["v1"],
@@ -160,17 +170,18 @@ def _constrain(target: Target) -> JSONObject:
     return {
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
-        "objectSelector": {"matchLabels": dict(target.labels), "matchExpressions": [pooled]},
+        "objectSelector": {"matchLabels": labels} if labels else pooled,
         "resourceRules": [rule],
     }
 
 
-def _conditions(target: Target, rows: Rows) -> list[JSONObject]:
-    return [
-        {"name": "owner", "expression": _match_owner(target.subject)},
-        {"name": "alive", "expression": "!has(object.metadata.deletionTimestamp)"},
-        {"name": "pool", "expression": f"{_POOL} in [{', '.join(map(quote, rows))}]"},
-    ]
+def _match_workload(target: Target, rows: Rows) -> str:
+    """Return the condition of the workloads that a policy changes.
+
+    One expression, with its cheapest part first: kube-apiserver evaluates all match conditions, even if one is false.
+    """
+    pool = f"{_POOL} in [{', '.join(map(quote, rows))}]"
+    return f"{pool} && !has(object.metadata.deletionTimestamp) && {_match_owner(target.subject)}"
 
 
 def _match_owner(subject: JSONObject) -> str:
@@ -200,6 +211,18 @@ def _match_owner(subject: JSONObject) -> str:
 def _find_row(rows: Rows) -> str:
     members = (f"{quote(name)}: [{', '.join(map(quote, row))}]" for name, row in rows.items())
     return f"{{{', '.join(members)}}}[{_POOL}]"
+
+
+def _mutate(target: Target, forms: Sequence[Form]) -> str:
+    """Return the operations of a workload, which restore the labels of `Target.labels` first."""
+    # The map of labels exists: it has the pool's name.
+    restored = [
+        f"(object.metadata.labels[?{quote(name)}] == optional.of({quote(value)}) ? [] : "
+        f"[{patch('add', quote(f'/metadata/labels/{escape(name)}'), quote(value))}])"
+        for name, value in sorted(target.labels.items())
+    ]
+    chosen = _choose(forms)
+    return join([*restored, f"({chosen})"], "+", empty="[]") if restored else chosen
 
 
 def _choose(forms: Sequence[Form]) -> str:

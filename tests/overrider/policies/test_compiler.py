@@ -1,6 +1,10 @@
 """Compiling an overrider: names, digests, refusals and limits. tests/e2e/test_policies.py compares the results."""
 
-from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set
+from typing import Any
+
+import pytest
+
+from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set, yurt_app_set_v1beta1
 from tests.overrider.policies.compiling import compiled, expression_of
 
 IMAGE = image("nginx", "nginx:2")
@@ -75,3 +79,25 @@ def test_the_hash_of_each_pool_is_in_the_policy() -> None:
     text = expression_of(compiled(entry("*", items=[IMAGE])))
     assert '"beijing": ["0", "' in text
     assert '"hangzhou": ["0", "' in text
+
+
+def selecting_labels(*entries: dict[str, Any], **given: Any) -> Any:
+    return compiled(*entries, **given).objects[0]["spec"]["matchConstraints"]["objectSelector"].get("matchLabels", {})
+
+
+def test_labels_keep_a_policy_away_from_other_subjects() -> None:
+    assert selecting_labels(entry("*", items=[IMAGE])) == {"app": "demo"}
+    subject = yurt_app_set_v1beta1("demo", ("hangzhou", "beijing"))
+    assert selecting_labels(entry("*", items=[IMAGE]), subject=subject) == {"apps.openyurt.io/ref-yurtappset": "demo"}
+
+
+@pytest.mark.parametrize(
+    "change", [patch("replace", "/metadata/labels/app", "other"), patch("remove", "/metadata/labels/app")]
+)
+def test_a_label_that_the_overrider_changes_selects_no_workloads(change: dict[str, Any]) -> None:
+    assert selecting_labels(entry("*", items=[IMAGE], patches=[change])) == {}
+
+
+def test_a_name_that_is_too_long_for_a_label_selects_no_workloads() -> None:
+    subject = yurt_app_set_v1beta1("d" * 64, ("hangzhou", "beijing"))
+    assert selecting_labels(entry("*", items=[IMAGE]), subject=subject) == {}

@@ -20,7 +20,7 @@ ROWS = {"hangzhou": ["0", "d1", "hangzhou", "2"], "beijing": ["1", "d2", "beijin
 
 
 def target(**metadata: Any) -> Target:
-    return Target(overrider(entry("*"), **metadata), yurt_app_set(), "Deployment", {"app": "demo"})
+    return Target(overrider(entry("*"), **metadata), yurt_app_set(), "Deployment", {"app": "demo"}, {"mark": "m"})
 
 
 def build(**metadata: Any) -> list[dict[str, Any]]:
@@ -31,12 +31,28 @@ def test_a_policy_selects_the_workloads_of_its_namespace_subject_and_pools() -> 
     spec = build()[0]["spec"]
     constraints = spec["matchConstraints"]
     assert constraints["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
-    assert constraints["objectSelector"]["matchLabels"] == {"app": "demo"}
+    assert constraints["objectSelector"] == {"matchLabels": {"app": "demo", "mark": "m"}}
     assert constraints["resourceRules"][0]["resources"] == ["deployments"]
-    owner, alive, pools = (one["expression"] for one in spec["matchConditions"])
-    assert f'r.uid == "{UID}"' in owner
+    (condition,) = (one["expression"] for one in spec["matchConditions"])
+    pool, alive, owner = condition.split(" && ", 2)
+    assert pool.endswith('in ["hangzhou", "beijing"]')
     assert alive == "!has(object.metadata.deletionTimestamp)"
-    assert pools.endswith('in ["hangzhou", "beijing"]')
+    assert f'r.uid == "{UID}"' in owner
+
+
+def test_without_labels_a_policy_selects_the_workloads_of_all_pools() -> None:
+    unlabelled = target()._replace(labels={}, marks={})
+    policy = build_objects(unlabelled, FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)[0]
+    (expression,) = policy["spec"]["matchConstraints"]["objectSelector"]["matchExpressions"]
+    assert expression == {"key": "apps.openyurt.io/pool-name", "operator": "Exists"}
+
+
+def test_a_policy_restores_the_labels_that_select_its_workloads() -> None:
+    (mutation,) = build()[0]["spec"]["mutations"]
+    restored, _, _ = mutation["jsonPatch"]["expression"].partition(" + ")
+    assert restored.startswith('(object.metadata.labels[?"app"] == optional.of("demo") ? [] :')
+    assert 'path: "/metadata/labels/app", value: "demo"' in restored
+    assert "/metadata/labels/mark" not in mutation["jsonPatch"]["expression"]
 
 
 def test_a_failing_policy_admits_the_workload_by_default() -> None:
@@ -45,7 +61,7 @@ def test_a_failing_policy_admits_the_workload_by_default() -> None:
 
 def test_the_form_of_a_pool_selects_the_operations() -> None:
     (mutation,) = build()[0]["spec"]["mutations"]
-    assert mutation["jsonPatch"]["expression"] == 'variables.row[0] == "0" ? first : second'
+    assert mutation["jsonPatch"]["expression"].endswith(' + (variables.row[0] == "0" ? first : second)')
 
 
 def test_objects_name_their_overrider() -> None:

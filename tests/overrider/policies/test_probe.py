@@ -6,7 +6,17 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.policies.compiler import compile_overrider
 from app.overrider.policies.probe import build_probes, is_probe
 from app.overrider.subject_plans import SubjectPlans
-from tests.builders import entry, image, is_unchanged, overrider, pool, review, yurt_app_set
+from tests.builders import (
+    entry,
+    image,
+    is_unchanged,
+    node_pool,
+    overrider,
+    pool,
+    review,
+    yurt_app_set,
+    yurt_app_set_v1beta1,
+)
 
 POOLS = ("beijing", "hangzhou")
 SUBJECT = yurt_app_set(pools=[pool(one) for one in POOLS])
@@ -23,6 +33,16 @@ def test_a_probe_is_a_workload_of_a_selected_pool_with_the_hash_of_its_plan() ->
     assert probe.workload["metadata"]["ownerReferences"][0]["uid"] == "u-1"
     assert probe.digest == SubjectPlans(YURT_APP_SET, SUBJECT, RULE).plan("Deployment", "hangzhou", None).digest
     assert is_probe(probe.workload["metadata"])
+
+
+def test_a_probe_of_v1beta1_has_the_label_of_its_subject() -> None:
+    subject = yurt_app_set_v1beta1("demo", POOLS)
+    subject["metadata"] |= {"uid": "u-1", "namespace": "default"}
+    rule = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+    pools = {name: node_pool(name) for name in POOLS}
+    found = compile_overrider(YURT_APP_SET, subject, rule, pools=pools)
+    (probe,) = build_probes(found.objects, group_kind=YURT_APP_SET, subject=subject, overrider=rule, pools=pools)
+    assert probe.workload["metadata"]["labels"]["apps.openyurt.io/ref-yurtappset"] == "demo"
 
 
 @pytest.mark.parametrize(
