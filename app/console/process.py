@@ -130,6 +130,11 @@ def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
     return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
 
 
+def make_cluster(settings: Settings, store: Store) -> Cluster:
+    """Return the apiserver of the settings, with all resources that a console follows."""
+    return Cluster(settings, store, further=(*WORKLOADS, KARMADAS))
+
+
 @contextlib.asynccontextmanager
 async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIterator[ConsoleContext]:
     """Follow the source of objects within the context; arguments and errors as for `run_console`."""
@@ -137,7 +142,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     # The engines of a replay follow the changes of the store, so they come before its objects.
     replay = None if options.records is None else ReviewReplay(store)
     manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
-    cluster = Cluster(settings, store, further=(*WORKLOADS, KARMADAS)) if settings.follows_cluster else None
+    cluster = make_cluster(settings, store) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
         manifests,

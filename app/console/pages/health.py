@@ -21,7 +21,11 @@ async def show_health() -> PlainTextResponse:
 
 @router.get("/readyz")
 async def show_readiness(request: Request) -> PlainTextResponse:
-    """Answer 503 until each kind was read, or could not be read: a page then shows the reason."""
-    if all(part.synced or part.refused or not part.needed for part in find_context(request).parts()):
+    """Answer 503 until each kind was read, or could not be read: a page then shows the reason.
+
+    A kind that fails counts, even if the apiserver answered properly: a right that is missing may never come.
+    """
+    parts = find_context(request).parts()
+    if all(part.synced or part.failing or part.refused or not part.needed for part in parts):
         return PlainTextResponse("ready\n")
     return PlainTextResponse("reading the objects\n", status_code=503)

@@ -40,3 +40,14 @@ async def test_a_console_is_ready_once_its_objects_were_read(tmp_path: Path) -> 
     assert (await visit(app, "/readyz")).status == 503
     source.load()
     assert (await visit(app, "/readyz")).status == 200
+
+
+async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: [")
+    store = Store(INDEXES)
+    source = ManifestSource(tmp_path, store)
+    app = create_console(ConsoleContext(store, source), hosts=HOSTS)
+    source.load()
+    assert not source.synced
+    assert (await visit(app, "/readyz")).status == 200
+    assert b"a.yaml" in (await visit(app, "/")).body
