@@ -27,6 +27,7 @@ from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names
 from app.control.server_lease import LEASE, NAME, RESOURCE, find_namespace
+from app.interpret.python_interpreter import load
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background
 from app.model.gvk import GroupKind
 from app.settings import Settings
@@ -73,6 +74,7 @@ async def run_console(
         APIError: The apiserver refuses a request that the start needs.
         UnreachableError: The apiserver does not answer.
         CertificateError: The files of the certificate cannot be used.
+        LoadError: A file or module of interpreters cannot be loaded.
         OSError: The manifests or the directory of the certificate cannot be used.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -156,6 +158,10 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
         sampler=None if options.metrics is None else MetricsSampler(options.metrics),
+        interpreters=tuple(one for source in settings.interpreters for one in load(source)),
+        interpreter_sources=tuple(settings.interpreters),
+        bundle=settings.bundle,
+        karmada_namespace=settings.karmada_namespace,
     )
     async with contextlib.AsyncExitStack() as stack:
         if replay is not None:
