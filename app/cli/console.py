@@ -12,10 +12,11 @@ from app.certs.files import CertificateError
 from app.cli.acceptor import bind
 from app.cli.exit_codes import fail
 from app.cli.load_settings import load_settings
-from app.cli.options import ContextOption, InClusterOption, KcpOption, KubeconfigOption
+from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KcpOption, KubeconfigOption
 from app.cli.terminal import flush, write
 from app.console.metrics_sampler import MetricsTarget, check_target
 from app.console.process import ConsoleOptions, run_console
+from app.interpret.python_interpreter import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import Settings
 
@@ -32,6 +33,7 @@ def console(
             help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system)."
         ),
     ] = None,
+    interpreters: InterpretersOption = None,
     records: Annotated[Path | None, typer.Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[
         Path | None, typer.Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
@@ -76,6 +78,7 @@ def console(
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
         "namespace": namespace,
+        "interpreters": interpreters,
         "cert_dir": cert_dir,
         "client_ca_file": client_ca_file,
         "host": host,
@@ -91,7 +94,7 @@ def console(
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             listeners = bind(settings.host, settings.port)
             runner.run(run_console(settings, options, listeners, ready=lambda port: _announce(settings, port)))
-    except (APIError, UnreachableError, CertificateError, OSError) as error:
+    except (APIError, UnreachableError, CertificateError, LoadError, OSError) as error:
         fail(str(error))
 
 

@@ -12,7 +12,9 @@ from app.console.metrics_sampler import MetricsSampler
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.control.worker import Worker
+from app.interpret.python_interpreter import Interpreter
 from app.overrider.bound_workloads import WORKLOAD_INDEXES
+from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from app.store.sources.source import PartState
@@ -44,6 +46,10 @@ class ConsoleContext:
         reviews: The recorded reviews, None without recordings.
         replay: Asks recorded reviews again, None without recordings.
         sampler: Reads the metrics of a server, None without one.
+        interpreters: The interpreters in Python, from the files and modules of ``interpreter_sources``.
+        interpreter_sources: Files and modules, as the option ``--interpreters`` names them.
+        bundle: Whether the bundled interpreters answer, too.
+        karmada_namespace: The namespace of the ConfigMap ``karmada-config``.
     """
 
     store: Store
@@ -59,6 +65,10 @@ class ConsoleContext:
     reviews: ReviewIndex | None = None
     replay: ReviewReplay | None = None
     sampler: MetricsSampler | None = None
+    interpreters: tuple[Interpreter, ...] = ()
+    interpreter_sources: tuple[str, ...] = ()
+    bundle: bool = True
+    karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each part of the source: the directory, or each resource."""

@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+from app.console.context import ConsoleContext
 from app.console.kept_value import KeptValue
 from app.console.memo import Memo
 from app.console.views.interpreters import INTERPRETED, Interpreters, build_interpreters, list_documents
 from app.interpret.playground.sandbox import MAX_AT_ONCE, Sandbox
-from app.settings import Settings
 from app.store import Store
 
 _MAX_WAITING: Final = 2
@@ -28,16 +28,22 @@ class InterpretersState(NamedTuple):
     threads: ThreadPoolExecutor
 
 
-def make_state(store: Store) -> InterpretersState:
-    """Return the values for a store, which compute nothing before they are needed."""
-    namespace = str(Settings.model_fields["karmada_namespace"].default)
+def make_state(context: ConsoleContext) -> InterpretersState:
+    """Return the values for the objects and interpreters of a console; nothing is computed before it is needed."""
 
     def compute(copy: Store) -> Interpreters:
-        return build_interpreters(list_documents(copy), namespace=namespace)
+        return build_interpreters(
+            list_documents(copy),
+            interpreters=context.interpreters,
+            namespace=context.karmada_namespace,
+            bundle=context.bundle,
+        )
 
     return InterpretersState(
-        Memo(store, INTERPRETED, compute), Sandbox(), ThreadPoolExecutor(MAX_AT_ONCE + _MAX_WAITING, "playground")
+        Memo(context.store, INTERPRETED, compute),
+        Sandbox(),
+        ThreadPoolExecutor(MAX_AT_ONCE + _MAX_WAITING, "playground"),
     )
 
 
-INTERPRETERS: Final = KeptValue(lambda context: make_state(context.store))
+INTERPRETERS: Final = KeptValue(make_state)

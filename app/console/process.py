@@ -28,6 +28,7 @@ from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names
 from app.control.server_lease import LEASE, NAME, RESOURCE, find_namespace
+from app.interpret.python_interpreter import load
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background
 from app.model.gvk import GroupKind
 from app.settings import Settings
@@ -81,6 +82,7 @@ async def run_console(
         APIError: The apiserver refuses a request that the start needs.
         UnreachableError: The apiserver does not answer.
         CertificateError: The files of the certificate cannot be used.
+        LoadError: A file or module of interpreters cannot be loaded.
         OSError: The manifests or the directory of the certificate cannot be used.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -139,6 +141,11 @@ def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
     return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
 
 
+def make_cluster(settings: Settings, store: Store) -> Cluster:
+    """Return the apiserver of the settings, with all resources that a console follows."""
+    return Cluster(settings, store, further=(*WORKLOADS, KARMADAS))
+
+
 @contextlib.asynccontextmanager
 async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIterator[ConsoleContext]:
     """Follow the source of objects within the context; arguments and errors as for `run_console`."""
@@ -146,7 +153,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     # The engines of a replay follow the changes of the store, so they come before its objects.
     replay = None if options.records is None else ReviewReplay(store)
     manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
-    cluster = Cluster(settings, store, further=(*WORKLOADS, KARMADAS)) if settings.follows_cluster else None
+    cluster = make_cluster(settings, store) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
         manifests,
@@ -160,6 +167,10 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
         sampler=None if options.metrics is None else MetricsSampler(options.metrics),
+        interpreters=tuple(one for source in settings.interpreters for one in load(source)),
+        interpreter_sources=tuple(settings.interpreters),
+        bundle=settings.bundle,
+        karmada_namespace=settings.karmada_namespace,
     )
     async with contextlib.AsyncExitStack() as stack:
         if replay is not None:

@@ -92,7 +92,7 @@ class ReviewIndex:
         return await self._worker.run("", list, self.each(reviews))
 
     def each(self, reviews: Iterable[ReviewSummary]) -> Iterator[Entry]:
-        """Iterate over the records of reviews as `load` does; a thread must continue the iterator, because it reads files."""
+        """Iterate over the records of reviews as `load` does. A thread must continue the iterator: it reads files."""
         lines: dict[str, set[int]] = {}
         for one in reviews:
             lines.setdefault(self._indexed.files[one.file], set()).add(one.line)

@@ -63,3 +63,10 @@ def test_options_of_metrics_need_their_url(tmp_path: Path) -> None:
         done = run_command("console", "--manifests", str(tmp_path), option, "x")
         assert done.returncode == 2
         assert "are for --metrics-url" in done.stderr
+
+
+def test_the_console_needs_loadable_interpreters(tmp_path: Path) -> None:
+    missing = tmp_path / "none.py"
+    done = run_command("console", "--manifests", str(tmp_path), "--port", "0", "--interpreters", str(missing))
+    assert done.returncode == 2
+    assert f"{missing} is not a file" in done.stderr

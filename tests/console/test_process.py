@@ -9,6 +9,7 @@ import pytest
 
 from app.console.process import ConsoleOptions, describe_source, open_context
 from app.settings import Settings
+from tests.cli.interpreting import DATABASE
 from tests.serving import started
 from tests.waiting import NET, wait_for
 
@@ -64,3 +65,13 @@ def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: 
     assert describe_source(Settings(manifests=Path("my examples"))) == "--manifests 'my examples'"
     assert describe_source(Settings(in_cluster=True, kcp=True)) == "--in-cluster --kcp"
     assert describe_source(Settings(kubeconfig=Path("k"), context="c")) == "--kubeconfig k --context c"
+
+
+def test_the_matrix_has_the_interpreters_of_the_command_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "app", "console", "--manifests", str(tmp_path), "--port", "0"]
+    command += ["--interpreters", DATABASE]
+    with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
+        status, body = get(port, "/interpreters?layer=python")
+    assert status == 200
+    assert "1 of" in body
+    assert f"--desired-file object.yaml --interpreters {DATABASE} --manifests {tmp_path}" in body

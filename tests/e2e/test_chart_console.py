@@ -10,19 +10,11 @@ import pytest
 import yaml
 
 from app.console.sections import SECTIONS
-from app.store.sources.kubernetes.resources import (
-    DISPATCHING,
-    INTERPRETING,
-    KARMADAS,
-    RESOURCES,
-    SURROUNDINGS,
-    WORKLOADS,
-    karmada_config,
-)
+from app.control.server_lease import NAME as LEASE_NAME
 from tests.e2e.chart import Release, Values, environment_of, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.test_console_access import Console, create_account
+from tests.e2e.test_console_access import Console, create_account, list_followed
 from tests.serving import started
 from tests.waiting import wait_for
 
@@ -77,16 +69,16 @@ def test_selectors_match_the_pods_of_one_deployment(helm: Path) -> None:
 def test_the_console_reads_and_asks_for_nothing_else(helm: Path) -> None:
     given = [(right, names) for right, names in rights(rendered(helm, {}))]
     assert {verb for (_, _, verb), _ in given} == {"list", "watch", "create", "get"}
-    assert [(resource, names) for (_, resource, verb), names in given if verb == "get"] == [("leases", ("fleethook",))]
+    assert [(resource, names) for (_, resource, verb), names in given if verb == "get"] == [("leases", (LEASE_NAME,))]
     asked = {(group, resource) for (group, resource, verb), _ in given if verb == "create"}
     assert asked == {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
     assert [names for (_, resource, _), names in given if resource == "configmaps"] == [("karmada-config",)] * 2
     assert all(resource != "secrets" for (_, resource, _), _ in given)
 
 
-def test_it_may_list_and_watch_the_kinds_that_the_console_follows_and_no_other(helm: Path) -> None:
-    of_engines = (*RESOURCES, *INTERPRETING, karmada_config("karmada-system"), *DISPATCHING, *SURROUNDINGS)
-    followed = {(one.group_kind.group, one.plural) for one in (*of_engines, *WORKLOADS, KARMADAS)}
+def test_it_may_list_and_watch_the_kinds_that_the_console_follows_and_no_other(helm: Path, kubeconfig: Path) -> None:
+    followed = list_followed(kubeconfig)
+    assert {("apps.openyurt.io", "yurtappoverriders"), ("apps", "deployments"), ("", "configmaps")} <= followed
     given = {right for right, _ in rights(rendered(helm, {}))}
     for verb in ("list", "watch"):
         assert {(group, resource) for group, resource, other in given if other == verb} == followed

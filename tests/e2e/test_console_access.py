@@ -12,6 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+from app.console.context import INDEXES
+from app.console.process import make_cluster
+from app.settings import Settings
+from app.store import Store
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.pki import Pair
 from tests.serving import started
@@ -63,8 +67,9 @@ class Console:
         return status, text
 
 
-@pytest.fixture
-def console(plane: ControlPlane, kubeconfig: Path, tmp_path: Path) -> Iterator[Console]:
+@contextlib.contextmanager
+def serving(plane: ControlPlane, kubeconfig: Path, tmp_path: Path) -> Iterator[Console]:
+    """Start a console with the rights of a kubeconfig."""
     certificates = tmp_path / "certs"
     command = [sys.executable, "-m", "app", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
     # Every address of this machine, of which the tests use a loopback one.
@@ -73,6 +78,18 @@ def console(plane: ControlPlane, kubeconfig: Path, tmp_path: Path) -> Iterator[C
     log = tmp_path / "log"
     with started(command, log, r"console: https://0\.0\.0\.0:(\d+)/") as (_, port):
         yield Console(port, certificates / "ca.crt")
+
+
+@pytest.fixture
+def console(plane: ControlPlane, kubeconfig: Path, tmp_path: Path) -> Iterator[Console]:
+    with serving(plane, kubeconfig, tmp_path) as made:
+        yield made
+
+
+def list_followed(kubeconfig: Path) -> set[tuple[str, str]]:
+    """Return group and plural of each resource that a console follows."""
+    parts = make_cluster(Settings(kubeconfig=kubeconfig), Store(INDEXES)).source.parts()
+    return {(group, plural) for plural, _, group in (part.name.partition(".") for part in parts)}
 
 
 def create_account(admin: Api, namespace: str, name: str) -> str:
@@ -166,3 +183,32 @@ def test_a_browser_signs_in_and_out(console: Console, admin: Api, namespace: str
     assert f"system:serviceaccount:{namespace}:browser" in text
     assert console.request("/logout", form=form, Cookie=f"{visit}; {session}")[0] == 303
     assert console.request("/", Cookie=session)[0] == 401
+
+
+def test_a_console_without_the_right_to_list_one_kind_becomes_ready(
+    plane: ControlPlane, admin: Api, kubeconfig: Path, namespace: str, tmp_path: Path
+) -> None:
+    name = f"{namespace}-partial"
+    token = create_account(admin, namespace, "partial")
+    lacking = ("apps.openyurt.io", "nodepools")
+    rules = [
+        {"apiGroups": [group], "resources": [plural], "verbs": ["list", "watch"]}
+        for group, plural in sorted(list_followed(kubeconfig) - {lacking})
+    ]
+    meta: dict[str, Any] = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
+    admin.create(f"{RBAC}/clusterroles", {**meta, "kind": "ClusterRole", "rules": rules})
+    for role in (name, "system:auth-delegator"):
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        subject = {"kind": "ServiceAccount", "name": "partial", "namespace": namespace}
+        binding: dict[str, Any] = {**meta, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
+        binding["metadata"] = {"name": f"{name}-{role.replace(':', '-')}"}
+        admin.create(f"{RBAC}/clusterrolebindings", binding)
+    restricted = plane.kubeconfig(name, {"token": token})
+    with serving(plane, restricted, tmp_path) as console:
+        wait_for(
+            lambda: console.ask_once("/readyz", form=None, client=None, headers={})[0] == 200,
+            what="the console is ready",
+        )
+        # The reason is there as soon as the console is ready, and the other kinds are read.
+        text = console.get("/", token)[1]
+        assert set(re.findall(r"([\w.]+) is forbidden", text)) == {"nodepools.apps.openyurt.io"}

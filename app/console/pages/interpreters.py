@@ -55,8 +55,9 @@ async def show(
 
 
 def _make_command(context: ConsoleContext, operation: str, *files: str) -> str:
-    options = shlex.join(["--operation", operation, *files])
-    return f"fleethook interpret run {options} --desired-file object.yaml {context.command_source}".strip()
+    python = [word for source in context.interpreter_sources for word in ("--interpreters", source)]
+    options = shlex.join(["--operation", operation, *files, "--desired-file", "object.yaml", *python])
+    return f"fleethook interpret run {options} {context.command_source}".strip()
 
 
 @router.get("/playground")

@@ -76,3 +76,14 @@ async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None
         await until(lambda: any(part.failing for part in source.parts()))
         assert (await visit(app, "/readyz")).status == 200
         assert b"nodepools is forbidden: User cannot list" in (await visit(app, "/")).body
+
+
+async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: [")
+    store = Store(INDEXES)
+    source = ManifestSource(tmp_path, store)
+    app = create_console(ConsoleContext(store, source), hosts=HOSTS)
+    source.load()
+    assert not source.synced
+    assert (await visit(app, "/readyz")).status == 200
+    assert b"a.yaml" in (await visit(app, "/")).body
