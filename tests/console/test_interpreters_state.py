@@ -13,7 +13,7 @@ from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import HookClient
 from app.settings import Settings
-from tests.cli.interpreting import DATABASE
+from tests.cli.interpreting import DATABASE, RETENTION
 from tests.console.views.test_interpreters import FILES, find_answering_layer, make_object, read_all
 from tests.console.visits import make_context
 from tests.waiting import until
@@ -67,3 +67,15 @@ async def test_bundle_and_namespace_are_those_of_the_settings(tmp_path: Path) ->
     assert context.karmada_namespace == "other"
     layers = {find_cell(interpreters, kind, operation).layer for kind in interpreters.kinds for operation in OPERATIONS}
     assert layers == {"native", ""}
+
+
+async def test_the_customizations_of_karmada_config_are_those_of_its_namespace() -> None:
+    (document,) = (one.object for one in read_all(RETENTION / "karmada-config.yaml"))
+    document["metadata"]["namespace"] = "other"
+    layers = {}
+    for namespace in ("other", "karmada-system"):
+        context = make_context(document, karmada_namespace=namespace)
+        found = await make_state(context).interpreters.get(context.worker)
+        layers[namespace] = {find_cell(found, kind, one).layer for kind in found.kinds for one in OPERATIONS}
+    assert "lua" in layers["other"]
+    assert "lua" not in layers["karmada-system"]
