@@ -1,8 +1,8 @@
 """Jobs that ask the reviews of a search again."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -13,12 +13,18 @@ from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.views.reviews.search import Query
 from app.control.worker import Worker
+from app.records.changes import Place, make_change
+from app.records.describe import describe_change
+from app.records.outcome import Difference
 from app.records.reader import Entry, read_entries
+from app.records.replay import Replayed
 from app.records.report import Report
 from app.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.records.replaying import replay as replay_records
+
+DIFFERENCES = (Difference("message", ("a",), ("b",)), Difference("warnings", ("c",), ("d",)))
 
 
 class Bench(NamedTuple):
@@ -81,7 +87,7 @@ async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench, monkeypa
     assert job.report.reviews == 4
     job.stop()
     await job.advance(bench.replay, bench.worker)
-    assert (job.report.reviews, job.is_stopped, job.is_running) == (4, True, False)
+    assert (job.report.reviews, job.is_stopped, job.is_running, job.is_done) == (4, True, False, False)
 
 
 async def test_further_changes_are_counted_without_a_link(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +118,41 @@ async def test_a_user_has_one_job_and_sees_no_other(bench: Bench) -> None:
     assert jobs.find("jane", Query()) is None
 
 
-async def test_the_job_that_nobody_asks_for_is_dropped_first(bench: Bench) -> None:
+async def fill(bench: Bench) -> ReplayJobs:
+    """Return as many jobs as there may be."""
     jobs = ReplayJobs(bench.index)
     for number in range(MAX_JOBS):
         await bench.begin(jobs, f"user-{number}")
+    return jobs
+
+
+async def test_the_job_that_nobody_asks_for_is_dropped_first(bench: Bench) -> None:
+    jobs = await fill(bench)
     assert jobs.find("user-0", Query()) is not None
     await bench.begin(jobs, "one more")
     assert jobs.find("user-1", Query()) is None
     assert jobs.find("user-0", Query()) is not None
+
+
+async def test_a_new_job_of_a_user_drops_no_other(bench: Bench) -> None:
+    jobs = await fill(bench)
+    await bench.begin(jobs, "user-3", Query(verdict="patched"))
+    assert [number for number in range(MAX_JOBS) if jobs.find(f"user-{number}", Query()) is None] == [3]
+
+
+class Differences:
+    """Answers with changes of two groups in turn."""
+
+    async def replay(self, entries: Sequence[Entry]) -> list[Replayed]:
+        return [
+            Replayed(one, make_change(one.record, Place(one.file, one.line), b"{}", differences=[DIFFERENCES[at % 2]]))
+            for at, one in enumerate(entries)
+        ]
+
+
+async def test_each_group_has_the_example_that_the_command_shows(bench: Bench) -> None:
+    job = await bench.begin(ReplayJobs(bench.index))
+    await job.advance(cast("ReviewReplay", Differences()), bench.worker)
+    assert [group.count for group in job.report.groups.values()] == [6, 5]
+    for name, group in job.report.groups.items():
+        assert job.examples[name].lines == describe_change(group.example)
