@@ -68,15 +68,15 @@ class Console:
 
 
 @contextlib.contextmanager
-def serving(plane: ControlPlane, kubeconfig: Path, tmp_path: Path) -> Iterator[Console]:
-    """Start a console with the rights of a kubeconfig."""
+def serving(plane: ControlPlane, kubeconfig: Path, tmp_path: Path, *arguments: str) -> Iterator[Console]:
+    """Start a console with the rights of a kubeconfig, and further arguments."""
     certificates = tmp_path / "certs"
     command = [sys.executable, "-m", "app", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
     # Every address of this machine, of which the tests use a loopback one.
     command += ["--host", "0.0.0.0", "--cert-dir", str(certificates)]
     command += ["--client-ca-file", str(plane.authority.certificate)]
     log = tmp_path / "log"
-    with started(command, log, r"console: https://0\.0\.0\.0:(\d+)/") as (_, port):
+    with started([*command, *arguments], log, r"console: https://0\.0\.0\.0:(\d+)/") as (_, port):
         yield Console(port, certificates / "ca.crt")
 
 

@@ -1,20 +1,28 @@
-"""The main tasks of Dispatch and Interpreters on a real kube-apiserver, which decides about the user of each request."""
+"""The main tasks of the sections on a real kube-apiserver, which decides about the user of each request."""
 
+import asyncio
 import html
 import re
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.console.sections import MUTATING, SECTIONS, VALIDATING
 from app.model.gvk import GroupKind
-from tests.e2e.cluster import Api
-from tests.e2e.test_console_access import RBAC, Console, console, create_account
+from tests.builders import UID, workload
+from tests.console.recorded import objects, record_workloads
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.crds_controller import KarmadaFactory
+from tests.e2e.test_console_access import RBAC, Console, console, create_account, serving
 from tests.waiting import wait_for
 
 __all__ = ["console"]
 
+Put = Callable[[str, dict[str, Any]], Any]
+OPENYURT = "/apis/apps.openyurt.io/v1alpha1/namespaces/default"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 GADGET = "{apiVersion: example.test/v1, kind: Gadget, metadata: {name: a, namespace: default}}"
 SCRIPT = "function InterpretHealth(object) return object.spec.ready == true end"
@@ -32,9 +40,10 @@ def permit_section(admin: Api, namespace: str, account: str, path: str) -> None:
         {"apiGroups": [kind.group], "resources": [find_plural(kind)], "verbs": ["get"]}
         for kind in (*section.kinds, *section.further)
     ]
-    meta = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": f"{namespace}-{account}"}}
+    name = f"{namespace}-{account}-{section.title.split()[0].lower()}"
+    meta = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
     admin.create(f"{RBAC}/clusterroles", {**meta, "kind": "ClusterRole", "rules": rules})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-{account}"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     binding = {**meta, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
     admin.create(f"{RBAC}/clusterrolebindings", binding)
@@ -54,7 +63,7 @@ def send(console: Console, token: str, address: str, fields: dict[str, str]) -> 
 
 
 @pytest.fixture
-def webhook(admin: Api, namespace: str, put: Callable[[str, dict[str, Any]], Any]) -> str:
+def webhook(admin: Api, namespace: str, put: Put) -> str:
     """The name of a webhook for a kind that no test writes."""
     name = f"gadgets.{namespace}.example.test"
     rule = {"apiGroups": ["example.test"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["gadgets"]}
@@ -111,3 +120,57 @@ def test_a_script_runs_for_users_who_may_get_the_interpreters(console: Console, 
     status, text = console.get("/interpreters", token)
     assert status == 200
     assert "Deployment" in text
+
+
+def test_instances_of_the_cluster_are_shown_to_users_who_may_get_them(
+    account: Path, console: Console, admin: Api, namespace: str, make: KarmadaFactory
+) -> None:
+    assert account.exists()  # The fixture has installed the definition of Karmada's operator.
+    address = f"https://crds.example.test/{namespace}.tar.gz"
+    instance = make({"httpSource": {"url": address}}, crdDownloadPolicy="Never")
+    condition = {
+        "type": "CRDsPrepared", "status": "False", "reason": "Offline", "message": "not cached",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    admin.merge(f"{instance.path}/status", {"status": {"conditions": [condition]}})
+    token = create_account(admin, namespace, "operator")
+    assert console.get("/crds", token)[0] == 403
+    permit_section(admin, namespace, "operator", "/crds")
+
+    def show() -> str:
+        status, text = console.get("/crds", token)
+        return text if status == 200 and address in text and "CRDsPrepared" in text else ""
+
+    text = wait_for(show, what="the console knows the instance and its condition")
+    assert "Offline" in text
+    assert "not in the cache" in text
+
+
+def test_recorded_reviews_are_asked_again_with_the_objects_of_the_cluster(
+    plane: ControlPlane, admin: Api, kubeconfig: Path, namespace: str, put: Put, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    file = asyncio.run(record_workloads(records, workload(owners=[])))
+    subject, bound = objects("3.0")
+    del subject["metadata"]["uid"]
+    uid = put(f"{OPENYURT}/yurtappsets", subject)["metadata"]["uid"]
+    put(f"{OPENYURT}/yurtappoverriders", bound)
+    file.write_text(file.read_text().replace(UID, uid))
+    token = create_account(admin, namespace, "reviewer")
+    with serving(plane, kubeconfig, tmp_path, "--records", str(records)) as console:
+        assert console.get("/reviews/replay", token)[0] == 403
+        permit_section(admin, namespace, "reviewer", "/reviews")
+        # Reviews of kinds that the user may not get are not asked: Deployments are not among the section's.
+        wait_for(lambda: console.get("/reviews", token)[0] == 200, what="the right has effect")
+        assert "found 0 reviews" in console.get("/reviews/replay", token)[1]
+        permit_section(admin, namespace, "reviewer", "/overriders")
+        query = "/reviews/replay?verdict=patched"
+
+        def count_changed() -> bool:
+            send(console, token, f"{query}&text={uuid.uuid4()}", {})  # another search, so that the next one starts anew
+            return "0 same, 1 changed" in console.get(query, token)[1]
+
+        wait_for(count_changed, what="the console knows the overrider, and the user may get Deployments")
+        text = console.get(query, token)[1]
+        assert "nginx:3.0" in text
+        assert "All 1 reviews were asked." in text
