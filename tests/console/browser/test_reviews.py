@@ -12,6 +12,7 @@ import yaml
 from tests.builders import workload
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.recorded import objects, record_workloads
+from tests.waiting import wait_for
 
 MANY = 1_200
 
@@ -41,10 +42,22 @@ def many_recorded(start_console: Callable[..., str], tmp_path_factory: pytest.Te
     return start_console(manifests, "--records", str(records))
 
 
+def open_list(open_page: Callable[..., Any], address: str, **options: Any) -> Any:
+    """Open the list of reviews, again until the console has read the recordings."""
+    page = open_page(f"{address}/reviews", **options)
+
+    def has_reviews() -> bool:
+        page.reload()
+        return bool(page.get_by_role("button", name="Ask them again").count())
+
+    wait_for(has_reviews, what="the console has read the recordings")
+    return page
+
+
 def test_a_review_is_found_and_asked_again(
     recorded: str, open_page: Callable[..., Any], find_faults: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{recorded}/reviews")
+    page = open_list(open_page, recorded)
     page.get_by_label("Verdict").select_option("patched")
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**verdict=patched**")
@@ -60,7 +73,7 @@ def test_a_review_is_found_and_asked_again(
 def test_a_search_is_asked_again_as_a_table_of_changes(
     recorded: str, open_page: Callable[..., Any], find_faults: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{recorded}/reviews", viewport={"width": 360, "height": 740}, java_script_enabled=False)
+    page = open_list(open_page, recorded, viewport={"width": 360, "height": 740}, java_script_enabled=False)
     assert not has_sideways_scroll(page)
     page.get_by_role("button", name="Ask them again").click()
     page.get_by_text("1 same, 1 changed").wait_for()
@@ -71,7 +84,7 @@ def test_a_search_is_asked_again_as_a_table_of_changes(
 
 
 def test_a_long_batch_shows_its_progress_and_can_be_stopped(many_recorded: str, open_page: Callable[..., Any]) -> None:
-    page = open_page(f"{many_recorded}/reviews")
+    page = open_list(open_page, many_recorded)
     page.get_by_role("button", name="Ask them again").click()
     page.get_by_text(f"All {MANY} reviews were asked.").wait_for()
     page.get_by_text(f"{MANY - 1} changed").wait_for()
