@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from app.console.context import ConsoleContext
 from app.console.views.findings import FindingCount, collect_documents, count_findings, select_checked
+from app.control.worker import Worker
 from app.store import ObjectKey
 from app.store.partial import PARTIAL_KINDS
 from app.store.store import Stored
@@ -32,6 +33,8 @@ class LintWatch:
     def __init__(self, context: ConsoleContext) -> None:
         """Follow the changes of the store; nothing is computed before `find`."""
         self._context: Final = context
+        # A thread of its own: findings of a large fleet take seconds, and pages need the other one.
+        self._worker: Final = Worker()
         self._version = 0
         self._counted = -1
         self._counts: tuple[FindingCount, ...] | None = None
@@ -51,7 +54,7 @@ class LintWatch:
         store = self._context.store
         documents: Sequence[Document] = collect_documents(store) if manifests is None else manifests.documents()
         try:
-            counts = await self._context.worker.run("", lambda: count_findings(select_checked(documents)))
+            counts = await self._worker.run("", lambda: count_findings(select_checked(documents)))
         except Exception as error:  # noqa: BLE001 - a defect in a check must not end the page, and the page names it
             self._problem = f"{type(error).__name__}: {error}"
         else:

@@ -1,10 +1,13 @@
+import asyncio
+import threading
+
 import pytest
 
 from app.console import lint_watch
 from app.console.lint_watch import LintWatch
 from tests.builders import yurt_app_set
 from tests.console.visits import make_context
-from tests.waiting import until
+from tests.waiting import NET, until
 
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "namespace": "default"}}
 OVERRIDER = {
@@ -55,3 +58,16 @@ async def test_a_failure_is_named_and_not_repeated_without_a_change(monkeypatch:
     await until(lambda: watch.find().is_current)
     assert watch.find() == (None, True, "ValueError: broken")
     assert len(calls) == 1
+
+
+async def test_pages_need_not_wait_for_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(lint_watch, "count_findings", lambda _: ended.wait(NET) and [])
+    context = make_context()
+    watch = LintWatch(context)
+    watch.find()
+    await asyncio.sleep(0)
+    assert await context.worker.run("", lambda: "answered") == "answered"
+    assert not watch.find().is_current
+    ended.set()
+    await until(lambda: watch.find().is_current)
