@@ -103,11 +103,17 @@ async def start_replay(request: Request, context: Context, fields: FormFields) -
 
 
 @router.get("/replay")
-async def show_replay(request: Request, context: Context, page: int = 1) -> HTMLResponse:
-    """Ask the next reviews of the user's job again, and show the changes so far; without a job, start one."""
+async def show_replay(request: Request, context: Context, page: int = 1, resume: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
+    """Ask the next reviews of the user's job again, and show the changes so far.
+
+    Without a job, start one. A request that resumes does not: otherwise two open pages would drop each other's jobs.
+    """
     index, replay = _need_records(context)
     query = parse_query(request.query_params)._replace(page=1)
+    here = f"/reviews/replay?{encode_query(query)}"
     job = _JOBS.find(request).find(request.state.user.name, query)
+    if job is None and resume:
+        return render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
     if job is None:
         job = await _begin(request, context, query, index=index, replay=replay)
     await job.advance(replay, context.worker)
@@ -123,7 +129,8 @@ async def show_replay(request: Request, context: Context, page: int = 1) -> HTML
         rows=rows,
         groups_left_out=len(job.report.groups) - len(rows),
         changed=select_changed(job.changed, page),
-        here=f"/reviews/replay?{encode_query(query)}",
+        here=here,
+        resume_url=f"/reviews/replay?{encode_query(query, page=page)}&resume=1",
         list_url=f"/reviews?{encode_query(query)}",
         page_url=lambda number: f"/reviews/replay?{encode_query(query, page=number)}",
         change_url=lambda change: (

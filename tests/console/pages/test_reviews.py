@@ -163,6 +163,23 @@ async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
     assert "10 same" in body
 
 
+async def test_two_pages_with_different_searches_do_not_drop_each_others_jobs(bench: Bench) -> None:
+    await bench.start(verdict="patched")
+    await bench.start()
+    body = await bench.get("/reviews/replay", verdict="patched", resume=1)
+    assert "The result is gone" in body
+    assert "data-hx-get" not in body
+    assert "All 2 reviews were asked." in await bench.get("/reviews/replay", resume=1)
+
+
+async def test_a_running_batch_resumes_on_the_same_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 1)
+    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
+    await record_workloads(tmp_path, *(workload() for _ in range(9)))
+    body = await Bench(tmp_path).get("/reviews/replay", verdict="patched", page=2)
+    assert 'data-hx-get="/reviews/replay?verdict=patched&amp;page=2&amp;resume=1"' in body
+
+
 async def test_a_batch_needs_the_token_of_its_form(bench: Bench) -> None:
     answer = await send_form(bench.app, "/reviews/replay", {"action": "stop"})
     assert answer.status == 403
