@@ -52,45 +52,44 @@ def wait_for_hashes(admin: Api, subject: Subject, made: list[dict[str, Any]]) ->
     wait_for(lambda: all(map(is_current, made)), what="all workloads have the hash of the policy")
 
 
-def test_after_an_edit_of_the_template_each_new_workload_has_it_and_the_override(
-    admin: Api, subject: Subject, installation: Installation
-) -> None:
+@pytest.fixture
+def covered(admin: Api, subject: Subject, installation: Installation) -> Iterator[Subject]:
+    """A subject whose overrider sets an image in all node pools, by a policy."""
     with installation.up(**AUTO):
         subject.override(entry("*", items=TO_2))
         wait_for_policy(admin, subject)
-        made: list[dict[str, Any]] = []
-        for number in range(4):
-            # Even edits of a member that the entry overrides: the undo has to follow.
-            revision = str(number)
-            edit_template(subject, revision=revision, tag=f"nginx:1.{number}")
-            made = [create(admin, subject, POOLS[n % 2]) for n in range(20)]
-            assert [images(one)["nginx"] for one in made] == ["nginx:2.0"] * 20
-            assert {one["spec"]["template"]["metadata"]["annotations"][_REVISION] for one in made} == {revision}
-        wait_for_hashes(admin, subject, made)
-        subject.delete_override()
-        wait_for(
-            lambda: {images(admin[path_of(one)])["nginx"] for one in made} == {"nginx:1.3"},
-            what="the undo restores the image of the last template",
-        )
+        yield subject
 
 
-def test_after_an_edit_of_the_pools_each_new_workload_has_it_and_the_override(
-    admin: Api, subject: Subject, installation: Installation
-) -> None:
-    with installation.up(**AUTO):
-        subject.override(entry("*", items=TO_2))
-        wait_for_policy(admin, subject)
-        made: list[dict[str, Any]] = []
-        for replicas in (3, 5):
-            edit_subject(subject, {"topology": {"pools": [{"name": name, "replicas": replicas} for name in POOLS]}})
-            made = [create(admin, subject, POOLS[n % 2]) for n in range(10)]
-            assert {(images(one)["nginx"], one["spec"]["replicas"]) for one in made} == {("nginx:2.0", replicas)}
-        # No policy knows the third pool at first.
-        pools = [*POOLS, "shanghai"]
-        edit_subject(subject, {"topology": {"pools": [{"name": name, "replicas": 5} for name in pools]}})
-        made += [create(admin, subject, pools[n % 3]) for n in range(12)]
-        assert {(images(one)["nginx"], one["spec"]["replicas"]) for one in made} == {("nginx:2.0", 5)}
-        wait_for_hashes(admin, subject, made)
+def test_after_an_edit_of_the_template_each_new_workload_has_it_and_the_override(admin: Api, covered: Subject) -> None:
+    made: list[dict[str, Any]] = []
+    for number in range(4):
+        # Even edits of a member that the entry overrides: the undo has to follow.
+        revision = str(number)
+        edit_template(covered, revision=revision, tag=f"nginx:1.{number}")
+        made = [create(admin, covered, POOLS[n % 2]) for n in range(20)]
+        assert [images(one)["nginx"] for one in made] == ["nginx:2.0"] * 20
+        assert {one["spec"]["template"]["metadata"]["annotations"][_REVISION] for one in made} == {revision}
+    wait_for_hashes(admin, covered, made)
+    covered.delete_override()
+    wait_for(
+        lambda: {images(admin[path_of(one)])["nginx"] for one in made} == {"nginx:1.3"},
+        what="the undo restores the image of the last template",
+    )
+
+
+def test_after_an_edit_of_the_pools_each_new_workload_has_it_and_the_override(admin: Api, covered: Subject) -> None:
+    made: list[dict[str, Any]] = []
+    for replicas in (3, 5):
+        edit_subject(covered, {"topology": {"pools": [{"name": name, "replicas": replicas} for name in POOLS]}})
+        made = [create(admin, covered, POOLS[n % 2]) for n in range(10)]
+        assert {(images(one)["nginx"], one["spec"]["replicas"]) for one in made} == {("nginx:2.0", replicas)}
+    # No policy knows the third pool at first.
+    pools = [*POOLS, "shanghai"]
+    edit_subject(covered, {"topology": {"pools": [{"name": name, "replicas": 5} for name in pools]}})
+    made += [create(admin, covered, pools[n % 3]) for n in range(12)]
+    assert {(images(one)["nginx"], one["spec"]["replicas"]) for one in made} == {("nginx:2.0", 5)}
+    wait_for_hashes(admin, covered, made)
 
 
 class Daemon(Subject):
