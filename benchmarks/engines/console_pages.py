@@ -45,8 +45,9 @@ PAGES: Final = {
 }  # fmt: skip
 
 
-async def refuse(_path: str, _body: bytes) -> bytes:
-    raise NotImplementedError("a console changes no workload, so nothing is reviewed")
+async def refuse(path: str, _body: bytes) -> bytes:
+    """Fail: `scale_origin` asks for a review only if its client changes a workload, which a console never does."""
+    raise AssertionError(f"the console has changed a workload: {path}")
 
 
 class Console:
