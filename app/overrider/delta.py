@@ -232,16 +232,15 @@ class Leaf(NamedTuple):
     before: JSON
     after: JSON
 
+    @property
+    def values(self) -> tuple[JSON, JSON]:
+        """``before`` and ``after``, None for an absent one."""
+        return None if self.before is MISSING else self.before, None if self.after is MISSING else self.after
+
 
 def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
     """Yield each single difference, with MISSING for an absent value."""
     yield from _walk(delta, (), ())
-
-
-def leaf_values(delta: ObjectDelta) -> Iterator[tuple[JSON, JSON]]:
-    """Yield the values of each single difference before and after, None for an absent one, in the order of `leaves`."""
-    for leaf in leaves(delta):
-        yield None if leaf.before is MISSING else leaf.before, None if leaf.after is MISSING else leaf.after
 
 
 def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:

@@ -14,7 +14,7 @@ import msgspec
 
 from app.control.slices import Sliced
 from app.model.json import JSON
-from app.overrider.delta import leaf_values
+from app.overrider.delta import leaves
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, digest_text, hash_text
 from app.overrider.plan_size import size_of
@@ -67,7 +67,7 @@ class SharedPlan:
     def changed_values(self, values: PoolValues) -> tuple[tuple[JSON, JSON], ...]:
         """Return `PoolPlan.changed_values`."""
         if self._changed_values is None:
-            self._changed_values = Filler(tuple(leaf_values(self.plan.create.delta)))
+            self._changed_values = Filler(tuple(leaf.values for leaf in leaves(self.plan.create.delta)))
         found: tuple[tuple[JSON, JSON], ...] = self._changed_values.fill(values)
         return found
 
