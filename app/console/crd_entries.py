@@ -7,6 +7,7 @@ and the size of a page bounds the number of entries.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from app.console.views.paging import take_page
 from app.crds.apply.diff import CRDChange
 from app.crds.apply.documents import Tree
 from app.crds.apply.releases import compare_releases, parse_entry
@@ -47,10 +48,8 @@ class EntryContent(NamedTuple):
 def read_page(cache: Cache, page: int) -> EntryPage:
     """Check the entries of a page, and return them; the number of the page may be too large. Raises CRDsError DISK."""
     keys = cache.keys()
-    pages = max(1, -(-len(keys) // PAGE_SIZE))
-    page = min(max(page, 1), pages)
-    here = keys[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    return EntryPage(tuple(inspect_entries(cache, here).values()), len(keys), page, pages)
+    here, paging = take_page(keys, page, PAGE_SIZE)
+    return EntryPage(tuple(inspect_entries(cache, here).values()), len(keys), paging.page, paging.pages)
 
 
 def inspect_entries(cache: Cache, keys: Iterable[str]) -> dict[str, Listed]:

@@ -1,6 +1,7 @@
 """The section ``/crds``: cache entries, Karmada instances with their pins, one entry, and the diff of two entries."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -20,6 +21,7 @@ from app.console.views.crd_tarballs.instances import (
     find_users,
     order_instances,
 )
+from app.console.views.paging import take_page
 from app.crds.apply.diff import CRDChange
 from app.crds.cache.cache import Cache
 from app.crds.cache.data_directory import find_data_directory
@@ -41,9 +43,8 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
     """Show a page of the cache entries, and a page of the instances."""
     cache = _open_cache(context)
     keys = order_instances(context.store.keys(KARMADA))
-    instance_pages = max(1, -(-len(keys) // INSTANCES_PER_PAGE))
-    instances = min(max(instances, 1), instance_pages)
-    here = await _describe(context, keys[(instances - 1) * INSTANCES_PER_PAGE : instances * INSTANCES_PER_PAGE])
+    shown, paging = take_page(keys, instances, INSTANCES_PER_PAGE)
+    here = await _describe(context, shown)
     found, used, problem = await _read_list(context, cache, page, here)
     entries = [describe_entry(one) for one in found.entries]
     return render(
@@ -58,8 +59,8 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
         rows=[(one, compare_pin(one, used), one.key in used) for one in here],
         pin_texts=PIN_TEXTS,
         instance_total=len(keys),
-        instance_page=instances,
-        instance_pages=instance_pages,
+        instance_page=paging.page,
+        instance_pages=paging.pages,
         list_url=lambda entry_page, instance_page: _make_url("", page=entry_page, instances=instance_page),
         entry_url=_entry_url,
     )
@@ -134,7 +135,7 @@ def _open_cache(context: ConsoleContext) -> Cache:
     return Cache(context.crd_cache or find_data_directory())
 
 
-async def _describe(context: ConsoleContext, keys: list[ObjectKey]) -> list[InstanceView]:
+async def _describe(context: ConsoleContext, keys: Sequence[ObjectKey]) -> list[InstanceView]:
     documents = {key: document for key in keys if isinstance(document := context.store.get(*key), dict)}
     return await context.worker.run("", describe_instances, documents)
 

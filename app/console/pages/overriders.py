@@ -34,8 +34,9 @@ from app.console.views.overriders.edit_text import (
     normalize,
     show_source,
 )
-from app.console.views.overriders.matrix import SORTS, Paging, Query
+from app.console.views.overriders.matrix import SORTS, Query
 from app.console.views.overriders.yaml_paths import format_value
+from app.console.views.paging import Paging
 from app.store import ObjectKey
 
 router: Final = APIRouter(prefix="/overriders")

@@ -118,6 +118,7 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
         job = await _begin(request, context, query, index=index, replay=replay)
     await job.advance(replay, context.worker)
     rows = list_rows(job.report, job.examples)
+    changed, paging = select_changed(job.changed, page)
     return render(
         request,
         "reviews/replay.html",
@@ -128,7 +129,8 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
         are_objects_changed=job.start.version != replay.version,
         rows=rows,
         groups_left_out=len(job.report.groups) - len(rows),
-        changed=select_changed(job.changed, page),
+        changed=changed,
+        paging=paging,
         here=here,
         resume_url=f"/reviews/replay?{encode_query(query, page=page)}&resume=1",
         list_url=f"/reviews?{encode_query(query)}",

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from app.console.views.dispatch import write_choice
+from app.console.views.paging import take_page
 from app.dispatch.dispatcher import NAMESPACE
 from app.dispatch.equivalent_resources import DEFINITION
 from app.dispatch.hooks import PHASES
@@ -69,17 +70,15 @@ def list_findings(findings: tuple[Finding, ...], wanted: FindingFilter) -> Findi
     """Return a page of the findings that match a filter."""
     matching = [one for one in findings if _is_wanted(one, wanted)]
     matching.sort(key=lambda one: LEVELS.index(one.level))  # stable: within a level by cluster, kind and name
-    pages = max(1, -(-len(matching) // PAGE_ROWS))
-    page = min(max(1, wanted.page), pages)
-    shown = matching[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    shown, paging = take_page(matching, wanted.page, PAGE_ROWS)
     levels, codes = Counter(one.level for one in findings), Counter(one.code for one in findings)
     return FindingList(
         rows=tuple(map(_make_row, shown)),
         found=len(matching),
         by_level={level: levels[level] for level in LEVELS},
         by_code={code: codes[code] for code in CODES if codes[code]},
-        page=page,
-        pages=pages,
+        page=paging.page,
+        pages=paging.pages,
     )
 
 

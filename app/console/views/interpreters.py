@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.console.views.paging import take_page
 from app.interpret.chain import Chain
 from app.interpret.hook_configuration import CONFIGURATIONS, parse_hooks
 from app.interpret.layers import assemble_chain
@@ -198,11 +199,11 @@ def build_matrix(interpreters: Interpreters, wanted: MatrixFilter) -> Matrix:
     if wanted.layer:
         kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, wanted.layer)]
     matching = list(kinds)
-    pages = max(1, -(-len(matching) // PAGE_ROWS))
-    page = min(max(1, wanted.page), pages)
-    shown = matching[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    shown, paging = take_page(matching, wanted.page, PAGE_ROWS)
     rows = tuple(_fill(interpreters, shown, operations))
-    return Matrix(rows, operations, len(matching), len(interpreters.kinds), page, pages, interpreters.refused)
+    return Matrix(
+        rows, operations, len(matching), len(interpreters.kinds), paging.page, paging.pages, interpreters.refused
+    )
 
 
 def _fill(

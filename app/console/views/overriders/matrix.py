@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from app.console.views.overriders.cell_state import STATES, CellState, State
 from app.console.views.overriders.fleet import CellKey, SubjectRow
+from app.console.views.paging import Paging, paginate
 from app.store import ObjectKey
 
 Layout = Literal["matrix", "list"]
@@ -56,22 +57,6 @@ class Query(NamedTuple):
         return {name: str(value) for name, value in shown.items() if value != getattr(default, name)}
 
 
-class Paging(NamedTuple):
-    """One page of a sequence.
-
-    Attributes:
-        page: The page, counted from 1; not more than `pages`.
-        pages: The number of pages, at least 1.
-        total: The number of elements on all pages.
-        start: The position of the first element of the page.
-    """
-
-    page: int
-    pages: int
-    total: int
-    start: int
-
-
 class Selection(NamedTuple):
     """The cells of one page.
 
@@ -88,13 +73,6 @@ class Selection(NamedTuple):
     cells: Sequence[CellKey]
     paging: Paging
     column_paging: Paging
-
-
-def paginate(total: int, page: int, size: int) -> Paging:
-    """Return the page with a number, or the nearest existing page."""
-    pages = max(1, -(-total // size))
-    current = min(max(1, page), pages)
-    return Paging(current, pages, total, (current - 1) * size)
 
 
 def select(rows: Sequence[SubjectRow], query: Query, states: States) -> Selection:

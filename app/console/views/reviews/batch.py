@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from app.console.views.paging import Paging, take_page
 from app.console.views.reviews.secret_content import holds_secret
 from app.console.views.reviews.summary import summarize
 from app.records.changes import Change
@@ -60,20 +61,6 @@ class Row(NamedTuple):
     example: Example
 
 
-class Page(NamedTuple):
-    """One page of links to changed reviews.
-
-    Attributes:
-        reviews: The reviews.
-        number: The number of the page, from 1.
-        pages: The number of pages, at least 1.
-    """
-
-    reviews: Sequence[ChangedReview]
-    number: int
-    pages: int
-
-
 def describe_example(entry: Entry, change: Change) -> Example:
     """Return the difference of a review, without the content of a Secret."""
     hidden = holds_secret(entry, summarize(entry, 0).group_kind)
@@ -86,8 +73,6 @@ def list_rows(report: Report, examples: Mapping[GroupName, Example]) -> list[Row
     return [Row(group.name, group.count, group.example, examples[name]) for name, group in ordered[:MAX_ROWS]]
 
 
-def select_changed(changed: Sequence[ChangedReview], number: int) -> Page:
-    """Return a page of links; a page beyond the end is the last one."""
-    pages = max(1, -(-len(changed) // PAGE_SIZE))
-    number = min(max(number, 1), pages)
-    return Page(changed[(number - 1) * PAGE_SIZE : number * PAGE_SIZE], number, pages)
+def select_changed(changed: Sequence[ChangedReview], page: int) -> tuple[Sequence[ChangedReview], Paging]:
+    """Return a page of links to changed reviews."""
+    return take_page(changed, page, PAGE_SIZE)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from app.console.views.paging import take_page
 from app.console.views.reviews.summary import VERDICTS, ReviewSummary
 from app.model.gvk import GroupKind
 
@@ -148,12 +149,11 @@ def _list_conditions(query: Query) -> Iterator[Callable[[ReviewSummary], bool]]:
 
 def select_page(found: Sequence[ReviewSummary], page: int) -> Selection:
     """Return a page of found reviews; a page beyond the end is the last one."""
-    pages = max(1, -(-len(found) // PAGE_SIZE))
-    page = min(page, pages)
+    shown, paging = take_page(found, page, PAGE_SIZE)
     counts = Counter(one.verdict for one in found)
     verdicts = {name: counts[name] for name in VERDICTS if counts[name]}
     slowest = max((one.seconds for one in found), default=0.0)
-    return Selection(found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE], len(found), page, pages, verdicts, slowest)
+    return Selection(shown, len(found), paging.page, paging.pages, verdicts, slowest)
 
 
 class Choices(NamedTuple):

@@ -12,7 +12,6 @@ from app.console.views.overriders.matrix import (
     Selection,
     States,
     count_states,
-    paginate,
     select,
 )
 from app.model.openyurt import YURT_APP_SET
@@ -122,15 +121,6 @@ def test_the_pages_of_a_list_have_each_cell_once(sort: str) -> None:
     ]
     assert len(found) == len(set(found)) == first.paging.total == 540
     assert len(first.cells) == CELLS_ON_A_PAGE
-
-
-@pytest.mark.parametrize(("page", "expected"), [(-1, 1), (0, 1), (1, 1), (3, 3), (99, 3)])
-def test_a_page_beyond_the_ends_is_the_nearest_one(page: int, expected: int) -> None:
-    assert paginate(41, page, 20)[:3] == (expected, 3, 41)
-
-
-def test_no_element_is_one_empty_page() -> None:
-    assert paginate(0, 5, 20) == (1, 1, 0, 0)
 
 
 def test_a_url_has_only_the_parameters_that_differ_from_the_defaults() -> None:

@@ -32,6 +32,6 @@ def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch
 
 def test_links_have_pages() -> None:
     reviews = [ChangedReview("file", line, "x", ("object",)) for line in range(batch.PAGE_SIZE + 1)]
-    assert select_changed(reviews, 0) == (reviews[: batch.PAGE_SIZE], 1, 2)
-    assert select_changed(reviews, 9) == (reviews[batch.PAGE_SIZE :], 2, 2)
-    assert select_changed([], 1) == ([], 1, 1)
+    assert select_changed(reviews, 0) == (reviews[: batch.PAGE_SIZE], (1, 2, batch.PAGE_SIZE + 1, 0))
+    assert select_changed(reviews, 9) == (reviews[batch.PAGE_SIZE :], (2, 2, batch.PAGE_SIZE + 1, batch.PAGE_SIZE))
+    assert select_changed([], 1) == ([], (1, 1, 0, 0))
