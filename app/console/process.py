@@ -6,7 +6,6 @@ import shlex
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,13 +39,6 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KEEP_ALIVE_SECONDS: Final = 30
 _SHUTDOWN_SECONDS: Final = 3
 _MAX_CONNECTIONS: Final = 256
-SWITCH_SECONDS: Final = 0.0005
-"""Python's switch interval in the console's process.
-
-After each wait of the event loop, a thread that computes findings keeps the interpreter lock for this long, and a page
-that reads 240 Deployments waits often. 500 waits beside such a thread took 0.3 s with the default of 5 ms, and 0.015 s
-with this.
-"""
 
 
 class ConsoleOptions(NamedTuple):
@@ -85,7 +77,6 @@ async def run_console(
         LoadError: A file or module of interpreters cannot be loaded.
         OSError: The manifests or the directory of the certificate cannot be used.
     """
-    sys.setswitchinterval(SWITCH_SECONDS)
     async with contextlib.AsyncExitStack() as stack:
         tls = None if settings.listens_on_loopback else await _prepare_tls(settings, options, stack)
         context = await stack.enter_async_context(open_context(settings, options))

@@ -11,7 +11,6 @@ import contextlib
 import html
 import json
 import re
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
@@ -21,7 +20,6 @@ import uvloop
 
 from app.console.application import create_console
 from app.console.context import INDEXES, ConsoleContext
-from app.console.process import SWITCH_SECONDS
 from app.lifetime import Cluster, pause_garbage_collector, settle_garbage_collector
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
@@ -148,5 +146,4 @@ if __name__ == "__main__":
     parser.add_argument("subjects", type=int)
     parser.add_argument("pools", type=int)
     given = parser.parse_args()
-    sys.setswitchinterval(SWITCH_SECONDS)
     uvloop.run(measure(Size(given.subjects, given.pools)))
