@@ -1,5 +1,6 @@
 """Replicas that crash, restart or start late: nothing is lost and no admission fails."""
 
+import itertools
 import json
 import signal
 import threading
@@ -83,13 +84,17 @@ class Writers:
         self._stop = threading.Event()
         self.written = 0
         self.refused: list[Any] = []
+        self._numbers = itertools.count()
         self._threads = [threading.Thread(target=self._write) for _ in range(4)]
 
     def _write(self) -> None:
         admin = self._subject.admin
         while not self._stop.is_set():
             made = workload_of(self._subject.stored, "hangzhou")
-            status, created, _ = admin.call("POST", path_of(made), made)
+            path = path_of(made)
+            # Kubernetes before 1.31 answers 409 if a generated name exists, which is likely after some thousand.
+            made["metadata"]["name"] = f"writer-{next(self._numbers)}"
+            status, created, _ = admin.call("POST", path, made)
             if status != 201 or images(created) != {"nginx": "nginx:2.0"}:
                 self.refused.append(created)
                 continue
