@@ -244,11 +244,19 @@ class Settings(BaseSettings):
     overrider_mode: Annotated[
         Literal["policy", "webhook", "auto"],
         Field(
-            description="Overriders are applied by the webhook, by MutatingAdmissionPolicies (policy), or by policies "
-            "if the apiserver serves them and the overrider compiles (auto). The annotation fleethook.io/mode of an "
-            "overrider replaces it."
+            description="Overriders are applied by MutatingAdmissionPolicies if the apiserver serves them and the "
+            "overrider compiles (auto, policy), or by the webhook. The annotation fleethook.io/mode of an overrider "
+            "replaces it."
         ),
-    ] = "webhook"
+    ] = "auto"
+    policy_limit: Annotated[
+        int,
+        Field(
+            description="MutatingAdmissionPolicies that the leader applies at most. The webhook applies further "
+            "overriders. Each policy takes memory of kube-apiserver, and time at each write of a workload.",
+            ge=0,
+        ),
+    ] = 100
     policy_owner: Annotated[
         str | None,
         Field(

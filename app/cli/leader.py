@@ -16,12 +16,18 @@ from app.interpret.lua.refusal_events import record_refusals
 from app.lifetime import pause_garbage_collector
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.bound_subjects import bound_subjects, call_on_change, call_when_selected, overrider_uids
+from app.overrider.bound_subjects import (
+    WEBHOOK_CONFIGURATION,
+    bound_subjects,
+    call_on_change,
+    call_when_selected,
+    overrider_uids,
+)
 from app.overrider.policies.mode import Mode
 from app.registration.exempt_namespaces import find_exempt_namespaces
 from app.registration.match_conditions import SubjectName
 from app.registration.paths import INTERPRET
-from app.registration.webhooks import Reference, URLReference, service_of
+from app.registration.webhooks import CONFIGURATION_NAME, Reference, URLReference, service_of
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -193,12 +199,18 @@ def _make_policy_keeper(
 ) -> "PolicyKeeper":
     from app.overrider.policy_client import PolicyClient  # noqa: PLC0415 - see app.kube
     from app.overrider.policy_keeper import PolicyKeeper  # noqa: PLC0415 - as above
+    from app.overrider.policy_watch import PolicyWatch  # noqa: PLC0415 - as above
 
+    assert app.cluster is not None
+    read_one = app.cluster.source.read_one
     return PolicyKeeper(
         PolicyClient(connection, owner=settings.policy_owner or ""),
+        PolicyWatch(connection, absent_seconds=settings.discovery_interval),
         app.store,
         default=Mode(settings.overrider_mode),
+        limit=settings.policy_limit,
         time=time.monotonic,
+        read_edits=partial(read_one, WEBHOOK_CONFIGURATION, cluster="", namespace="", name=CONFIGURATION_NAME),
         changed=changed.set,
     )
 

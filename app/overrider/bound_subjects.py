@@ -32,7 +32,8 @@ _STOP_SECONDS: Final = 1.5
 # The leader may have sent a binding before its watch received the announcement.
 _MAX_UNBINDS: Final = 2
 
-_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
+WEBHOOK_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
+"""The kind of the object whose annotation has the announced edits."""
 
 
 def bound_subjects(store: Store) -> set[SubjectName]:
@@ -111,7 +112,7 @@ def announced_edits(store: Store) -> frozenset[Announcement]:
 
     The uid of an announced edit is that of its request; the uid of an announced creation is that of the overrider.
     """
-    stored = (store.get(*key) for key in list(store.keys(_CONFIGURATION)) if _is_own_configuration(key))
+    stored = (store.get(*key) for key in list(store.keys(WEBHOOK_CONFIGURATION)) if _is_own_configuration(key))
     annotations = [as_object(one["metadata"].get("annotations")) for one in stored if one is not None]
     found = {one for each in annotations for one in read_announcements(each.get(ANNOUNCED_ANNOTATION))}
     created = overrider_uids(store)
@@ -148,13 +149,13 @@ def call_when_selected(store: Store, found: Callable[[], None]) -> Callable[[], 
         ):
             found()
 
-    for key in list(store.keys(_CONFIGURATION)):
+    for key in list(store.keys(WEBHOOK_CONFIGURATION)):
         notify(key, None, store.get(*key))
     return store.subscribe(notify)
 
 
 def _is_own_configuration(key: ObjectKey) -> bool:
-    return key.group_kind == _CONFIGURATION and key.name == CONFIGURATION_NAME
+    return key.group_kind == WEBHOOK_CONFIGURATION and key.name == CONFIGURATION_NAME
 
 
 def _get_uid(overrider: JSONObject) -> str:

@@ -182,6 +182,7 @@ class OverriderController:
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
                 if self._policies is not None:
+                    tasks.create_task(self._policies.run(self.queue.add), name="policies")
                     await self._policies.sweep()
                 self._waits.start()
                 for kind in self._kinds.note():

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
+import msgspec
+
 from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject, as_object
@@ -18,6 +20,25 @@ _CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
 _COLLECTIONS: Final = {"MutatingAdmissionPolicyBinding": _BINDINGS, "MutatingAdmissionPolicy": _POLICIES}
 _NOT_FOUND: Final = 404
+
+
+class _Metadata(msgspec.Struct):
+    """The members of an object that this client reads. A spec has up to 100 kB, which the decoder skips."""
+
+    name: str
+    labels: dict[str, str]
+    annotations: dict[str, str] | None = None
+
+
+class _Listed(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _List(msgspec.Struct):
+    items: list[_Listed]
+
+
+_decode_list: Final = msgspec.json.Decoder(_List).decode
 
 
 class AppliedObject(NamedTuple):
@@ -48,15 +69,17 @@ class PolicyClient:
         found = await get_object(self._connection, _API)
         return found is not None and serves_policies(found)
 
-    async def apply(self, objects: Iterable[JSONObject]) -> None:
-        """Apply objects in their order. Fields of other managers are taken over.
+    async def apply(self, objects: Iterable[JSONObject]) -> list[bytes]:
+        """Apply objects in their order, and return them as stored. Fields of other managers are taken over.
 
         If the owner does not exist, this raises APIError: nothing would ever delete the objects.
         """
         owners = await self._read_owner()
+        stored = []
         for document in objects:
             owned = {**document, "metadata": {**document["metadata"], **owners}}
-            await apply_object(self._connection, path_of(document), owned, manager=FIELD_MANAGER)
+            stored.append(await apply_object(self._connection, path_of(document), owned, manager=FIELD_MANAGER))
+        return stored
 
     async def _read_owner(self) -> JSONObject:
         """Return the member of ``metadata`` that names the owner, nothing without an owner."""
@@ -73,19 +96,18 @@ class PolicyClient:
     async def _list(self, place: str, uid: str) -> list[AppliedObject]:
         selector = f"{COMPILED_LABEL}={uid}" if uid else COMPILED_LABEL
         try:
-            answer = await self._connection.json("GET", place, query={"labelSelector": selector})
+            answer = _decode_list(await self._connection.request("GET", place, query={"labelSelector": selector}))
         except APIError as error:
             if error.code == _NOT_FOUND:
                 return []  # The apiserver does not serve the resource.
             raise
-        named = (one["metadata"] for one in answer["items"])
         return [
             AppliedObject(
-                f"{place}/{one['name']}",
-                one["labels"][COMPILED_LABEL],
-                (one.get("annotations") or {}).get(OVERRIDER_ANNOTATION, ""),
+                f"{place}/{one.metadata.name}",
+                one.metadata.labels[COMPILED_LABEL],
+                (one.metadata.annotations or {}).get(OVERRIDER_ANNOTATION, ""),
             )
-            for one in named
+            for one in answer.items
         ]
 
     async def delete(self, paths: Iterable[str]) -> None:

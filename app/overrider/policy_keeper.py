@@ -6,7 +6,7 @@ docs/decisions/0013-policies-beside-the-webhook.md.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.control.conditions import Condition
@@ -16,11 +16,21 @@ from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.binding import Binding
 from app.overrider.bound_subjects import announced_edits
 from app.overrider.plan_inputs import same_input
+from app.overrider.policies.budget import Budget
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import compile_overrider
-from app.overrider.policies.mode import MODE_ANNOTATION, Mode, decide, describe, read_mode
+from app.overrider.policies.mode import (
+    MODE_ANNOTATION,
+    Decision,
+    Mode,
+    decide,
+    describe,
+    read_mode,
+    refuse_for_want_of_room,
+)
 from app.overrider.policies.probe import Probe, build_probes
 from app.overrider.policy_client import PolicyClient, path_of
+from app.overrider.policy_watch import PolicyWatch, Version
 from app.overrider.subject_state import SubjectState
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName
@@ -31,12 +41,8 @@ _log: Final = logging.getLogger(__name__)
 # kube-apiserver compiles changed policies once a second (policy_source.go, defaultRefreshInterval).
 _ACTIVATION_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 10.0
-# Subjects share the answer, so that a fleet does not ask for each of them.
-_SERVED_SECONDS: Final = 10.0
 # kube-apiserver stores an admitted edit within milliseconds. The limit is that of the exemptions (ConditionWriter).
 _EDIT_SECONDS: Final = 10.0
-# A pass later than this applies the objects again, in case an administrator changed or deleted one.
-_APPLY_SECONDS: Final = 30.0
 _REFUSED: Final = frozenset({403, 404})
 
 
@@ -58,41 +64,98 @@ class _Compiled(NamedTuple):
     result: Compilation
     probes: tuple[Probe, ...]
 
+    def count_policies(self) -> int:
+        return len(self.probes)
+
+
+class _Applied(NamedTuple):
+    """The objects of an overrider that this leader has applied."""
+
+    uid: str
+    digest: str = ""
+    """The digest of their compilation, ``""`` if they have to be applied again."""
+    versions: Sequence[Version] = ()
+
+
+async def _return_at_once() -> None:
+    """Read nothing."""
+
 
 class PolicyKeeper:
-    """Applies the policies of each subject's overrider, and removes those without one."""
+    """Applies the policies of each subject's overrider, and removes those without one.
+
+    A pass sends requests only if an input, a policy or a binding has changed since the last one.
+    """
 
     def __init__(
         self,
         client: PolicyClient,
+        watch: PolicyWatch,
         store: Store,
         *,
         default: Mode,
+        limit: int,
         time: Callable[[], float],
+        read_edits: Callable[[], Awaitable[None]] = _return_at_once,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare.
 
         Args:
             client: Sends the requests.
-            store: The node pools and overriders.
+            watch: The policies in the cluster.
+            store: The node pools and overriders, and the webhook configuration with the announced edits.
             default: The mode of overriders without the annotation.
+            limit: The number of policies that may exist; further overriders stay with the webhook.
             time: Returns monotonic seconds.
+            read_edits: Reads the webhook configuration into the store; raises APIError, UnreachableError.
             changed: Called when `exempt` changes.
         """
         self._client: Final = client
+        self._watch: Final = watch
         self._store: Final = store
         self._default: Final = default
+        self._budget: Final = Budget(limit)
         self._time: Final = time
+        self._read_edits: Final = read_edits
         self._changed: Final = changed
         self._compiled: Final[dict[Binding, _Compiled]] = {}
-        # The uid of the overrider whose objects exist, and the time at which they were applied last.
-        self._applied: Final[dict[Binding, tuple[str, float]]] = {}
+        self._applied: Final[dict[Binding, _Applied]] = {}
         self._covered: Final[set[Binding]] = set()
+        # Subjects that wait until policies can be read.
+        self._deferred: Final[set[Binding]] = set()
         # The time at which this leader found an announced edit.
         self._edits: dict[Announcement, float] = {}
-        self._is_served = False
-        self._asked_at = float("-inf")
+        self._requeue: Callable[[Binding], None] = lambda _binding: None
+
+    async def run(self, requeue: Callable[[Binding], None]) -> None:
+        """Watch the policies, and call ``requeue`` for each subject that needs another pass, until cancelled."""
+        self._requeue = requeue
+        await self._watch.run(changed=self._handle_change, listed=self._handle_list)
+
+    def _handle_change(self, uid: str) -> None:
+        """Queue the subject whose overrider has a uid, because one of its objects changed."""
+        for binding, applied in self._applied.items():
+            if applied.uid == uid:
+                self._requeue(binding)
+                return
+        self._offer_room()
+
+    def _handle_list(self) -> None:
+        deferred = list(self._deferred)
+        self._deferred.clear()
+        for binding in deferred:
+            self._requeue(binding)
+
+    def _offer_room(self) -> None:
+        """Queue the first subject that waits for room, if there is enough now. Its pass does the same."""
+        if self._budget.is_full and (binding := self._budget.find_next(others=self._count_others())):
+            self._requeue(binding)
+
+    def _count_others(self, uid: str = "") -> int:
+        """Return the number of policies of overriders without room, except the one with ``uid``."""
+        known = {uid, *(applied.uid for applied in self._applied.values())}
+        return sum(count for one, count in self._watch.count_policies().items() if one not in known)
 
     def exempt(self) -> set[SubjectName]:
         """Return the subjects whose workloads policies render."""
@@ -115,15 +178,21 @@ class PolicyKeeper:
     async def keep(self, at: SubjectState) -> Upkeep:
         """Bring the policies of a subject up to date."""
         overrider, subject = at.effective, at.subject
-        if overrider is None or subject is None or not self._may_use(at.binding, overrider):
-            problem = await self._withdraw(at.binding)
-            return Upkeep((), _RETRY_SECONDS if problem else None)
+        self._deferred.discard(at.binding)
         try:
+            if overrider is None or subject is None or not self._may_use(at.binding, overrider):
+                problem = await self._withdraw(at.binding)
+                return Upkeep((), _RETRY_SECONDS if problem else None)
             return await self._keep(at, subject, overrider)
         except (APIError, UnreachableError) as error:
-            self._cover(at.binding, is_active=False)
-            decision = decide(Mode.AUTO, is_served=True, refusals=())
-            return Upkeep((describe(decision, is_active=False, problem=str(error)),), _RETRY_SECONDS)
+            return self._fail(at.binding, str(error), again=_RETRY_SECONDS)
+        finally:
+            self._offer_room()
+
+    def _fail(self, binding: Binding, problem: str, *, again: float | None) -> Upkeep:
+        self._cover(binding, is_active=False)
+        decision = decide(Mode.AUTO, is_served=True, refusals=())
+        return Upkeep((describe(decision, is_active=False, problem=problem),), again)
 
     def _may_use(self, binding: Binding, overrider: JSONObject) -> bool:
         """Return whether the overrider has, had or may get policies."""
@@ -132,20 +201,51 @@ class PolicyKeeper:
 
     async def _keep(self, at: SubjectState, subject: JSONObject, overrider: JSONObject) -> Upkeep:
         mode, ignored = read_mode(overrider, self._default)
-        is_served = mode is not Mode.WEBHOOK and await self._ask_whether_served()
-        found = await self._compile(at, subject, overrider) if is_served else None
-        decision = decide(mode, is_served=is_served, refusals=found.result.refusals if found else (), ignored=ignored)
-        if found is None or not decision.uses_policy or not found.result.objects:
-            problem = await self._withdraw(at.binding)
-            active = decision.uses_policy and not problem  # No entry selects a pool, so there is nothing to apply.
-            # With `auto`, the next resync asks again: an older apiserver must not cost a pass every few seconds.
-            again = _RETRY_SECONDS if problem or (mode is Mode.POLICY and not is_served) else None
-            return Upkeep((describe(decision, is_active=active, problem=problem),), again)
-        wait = self._compute_edit_wait(at.binding)
-        is_active = not wait and await self._apply(at.binding, found)
-        self._cover(at.binding, is_active=is_active)
-        again = _APPLY_SECONDS if is_active else max(wait, _ACTIVATION_SECONDS)
+        if mode is Mode.WEBHOOK:
+            return await self._leave(at.binding, decide(mode, is_served=True, refusals=(), ignored=ignored))
+        if problem := await self._watch.read():
+            self._deferred.add(at.binding)
+            return self._fail(at.binding, problem, again=None)
+        if not self._watch.is_served:
+            self._deferred.add(at.binding)
+            return await self._leave(at.binding, decide(mode, is_served=False, refusals=(), ignored=ignored))
+        return await self._keep_served(at, subject, overrider, ignored)
+
+    async def _keep_served(self, at: SubjectState, subject: JSONObject, overrider: JSONObject, ignored: str) -> Upkeep:
+        others = self._count_others(_uid_of(overrider))
+        if not self._budget.enter(at.binding, others=others):
+            return await self._leave(at.binding, refuse_for_want_of_room(self._budget.most), waits=True)
+        found = await self._compile(at, subject, overrider)
+        decision = decide(Mode.AUTO, is_served=True, refusals=found.result.refusals, ignored=ignored)
+        if not decision.uses_policy or not found.result.objects:
+            return await self._leave(at.binding, decision)
+        if not self._budget.take(at.binding, found.count_policies(), others=others):
+            return await self._leave(at.binding, refuse_for_want_of_room(self._budget.most), waits=True)
+        return await self._activate(at.binding, found, decision)
+
+    async def _leave(self, binding: Binding, decision: Decision, *, waits: bool = False) -> Upkeep:
+        """Leave the workloads of a subject to the webhook; without an entry that selects a pool, it has no work."""
+        problem = await self._withdraw(binding, waits=waits)
+        is_active = decision.uses_policy and not problem
+        return Upkeep((describe(decision, is_active=is_active, problem=problem),), _RETRY_SECONDS if problem else None)
+
+    async def _activate(self, binding: Binding, found: _Compiled, decision: Decision) -> Upkeep:
+        """Apply the policies if necessary, and find out whether the apiserver uses them."""
+        if not self._is_current(binding, found):
+            # A replica may have announced an edit of which the watch does not know yet.
+            await self._read_edits()
+        wait = self._compute_edit_wait(binding)
+        is_active = not wait and await self._apply(binding, found)
+        self._cover(binding, is_active=is_active)
+        again = None if is_active else max(wait, _ACTIVATION_SECONDS)
         return Upkeep((describe(decision, is_active=is_active),), again)
+
+    def _is_current(self, binding: Binding, found: _Compiled) -> bool:
+        """Return whether the apiserver has the objects as this leader has applied them."""
+        applied = self._applied.get(binding)
+        if applied is None or applied.uid != _uid_of(found.overrider) or applied.digest != found.result.digest:
+            return False
+        return self._watch.has(applied.versions)
 
     def _compute_edit_wait(self, binding: Binding) -> float:
         """Return the seconds to wait because a replica has just admitted an edit of the overrider, 0 for none.
@@ -158,12 +258,6 @@ class PolicyKeeper:
         subject = SubjectName(binding.namespace, binding.group_kind.kind, binding.name)
         ends = [at + _EDIT_SECONDS for one, at in self._edits.items() if one.subject == subject]
         return max(0.0, max(ends, default=now) - now)
-
-    async def _ask_whether_served(self) -> bool:
-        if self._time() - self._asked_at >= _SERVED_SECONDS:
-            self._is_served = await self._client.is_served()
-            self._asked_at = self._time()
-        return self._is_served
 
     async def _compile(self, at: SubjectState, subject: JSONObject, overrider: JSONObject) -> _Compiled:
         pools = {name: self._store.get(at.binding.cluster, NODE_POOL, "", name) for name in at.pools}
@@ -179,28 +273,32 @@ class PolicyKeeper:
         # Thousands of pools take seconds, and reviews share this process.
         made = await asyncio.to_thread(_compile, at.binding, subject, overrider, pools)
         self._compiled[at.binding] = made
-        if at.binding in self._applied:
+        if applied := self._applied.get(at.binding):
             # An edit has deleted the bindings, even if the objects did not change.
-            self._applied[at.binding] = (self._applied[at.binding][0], float("-inf"))
+            self._applied[at.binding] = _Applied(applied.uid)
             self._cover(at.binding, is_active=False)
         return made
 
     async def _apply(self, binding: Binding, found: _Compiled) -> bool:
         """Apply the objects, and return whether the apiserver uses them."""
-        uid, now = str(found.overrider["metadata"].get("uid") or ""), self._time()
-        former, applied_at = self._applied.get(binding, ("", float("-inf")))
-        if former and former != uid:
-            await self._client.delete_all(former)
-        if former != uid or now - applied_at >= _APPLY_SECONDS:
-            self._applied[binding] = (uid, float("-inf"))
-            await self._client.apply(found.result.objects)
-            self._applied[binding] = (uid, now)
+        uid = _uid_of(found.overrider)
+        former = self._applied.get(binding)
+        if former is not None and former.uid != uid:
+            await self._client.delete_all(former.uid)
+        if not self._is_current(binding, found):
+            self._cover(binding, is_active=False)
+            self._applied[binding] = _Applied(uid)  # If a request fails, some objects exist.
+            objects = found.result.objects
+            answers = await self._client.apply(objects)
+            learned = [self._watch.learn(one["kind"], text) for one, text in zip(objects, answers, strict=True)]
+            self._applied[binding] = _Applied(uid, found.result.digest, learned)
+        if binding in self._covered:
+            return True
         for probe in found.probes:
             if not probe.is_rendered(await self._client.dry_run(probe.plural, probe.workload)):
                 return False
-        if binding not in self._covered:
-            keep = {path_of(one) for one in found.result.objects}
-            await self._client.delete_all(uid, keep=keep)
+        keep = {path_of(one) for one in found.result.objects}
+        await self._client.delete_all(uid, keep=keep)
         return True
 
     def _cover(self, binding: Binding, *, is_active: bool) -> None:
@@ -208,18 +306,29 @@ class PolicyKeeper:
             (self._covered.add if is_active else self._covered.discard)(binding)
             self._changed()
 
-    async def _withdraw(self, binding: Binding) -> str:
-        """End the exemption and delete the policies; return the problem, ``""`` for none."""
+    async def _withdraw(self, binding: Binding, *, waits: bool = False) -> str:
+        """End the exemption and delete the policies; return the problem, ``""`` for none.
+
+        Args:
+            binding: The subject.
+            waits: Whether the subject waits for room.
+        """
         self._cover(binding, is_active=False)
         self._compiled.pop(binding, None)
-        uid, _ = self._applied.get(binding, ("", 0.0))
+        applied = self._applied.get(binding)
         try:
-            if uid:
-                await self._client.delete_all(uid)
+            if applied is not None:
+                await self._client.delete_all(applied.uid)
         except (APIError, UnreachableError) as error:
             return f"the policies cannot be deleted: {error}"
         self._applied.pop(binding, None)
+        if not waits:
+            self._budget.give_back(binding)
         return ""
+
+
+def _uid_of(overrider: JSONObject) -> str:
+    return str(overrider["metadata"].get("uid") or "")
 
 
 def _compile(

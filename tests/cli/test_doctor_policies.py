@@ -32,7 +32,7 @@ def judge(*, modes: set[str], annotations: dict[str, str] | None = None, missing
 def test_the_rights_of_a_running_server_suffice() -> None:
     """The end-to-end tests run servers with these rules."""
     rights = list_policy_rights()
-    assert len(rights) == 6
+    assert len(rights) == 8
     assert [one for one in rights if not allows(RULES, one)] == []
 
 

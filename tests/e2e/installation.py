@@ -8,7 +8,7 @@ from pathlib import Path
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.match_conditions import bound_condition_of
 from tests.e2e.cluster import Api, ControlPlane, free_port
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, is_trusted, service_account
+from tests.e2e.fleet import BY_WEBHOOK, NAMESPACE, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -36,7 +36,7 @@ class Installation:
     @contextlib.contextmanager
     def started(self, **environment: str) -> Iterator[Server]:
         """Start the server without waiting for anything."""
-        given = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+        given = {"FLEETHOOK_LEASE_DURATION": "3", **BY_WEBHOOK, **environment}
         with serving(self._directory, *self._given, manifests=None, **given) as server:
             yield server
 

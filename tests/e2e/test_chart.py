@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.overrider.policies.mode import MODE_ANNOTATION
 from tests.builders import entry
 from tests.e2e.chart import (
     CHART,
@@ -28,6 +29,7 @@ from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.fleet import WEBHOOKS, is_trusted
 from tests.e2e.subject import TO_2, TO_3, Subject
+from tests.e2e.test_policy_modes import applied, wait_for_policy
 from tests.serving import MUTATE, Server
 from tests.waiting import wait_for
 
@@ -220,13 +222,13 @@ def test_the_readme_has_every_value() -> None:
     assert missing == []
 
 
-# A subject is nudged only after an outage in which its controller gave up: tests/overrider/test_nudge.py.
+# A subject is nudged only if its controller does not write for some time: tests/overrider/test_nudge.py.
 NUDGES = {("apps.openyurt.io", plural, "patch") for plural in ("yurtappsets", "yurtappdaemons")}
 
 
-# In the mode `webhook`, the leader deletes only policies that another mode has left: tests/e2e/test_policy_modes.py.
-LEFTOVERS = {
-    ("admissionregistration.k8s.io", plural, "delete")
+# kube-apiserver demands the right if a server-side apply creates an object, and logs the verb patch.
+APPLIED = {
+    ("admissionregistration.k8s.io", plural, "create")
     for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 }
 
@@ -249,13 +251,16 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
         wait_for(lambda: deployments.status().get("summary") == "1/1")
         deployments.override(entry("beijing", "hangzhou", items=TO_3))
         wait_for(lambda: deployments.images() == {"beijing": "nginx:3.0", "hangzhou": "nginx:3.0"})
+        wait_for_policy(admin, deployments)
         deployments.delete_override()
+        wait_for(lambda: applied(admin, deployments) == [], what="the policies are deleted")
         wait_for(lambda: set(deployments.images().values()) == {"nginx:1.0"})
 
         admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{work}2"}})
         stateful = Subject(admin, f"{work}2", ["hangzhou"], kind="StatefulSet")
         stateful.override(entry("*", items=TO_2))
         wait_for(lambda: stateful.status().get("summary") == "1/1")
+        wait_for_policy(admin, stateful)
 
         for subject in (deployments, stateful):
             edited_behind_its_back(admin, subject)
@@ -268,7 +273,8 @@ def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
         wait_for(lambda: base64.b64decode(release.secret()["data"]["tls.key"]) != b"broken")
         log = server.log.read_text()
     assert "Forbidden" not in log
-    assert read_used_rights(plane, release.account) == read_granted_rights(helm, release) - NUDGES - LEFTOVERS
+    used = read_used_rights(plane, release.account) - NUDGES
+    assert used == read_granted_rights(helm, release) - NUDGES - APPLIED
 
 
 def edited_behind_its_back(admin: Api, subject: Subject) -> None:
@@ -276,6 +282,9 @@ def edited_behind_its_back(admin: Api, subject: Subject) -> None:
     if subject.admin.call("GET", subject.rule)[0] != 200:
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: set(subject.images().values()) == {"nginx:2.0"})
+    # A policy would restore the value at once.
+    admin.merge(subject.rule, {"metadata": {"annotations": {MODE_ANNOTATION: "webhook"}}})
+    wait_for(lambda: subject.condition("Policy")[1] == "WebhookRequested", what="no policy applies the overrider")
     path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
     kept = admin[path]
     admin.merge(path, {"webhooks": []})

@@ -74,6 +74,19 @@ def decide(mode: Mode, *, is_served: bool, refusals: tuple[Refusal, ...], ignore
     return Decision(True, "Compiled", f"policies apply it{note}")
 
 
+def refuse_for_want_of_room(limit: int) -> Decision:
+    """Return the decision about an overrider for whose policies there is no room.
+
+    Args:
+        limit: The number of policies that may exist.
+    """
+    message = (
+        f"the webhook applies it: the limit of {limit} policies for all overriders is reached; "
+        "the setting policy_limit changes it"
+    )
+    return Decision(False, "LimitReached", message)
+
+
 def _describe_refusals(refusals: tuple[Refusal, ...]) -> str:
     shown = [
         f"{one.entry}{f' ({one.pointer})' if one.pointer else ''}: {one.reason}" for one in refusals[:_MAX_REFUSALS]

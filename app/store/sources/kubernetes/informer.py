@@ -57,6 +57,7 @@ class Informer:
 
     Attributes:
         relists: The number of complete lists that were read.
+        noted: Called after each complete list, and when the apiserver turns out not to serve the resource.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Informer:
             pause: Awaited before each event where to handle one takes long; None where it does not.
         """
         self.relists = 0
+        self.noted: Callable[[], None] = lambda: None
         self._reader: Final = reader
         self._prefix: Final = prefix
         self._pause: Final = pause
@@ -213,7 +215,8 @@ class Informer:
             if self._tries_absent == 1:
                 self._absences.end()
             return
-        if not self._absent:
+        is_news = not self._absent
+        if is_news:
             _log.info("%s is not served by the apiserver", self.resource.name)
         self._absent = True
         self._set_synced()
@@ -221,6 +224,8 @@ class Informer:
         self._set_heard()
         for key in list(self._store.keys(self.resource.group_kind)):
             self._store.remove(key)
+        if is_news:
+            self.noted()
 
     def _is_changing_version(self) -> bool:
         """Return whether the apiserver may be replacing the chosen version by another one."""
@@ -264,6 +269,7 @@ class Informer:
         self._set_heard()
         self._reset_backoff()
         self._progress.restart(place)
+        self.noted()
 
     async def _follow(self) -> None:
         """Watch until another version has to be read; ends by an exception only."""
