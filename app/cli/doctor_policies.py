@@ -20,7 +20,11 @@ _MAX_NAMES: Final = 5
 
 def list_policy_rights() -> list[Right]:
     """Return the rights that the modes ``auto`` and ``policy`` need besides those of the mode ``webhook``."""
-    found = [Right(verb, _API_GROUP, plural) for plural in sorted(REQUIRED_RESOURCES) for verb in ("create", "patch", "watch")]
+    found = [
+        Right(verb, _API_GROUP, plural)
+        for plural in sorted(REQUIRED_RESOURCES)
+        for verb in ("create", "patch", "watch")
+    ]
     # The leader creates workloads in dry runs only.
     return [*found, *(Right("create", one.group, one.plural) for one in WORKLOADS)]
 

@@ -48,7 +48,7 @@ def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
     found: list[Right] = []
     if "overrider" in engines:
         found += _follow(RESOURCES)
-        found += [Right("get", one.group, one.plural) for one in RESOURCES if one.plural != "yurtappoverriders"]
+        found += [Right("get", one.group, one.plural) for one in RESOURCES]
         found += [
             Right(verb, one.group, one.plural, leader=True)
             for one in WORKLOADS

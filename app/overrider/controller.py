@@ -33,7 +33,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.binding import Binding, select_overriders
+from app.overrider.binding import Binding
 from app.overrider.bound_workloads import hash_of, pool_of
 from app.overrider.converge import Converger, Outcome, Target
 from app.overrider.drift import find_plan
@@ -47,6 +47,7 @@ from app.overrider.plan_cache import PlanCache
 from app.overrider.plan_inputs import same_input
 from app.overrider.policy_keeper import NO_UPKEEP, PolicyKeeper
 from app.overrider.pool_template import SubjectError
+from app.overrider.read_your_writes import read_overriders
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
@@ -305,7 +306,7 @@ class OverriderController:
         cluster, kind, namespace, name = at.binding
         try:
             await self._source.read_one(kind, cluster=cluster, namespace=namespace, name=name)
-            await self._source.read_selected(select_overriders(namespace, kind.kind, name), cluster=cluster)
+            await read_overriders(at.binding, store=self._objects, live=self._source)
         except (APIError, UnreachableError) as error:
             _log.warning(
                 "cannot read %s before its workloads are written, using the watched version: %s", at.name, error

@@ -7,8 +7,9 @@ A watch is some milliseconds behind the apiserver. Three kinds of writes arrive 
 - fleethook's controller touches a workload right after a change of an overrider or a subject. The trigger annotation
   has the versions that the controller has seen.
 
-In the first two cases, the review reads the subject and its overriders from the apiserver. In the third case, the
-review waits until the watch has passed those versions, and reads only if that takes too long. Every other write
+In the first two cases, the review reads the subject and its overriders from the apiserver, each by its name if the
+store knows one: kube-apiserver may hold a list back for 100 ms. In the third case, the review waits until the watch has
+passed those versions, and reads only if that takes too long. Every other write
 (metadata, a workload without an overrider) uses the store.
 """
 
@@ -26,7 +27,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, TRIGGER_ANNOTATION, YURT_APP_OVERRIDER
-from app.overrider.binding import overriders_of, select_overriders, subject_of
+from app.overrider.binding import Binding, overriders_of, select_overriders, subject_of
 from app.overrider.changes import changes_overrider, changes_workload
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
 from app.overrider.subject_parts import depends_on_node_pools
@@ -45,6 +46,7 @@ _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 CATCH_UP_SECONDS: Final = 1.0
 # Together with the wait before, four seconds of the webhook's timeout of five.
 _READ_SECONDS: Final = 3.0
+_FORBIDDEN: Final = 403
 
 
 class LiveSource(Protocol):
@@ -128,8 +130,8 @@ class _FreshRead(NamedTuple):
         workload, owner = self.workload, self.workload.owner
         behind = bool(self.late) and await _is_behind(self.late, live)
         if self.depends or behind:
-            overriders = select_overriders(workload.namespace, owner.group_kind.kind, owner.name)
-            reads = [live.read_selected(overriders, cluster=workload.cluster)]
+            subject = Binding(workload.cluster, owner.group_kind, workload.namespace, owner.name)
+            reads = [read_overriders(subject, store=store, live=live)]
             if not self.unread:
                 reads += [_read_input(kind, workload, live) for kind in self.inputs]
             problem = await _read(reads)
@@ -137,6 +139,40 @@ class _FreshRead(NamedTuple):
                 raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
         if self.unread and self.depends and _is_overridden(workload, store):
             raise StaleError(self.unread)
+
+
+async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSource) -> None:
+    """Read the overriders of a subject into the store; raises APIError, UnreachableError.
+
+    A subject has one overrider, so a known one that still exists makes a list unnecessary. etcd answers a read by name
+    at once. kube-apiserver answers a list from its watch cache, after the next progress notification of etcd, which it
+    requests every 100 ms (k8s.io/apiserver, pkg/storage/cacher/progress, since Kubernetes 1.31).
+
+    Two concurrent creates can pass validation. If they have the same creationTimestamp, and the later one has the
+    smaller name, it is in effect. A review within the delay of the watch then uses the other one, and the controller
+    renders the workload again.
+    """
+    if known := _find_names(subject, store):
+        cluster, _, namespace, _ = subject
+        reads = [live.read_one(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace, name=name) for name in known]
+        try:
+            await asyncio.gather(*reads)
+        except APIError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            # Older roles allow only lists and watches.
+        else:
+            if _find_names(subject, store) == known:
+                return
+    await live.read_selected(
+        select_overriders(subject.namespace, subject.group_kind.kind, subject.name), cluster=subject.cluster
+    )
+
+
+def _find_names(subject: Binding, store: StoreView) -> list[str]:
+    cluster, group_kind, namespace, name = subject
+    found = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+    return [one["metadata"]["name"] for one in found]
 
 
 async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:

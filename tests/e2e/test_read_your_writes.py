@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -142,6 +143,24 @@ async def test_a_create_right_after_a_deletion_is_not_overridden(cluster: Cluste
     assert await cluster.image("CREATE") == "nginx:1.0"
 
 
+async def test_a_create_needs_no_list_of_overriders(cluster: Cluster) -> None:
+    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
+    assert await cluster.image("CREATE") == "nginx:3.0"
+    assert not any(path.endswith("/yurtappoverriders") for path in cluster.watch.reads)
+
+
+async def test_a_create_right_after_the_replacement_of_an_overrider_is_rendered_with_the_new_one(
+    cluster: Cluster,
+) -> None:
+    names = itertools.cycle(["demo2", "demo1"])
+    former = "demo1"
+    for number in range(20):
+        await cluster.delete("yurtappoverriders", former)
+        former = next(names)
+        await cluster.write("yurtappoverriders", rule(f"nginx:{number}.5", name=former))
+        assert await cluster.image("CREATE") == f"nginx:{number}.5"
+
+
 async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: Cluster) -> None:
     await cluster.delete("yurtappsets", "demo")
     made = yurt_app_set(pools=[{"name": "hangzhou", "replicas": 7}])
@@ -197,7 +216,7 @@ async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
 async def test_an_update_by_trigger_reads_live_where_the_watch_does_not_come(cluster: Cluster) -> None:
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
-    assert [path.rpartition("/")[2] for path in cluster.watch.reads] == ["yurtappoverriders", "demo"]
+    assert sorted(path.rpartition("/")[2] for path in cluster.watch.reads) == ["demo", "demo1"]
 
 
 async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> None:

@@ -2,17 +2,17 @@
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-from app.kube.errors import UnreachableError
+from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
 from app.overrider.read_your_writes import ensure_fresh_overrider, ensure_fresh_workload, trigger
-from app.store import Store
+from app.store import Store, key_of
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.stale import StaleError
 from tests.builders import (
@@ -30,6 +30,7 @@ from tests.builders import (
 REVISION = "apps.openyurt.io/controller-revision-hash"
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
 BOTH = ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
+BY_NAME = ["/default/YurtAppOverrider/demo1", "/default/YurtAppSet/demo"]
 
 
 class Live:
@@ -38,6 +39,7 @@ class Live:
     def __init__(self, progress: int = 100, coming: int = 100, *, readable: bool = True, unread: str = "") -> None:
         self.progress, self.coming, self.readable, self.unread = progress, coming, readable, unread
         self.asked: list[str] = []
+        self.answers: dict[str, Callable[[], None]] = {}
         self.selectors: list[str] = []
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
@@ -63,6 +65,8 @@ class Live:
         self.asked.append(what)
         if not self.readable:
             raise UnreachableError("refused")
+        if answer := self.answers.get(what):
+            answer()
 
 
 def request(operation: str, document: Any, old: Any = None, **fields: Any) -> AdmissionRequest:
@@ -122,7 +126,56 @@ async def test_an_update_of_the_spec_reads_its_inputs(bound: str) -> None:
     store = store_of(yurt_app_set(), RULE) if bound == "by an overrider" else store_of(yurt_app_set())
     old = workload() if bound == "by an overrider" else make_rendered()
     new = make_rendered(minReadySeconds=7) if bound == "by an earlier render" else workload(minReadySeconds=7)
-    assert await collect_reads("UPDATE", new, old=old, store=store) == BOTH
+    expected = BY_NAME if bound == "by an overrider" else BOTH
+    assert sorted(await collect_reads("UPDATE", new, old=old, store=store)) == expected
+
+
+async def test_a_known_overrider_is_read_by_name_and_no_list_is_needed() -> None:
+    """kube-apiserver may hold back a list for 100 ms, and answers a read by name at once."""
+    reads = await collect_reads("CREATE", workload(), store=store_of(yurt_app_set(), RULE))
+    assert sorted(reads) == BY_NAME
+
+
+async def test_a_known_overrider_that_is_gone_may_have_a_successor() -> None:
+    store, live = store_of(yurt_app_set(), RULE), Live()
+    successor = overrider(entry("*"), name="demo2")
+    live.answers[BY_NAME[0]] = lambda: store.remove(key_of(RULE))
+    live.answers[BOTH[0]] = lambda: store.put(successor)
+    reads = await collect_reads("CREATE", workload(), live, store=store)
+    assert sorted(reads) == sorted({*BOTH, *BY_NAME})
+    assert live.asked.index(BOTH[0]) > live.asked.index(BY_NAME[0])
+
+
+async def test_a_known_overrider_that_now_has_another_subject_makes_a_list_necessary() -> None:
+    """It was deleted and created again."""
+    store, live = store_of(yurt_app_set(), RULE), Live()
+    moved = overrider(entry("*"), subject={"kind": "YurtAppSet", "name": "other"})
+    live.answers[BY_NAME[0]] = lambda: store.put(moved)
+    assert BOTH[0] in await collect_reads("CREATE", workload(), live, store=store)
+
+
+async def test_both_of_two_known_overriders_are_read() -> None:
+    rival = overrider(entry("*"), name="demo2")
+    reads = await collect_reads("CREATE", workload(), store=store_of(yurt_app_set(), RULE, rival))
+    assert sorted(reads) == [BY_NAME[0], "/default/YurtAppOverrider/demo2", BY_NAME[1]]
+
+
+async def test_a_role_without_the_right_to_get_overriders_lists_them() -> None:
+    live = Live()
+
+    def refuse() -> None:
+        raise APIError(403, "Forbidden", "yurtappoverriders is forbidden")
+
+    live.answers[BY_NAME[0]] = refuse
+    reads = await collect_reads("CREATE", workload(), live, store=store_of(yurt_app_set(), RULE))
+    assert sorted(reads) == sorted({*BOTH, *BY_NAME})
+
+
+async def test_a_failed_read_by_name_is_not_repeated_as_a_list(caplog: pytest.LogCaptureFixture) -> None:
+    live = Live(readable=False)
+    reads = await collect_reads("CREATE", workload(), live, store=store_of(yurt_app_set(), RULE))
+    assert sorted(reads) == BY_NAME
+    assert "live read failed, using the store: refused" in caplog.text
 
 
 @pytest.mark.parametrize("place", ["the workload", "the pod template"])
@@ -229,8 +282,14 @@ async def test_without_the_subjects_an_update_of_metadata_is_answered() -> None:
 
 
 async def test_a_kind_that_the_answer_does_not_depend_on_may_be_missing() -> None:
-    assert await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store_of(RULE)) == BOTH
-    assert await collect_reads("CREATE", workload(), Live(unread="YurtAppDaemon"), store=store_of(RULE)) == BOTH
+    assert (
+        await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store_of(RULE))
+        == BOTH[1:] + BY_NAME[:1]
+    )
+    assert (
+        await collect_reads("CREATE", workload(), Live(unread="YurtAppDaemon"), store=store_of(RULE))
+        == BOTH[1:] + BY_NAME[:1]
+    )
     daemon = workload(owners=[owner("YurtAppDaemon", "agent")])
     rule = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
     store = store_of(yurt_app_daemon(), rule)
