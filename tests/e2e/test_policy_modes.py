@@ -1,5 +1,6 @@
 """Overriders as MutatingAdmissionPolicies on a real apiserver, with the webhook registered and with failurePolicy Fail."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +14,11 @@ from app.registration.match_conditions import SubjectName, exempted_subjects
 from tests.builders import entry
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, new_namespace
-from tests.e2e.fleet import WEBHOOKS, fleet
+from tests.e2e.fleet import ACCOUNT, NAMESPACE, WEBHOOKS, fleet
 from tests.e2e.installation import CONFIGURATION, Installation, expressions
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
+from tests.serving import Server
 from tests.waiting import wait_for
 
 AUTO = {"FLEETHOOK_OVERRIDER_MODE": "auto"}
@@ -63,6 +65,24 @@ def create(admin: Api, subject: Subject, pool: str) -> dict[str, Any]:
     made["metadata"]["annotations"] = {"apps.openyurt.io/patch": ""}
     answer: dict[str, Any] = admin.create(path_of(made), made)
     return answer
+
+
+def list_policy_writes(plane: ControlPlane) -> list[tuple[str, str, str, int]]:
+    """Return the requests about policies, and the dry runs, that servers have sent; a watch may begin again."""
+    requests = plane.read_audit_log(f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}")
+    return [
+        one
+        for one in requests
+        if ("mutatingadmission" in one[1] and one[2] not in ("list", "watch")) or one[::2] == ("apps", "create")
+    ]
+
+
+def count_passes(server: Server) -> int:
+    """Return how often the leader has reconciled a subject."""
+    found = re.search(
+        rb"^fleethook_controller_reconciled_total (\d+)", server.request("GET", "/metrics")[1], re.MULTILINE
+    )
+    return int(found[1]) if found else 0
 
 
 def wait_for_policy(admin: Api, subject: Subject) -> None:
@@ -157,6 +177,36 @@ def test_an_entry_that_does_not_compile_stays_with_the_webhook_and_the_status_sa
         assert images(create(admin, subject, "beijing"))["nginx"] == "nginx:2.0"
 
 
+def test_overriders_beyond_the_limit_stay_with_the_webhook_until_there_is_room(binaries: Path, tmp_path: Path) -> None:
+    # Overriders that other tests have left would take the room.
+    with control_plane(binaries, tmp_path) as plane:
+        admin = plane.api()
+        install_crds(admin)
+        first, second = (Subject(admin, new_namespace(admin), POOLS) for _ in range(2))
+        with Installation(plane, tmp_path).up(**AUTO, FLEETHOOK_POLICY_LIMIT="1"):
+            first.override(entry("*", items=TO_2))
+            wait_for_policy(admin, first)
+            second.override(entry("*", items=TO_2))
+            wait_for(lambda: second.condition("Policy")[:2] == ("False", "LimitReached"), what="there is no room")
+            assert images(create(admin, second, "beijing"))["nginx"] == "nginx:2.0"
+            assert applied(admin, second) == []
+            first.delete_override()
+            wait_for_policy(admin, second)
+            assert applied(admin, first) == []
+
+
+def test_policies_that_nobody_changes_cost_no_request(
+    admin: Api, plane: ControlPlane, subject: Subject, installation: Installation
+) -> None:
+    with installation.up(**AUTO, FLEETHOOK_RESYNC_INTERVAL="2") as server:
+        subject.override(entry("*", items=TO_2))
+        wait_for_policy(admin, subject)
+        wait_for(lambda: applied(admin, subject) != [], what="the policies exist")
+        before, passes = list_policy_writes(plane), count_passes(server)
+        wait_for(lambda: count_passes(server) > passes + 3, what="the leader looks at the subject again")
+        assert list_policy_writes(plane) == before
+
+
 def test_a_new_leader_keeps_policies_and_deletes_those_of_overriders_that_are_gone(
     admin: Api, plane: ControlPlane, subject: Subject, namespace: str, tmp_path: Path
 ) -> None:
@@ -197,8 +247,7 @@ def test_after_a_downgrade_of_the_apiserver_the_webhook_renders(binaries: Path, 
         admin = plane.api()
         install_crds(admin)
         subject = Subject(admin, new_namespace(admin), POOLS)
-        # The leader asks again whether the apiserver serves policies at the next resync.
-        with Installation(plane, tmp_path).up(**AUTO, FLEETHOOK_RESYNC_INTERVAL="5"):
+        with Installation(plane, tmp_path).up(**AUTO):
             subject.override(entry("*", items=TO_2))
             wait_for_policy(admin, subject)
             plane.restart_apiserver(*WITHOUT_API)
