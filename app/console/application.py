@@ -50,7 +50,7 @@ def create_console(context: ConsoleContext, *, hosts: tuple[str, ...] | None) ->
 
 async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:
     assert isinstance(error, AccessError)
-    response = render(request, "error.html", status=error.status, text=str(error), title=str(error.status))
+    response = await render(request, "error.html", status=error.status, text=str(error), title=str(error.status))
     if error.status == 401:
         response.headers["www-authenticate"] = "Bearer"
     return response
@@ -59,4 +59,4 @@ async def _refuse_access(request: Request, error: Exception) -> HTMLResponse:
 async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:
     assert isinstance(error, HTTPException)
     text = str(error.detail)
-    return render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))
+    return await render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))

@@ -176,7 +176,7 @@ class FleetScan:
         for row in await self.list_rows():
             inputs = self._read_inputs(row.key, with_running=True)
             known = self._inputs.get(row.key)
-            await self._idle.wait()
+            await self._wait_for_turn()
             if inputs is None or (known is not None and known.equals(inputs)):
                 continue
             search = self._find_workloads(row, row.pools, candidates_only=self._workloads.is_remote)
@@ -236,13 +236,17 @@ class FleetScan:
     async def _run_between_pages(self, work: Sliced[_T]) -> _T:
         """Do sliced work while no page is in progress, and return its result."""
         while True:
-            await self._idle.wait()
+            await self._wait_for_turn()
             try:
                 next(work)
             except StopIteration as end:
                 result: _T = end.value
                 return result
-            await asyncio.sleep(0)
+
+    async def _wait_for_turn(self) -> None:
+        """Let others go on, and wait until no page is in progress."""
+        await asyncio.sleep(0)
+        await self._idle.wait()
 
     async def compute(
         self, keys: Sequence[CellKey], running: Mapping[CellKey, Sequence[JSONObject]]

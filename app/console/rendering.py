@@ -1,5 +1,7 @@
 """Renders a template within the frame: navigation, freshness of the data, equivalent command."""
 
+import asyncio
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends
@@ -11,6 +13,9 @@ from app.console.context import ConsoleContext
 from app.console.sections import SECTIONS, Section, find_section
 from app.console.sessions import COOKIE as SESSION_COOKIE
 from app.console.views.freshness import Freshness, describe_age, summarize_parts
+
+MAX_PARTS: Final = 500
+"""The parts of a page that are written in one turn of the event loop. The matrix of a large fleet has 4,000."""
 
 _environment: Final = Environment(
     loader=PackageLoader("app.console"),
@@ -62,8 +67,10 @@ Context = Annotated[ConsoleContext, Depends(find_context)]
 """The context, as a parameter of a page's function."""
 
 
-def render(request: Request, template: str, *, command: str = "", status: int = 200, **values: Any) -> HTMLResponse:
-    """Return a page.
+async def render(
+    request: Request, template: str, *, command: str = "", status: int = 200, **values: Any
+) -> HTMLResponse:
+    """Return a page. Other requests are answered between its parts, so ``values`` must not change meanwhile.
 
     Args:
         request: The request.
@@ -87,6 +94,17 @@ def render(request: Request, template: str, *, command: str = "", status: int = 
         SESSION_COOKIE in request.cookies,
         needs_sign_in,
     )
-    response = HTMLResponse(_environment.get_template(template).render(frame=frame, **values), status_code=status)
+    text = await join_in_turns(_environment.get_template(template).generate(frame=frame, **values))
+    response = HTMLResponse(text, status_code=status)
     tokens.remember(request, response)
     return response
+
+
+async def join_in_turns(parts: Iterable[str]) -> str:
+    """Return the text of all parts. Other requests are answered before and after every `MAX_PARTS` of them."""
+    joined: list[str] = []
+    for part in parts:
+        if len(joined) % MAX_PARTS == 0:
+            await asyncio.sleep(0)
+        joined.append(part)
+    return "".join(joined)

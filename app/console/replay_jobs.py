@@ -14,6 +14,7 @@ from app.console.views.reviews.batch import ChangedReview, Example, describe_exa
 from app.console.views.reviews.search import Query
 from app.console.views.reviews.summary import ReviewSummary
 from app.control.worker import Worker
+from app.model.gvk import GroupKind
 from app.records.reader import Entry
 from app.records.replay import Replayed, batch
 from app.records.report import GroupName, Report
@@ -34,11 +35,13 @@ class Start(NamedTuple):
         query: The search.
         reviews: The reviews that it found when the job started.
         version: The version of the objects then, as `ReviewReplay.version`.
+        kinds: The kinds of the objects under review, which a user must be allowed to get to see the result.
     """
 
     query: Query
     reviews: Sequence[ReviewSummary]
     version: int
+    kinds: frozenset[GroupKind]
 
 
 class ReplayJob:
@@ -127,6 +130,10 @@ class ReplayJobs:
             return None
         self._jobs.move_to_end(owner)
         return job
+
+    def drop(self, owner: str) -> None:
+        """Drop the job of a user, who may not see its result any more."""
+        self._jobs.pop(owner, None)
 
     def begin(self, owner: str, start: Start) -> ReplayJob:
         """Return a new job, which takes the place of the user's former one."""

@@ -68,12 +68,12 @@ class Slices:
     async def run(self, work: Sliced[T]) -> T:
         """Do sliced work, and return its result."""
         while True:
-            try:
-                async with self._turn:
-                    next(work)
-                    await asyncio.sleep(0)
-            except StopIteration as end:
-                result: T = end.value
+            async with self._turn:
+                done = _advance(work)
+                # After the last slice, too: much work may wait that has only one.
+                await asyncio.sleep(0)
+            if isinstance(done, _Result):
+                result: T = done.value
                 return result
 
     async def pause(self) -> None:

@@ -22,7 +22,7 @@ def app() -> FastAPI:
 
     @found.get("/", response_model=None)
     async def show(request: Request) -> Any:
-        return render(request, "error.html", title="form", text=request.app.state.form_tokens.make(request))
+        return await render(request, "error.html", title="form", text=request.app.state.form_tokens.make(request))
 
     return found
 

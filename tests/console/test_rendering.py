@@ -1,3 +1,6 @@
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,24 @@ def test_all_templates_are_compiled_before_the_first_request() -> None:
     compiled = {name for _, name in environment.cache}
     assert compiled == set(environment.list_templates())
     assert "overriders/matrix.html" in compiled
+
+
+async def test_other_requests_are_answered_between_the_parts_of_a_page() -> None:
+    turns, is_done, written = 0, False, list[int]()
+
+    async def count() -> None:
+        nonlocal turns
+        while not is_done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def write() -> Iterator[str]:
+        for _ in range(5 * rendering.MAX_PARTS):
+            written.append(turns)
+            yield "x"
+
+    counting = asyncio.create_task(count())
+    assert await rendering.join_in_turns(write()) == "x" * 5 * rendering.MAX_PARTS
+    is_done = True
+    await counting
+    assert max(Counter(written).values()) <= rendering.MAX_PARTS

@@ -34,7 +34,8 @@ class Bench(NamedTuple):
     worker: Worker
 
     async def begin(self, jobs: ReplayJobs, owner: str = "", query: Query = Query()) -> ReplayJob:  # noqa: B008 - immutable
-        return jobs.begin(owner, Start(query, (await self.index.wait()).reviews, self.replay.version))
+        reviews = (await self.index.wait()).reviews
+        return jobs.begin(owner, Start(query, reviews, self.replay.version, frozenset()))
 
     async def finish(self, job: ReplayJob) -> int:
         """Return the number of requests until the job ends."""

@@ -64,6 +64,27 @@ async def test_each_iteration_of_the_event_loop_runs_one_slice() -> None:
     assert texts.index("b0") < texts.index("a2")  # They take turns.
 
 
+async def test_work_without_a_pause_is_one_slice_too() -> None:
+    """20 subjects of a page of the console, each of them done in its first slice, held the event loop together."""
+    turns = 0
+    ended: list[int] = []
+
+    def short() -> Sliced[None]:
+        ended.append(turns)
+        return
+        yield
+
+    async def count() -> None:
+        nonlocal turns
+        while len(ended) < 20:
+            turns += 1
+            await asyncio.sleep(0)
+
+    slices = Slices()
+    await asyncio.gather(count(), *(slices.run(short()) for _ in range(20)))
+    assert len(set(ended)) == 20
+
+
 async def test_pauses_and_slices_take_turns() -> None:
     seen: list[str] = []
     slices = Slices()

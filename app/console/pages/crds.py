@@ -47,7 +47,7 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
     here = await _describe(context, shown)
     found, used, problem = await _read_list(context, cache, page, here)
     entries = [describe_entry(one) for one in found.entries]
-    return render(
+    return await render(
         request,
         "crds/list.html",
         command=_make_command(cache, "cache", "ls"),
@@ -86,9 +86,9 @@ async def show_entry(request: Request, context: Context, key: str = "") -> HTMLR
     try:
         content = await context.worker.run("", read_content, cache, key)
     except CRDsError as error:
-        return _show_error(request, error, command)
+        return await _show_error(request, error, command)
     users = find_users(await _describe(context, order_instances(context.store.keys(KARMADA))), key)
-    return render(
+    return await render(
         request,
         "crds/entry.html",
         command=command,
@@ -114,9 +114,9 @@ async def show_diff(request: Request, context: Context, before: str = "", after:
         if len(chosen) > 1:
             changes = await context.worker.run("", compare_entries, cache, before, after)
     except CRDsError as error:
-        return _show_error(request, error, _make_command(cache, "cache", "verify"))
+        return await _show_error(request, error, _make_command(cache, "cache", "verify"))
     views = {one.key: describe_entry(one) for one in (*page.entries, *named.values())}
-    return render(
+    return await render(
         request,
         "crds/diff.html",
         command=_make_diff_command(cache, views.get(before), views.get(after)),
@@ -140,9 +140,9 @@ async def _describe(context: ConsoleContext, keys: Sequence[ObjectKey]) -> list[
     return await context.worker.run("", describe_instances, documents)
 
 
-def _show_error(request: Request, error: CRDsError, command: str) -> HTMLResponse:
+async def _show_error(request: Request, error: CRDsError, command: str) -> HTMLResponse:
     status = _STATUSES.get(error.exit, 500 if error.exit is Exit.DISK else 422)
-    return render(
+    return await render(
         request, "crds/error.html", command=command, status=status, text=escape(str(error)), title="CRD tarballs"
     )
 

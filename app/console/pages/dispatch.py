@@ -62,7 +62,7 @@ async def _find_object(request: Request, context: ConsoleContext, choice: str) -
 async def show_object(request: Request, context: Context, choice: str = "") -> HTMLResponse:
     """Show an object that a finding concerns."""
     key, document = await _find_object(request, context, choice)
-    return render(
+    return await render(
         request,
         "dispatch/object.html",
         command=shlex.join(["kubectl", "get", f"{key.group_kind.kind}.{key.group_kind.group}", key.name, "-o", "yaml"]),
@@ -104,7 +104,7 @@ async def _show(
         except FormFieldError as problem:
             error = problem.error
     kinds = await select_permitted(request, context.store.counts())
-    return render(
+    return await render(
         request,
         "dispatch/explain.html",
         command=_make_command(context, form),
@@ -141,7 +141,7 @@ async def show_map(
     wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
     drawn = draw_map(await state.fleet.get(context.worker), wanted)
     picture = msgspec.json.encode({"nodes": drawn.nodes, "edges": drawn.edges}).decode()
-    return render(
+    return await render(
         request,
         "dispatch/map.html",
         command=f"fleethook explain --all {context.command_source}".strip(),
@@ -160,7 +160,7 @@ async def show_findings(
     await require_read_kinds(request, sorted(LINTED))
     wanted = FindingFilter(level, code, cluster, page)
     listed = list_findings(await DISPATCH.find(request).findings.get(context.worker), wanted)
-    return render(
+    return await render(
         request,
         "dispatch/findings.html",
         command=f"fleethook lint {context.command_source}".strip(),

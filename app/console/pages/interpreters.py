@@ -41,7 +41,7 @@ async def show(
     interpreters = await INTERPRETERS.find(request).interpreters.get(context.worker)
     matrix = await context.worker.run("", build_matrix, interpreters, wanted)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
-    return render(
+    return await render(
         request,
         "interpreters/matrix.html",
         command=_make_command(context, asked),
@@ -65,7 +65,7 @@ async def show_playground(
     request: Request, context: Context, operation: str = Operation.HEALTH.value, language: str = "lua"
 ) -> HTMLResponse:
     """Show the playground with the example of an operation."""
-    return _render(request, context, fill_form(operation, language), None)
+    return await _render(request, context, fill_form(operation, language), None)
 
 
 @router.post("/playground")
@@ -77,7 +77,7 @@ async def run_playground(request: Request, context: Context, fields: FormFields)
     state = INTERPRETERS.find(request)
     run = partial(run_form, form, partial(state.sandbox.ask, wait=2))
     result = await asyncio.get_running_loop().run_in_executor(state.threads, run)
-    return _render(request, context, form, result)
+    return await _render(request, context, form, result)
 
 
 def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
@@ -85,12 +85,12 @@ def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
     return PlaygroundForm(**{name: fields.get(name, default) for name, default in known.items()})
 
 
-def _render(
+async def _render(
     request: Request, context: ConsoleContext, form: PlaygroundForm, result: PlaygroundResult | None
 ) -> HTMLResponse:
     script = ("--interpreters", "interpreter.py") if form.language == "python" else ("-f", "customization.yaml")
     error = None if result is None else result.error
-    return render(
+    return await render(
         request,
         "interpreters/playground.html",
         command=_make_command(context, form.operation, *script),

@@ -19,7 +19,7 @@ _TOKEN_FIELD: Final = "token"  # noqa: S105 - the name of a field
 @router.get("/login")
 async def show(request: Request) -> HTMLResponse:
     """Show the form."""
-    return render(request, "login.html", problem="")
+    return await render(request, "login.html", problem="")
 
 
 @router.post("/login")
@@ -28,11 +28,11 @@ async def sign_in(request: Request, fields: FormFields) -> Response:
     authorizer = _find_authorizer(request)
     token = fields.get(_TOKEN_FIELD, "").strip()
     if not token:
-        return render(request, "login.html", status=400, problem="enter a token")
+        return await render(request, "login.html", status=400, problem="enter a token")
     try:
         user = await authorizer.review_token(token, client=request.client.host if request.client else "")
     except AccessError as error:
-        return render(request, "login.html", status=error.status, problem=str(error))
+        return await render(request, "login.html", status=error.status, problem=str(error))
     response = RedirectResponse("/", 303)
     authorizer.sessions.start(request, response, user=user.name, token=token)
     return response

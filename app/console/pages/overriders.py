@@ -51,7 +51,7 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     view = await _SERVICE.find(request).show_matrix(query)
     shown = view.query
     first = shown._replace(page=1, columns=1)
-    return render(
+    return await render(
         request,
         "overriders/matrix.html",
         command=_make_command(context, "render", "--output", "diff"),
@@ -75,7 +75,7 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
     if view is None:
         subject = f"{key.subject.group_kind.kind} {key.subject.namespace or 'default'}/{key.subject.name}"
         raise HTTPException(404, f"{subject} has no {key.kind or 'workload'} in node pool {key.pool!r}")
-    return render(
+    return await render(
         request,
         "overriders/pool.html",
         command=_make_command(context, "render", "--pool", key.pool, "--output", "diff"),
@@ -133,7 +133,7 @@ async def _show_editor(
     except EditError as error:
         problem = error
     query = {name: value for name, value in request.query_params.items() if name in _KEY_PARAMETERS}
-    return render(
+    return await render(
         request,
         "overriders/edit.html",
         command=_make_command(context, "diff", "-f", "overrider.yaml"),

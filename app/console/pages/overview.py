@@ -33,7 +33,7 @@ async def show(request: Request, context: Context) -> HTMLResponse:
     """Show the overview."""
     counts = count_objects(context.store)
     permitted = await select_permitted(request, [one.group_kind for one in counts])
-    return render(
+    return await render(
         request,
         "overview/index.html",
         command=f"fleethook lint {context.command_source}".strip(),
@@ -49,13 +49,13 @@ async def show(request: Request, context: Context) -> HTMLResponse:
 @router.get("/rates")
 async def show_rates(request: Request) -> HTMLResponse:
     """Show the charts alone; the overview asks for them again and again."""
-    return render(request, "overview/rates.html", **await _find_rates(request))
+    return await render(request, "overview/rates.html", **await _find_rates(request))
 
 
 @router.get("/findings")
 async def show_findings(request: Request) -> HTMLResponse:
     """Show the findings alone; the overview asks for them while they are being computed."""
-    return render(request, "overview/findings.html", **await _find_findings(request))
+    return await render(request, "overview/findings.html", **await _find_findings(request))
 
 
 async def _find_findings(request: Request) -> dict[str, Any]:

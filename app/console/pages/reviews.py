@@ -13,7 +13,7 @@ from app.console.access import AccessError
 from app.console.context import ConsoleContext
 from app.console.forms import FormFields
 from app.console.kept_value import KeptValue
-from app.console.permissions import require_kind
+from app.console.permissions import require_kind, select_permitted
 from app.console.permitted_reviews import select_permitted_reviews
 from app.console.rendering import Context, render
 from app.console.replay_jobs import ReplayJob, ReplayJobs, Start
@@ -45,7 +45,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
     permitted = await select_permitted_reviews(request, indexed)
     found = await context.worker.run("", find_reviews, permitted, query, None)
     selection = select_page(found, query.page)
-    return render(
+    return await render(
         request,
         "reviews/list.html",
         command=_make_command(context, query),
@@ -76,7 +76,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     await _require(request, context, summary)
     results = await replay.replay(entries) if now else []
     here = {"file": file, "line": line}
-    return render(
+    return await render(
         request,
         "reviews/review.html",
         command=_make_command(context, Query(route=summary.route)),
@@ -93,7 +93,7 @@ async def start_replay(request: Request, context: Context, fields: FormFields) -
     """Start to ask the reviews that a search finds again, or stop it, and lead to the page that shows the progress."""
     index, replay = _need_records(context)
     query = parse_query(request.query_params)._replace(page=1)
-    job = _JOBS.find(request).find(request.state.user.name, query)
+    job = await _find_job(request, query)
     if fields.get("action") == "stop":
         if job is not None:
             job.stop()
@@ -111,15 +111,15 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
     index, replay = _need_records(context)
     query = parse_query(request.query_params)._replace(page=1)
     here = f"/reviews/replay?{encode_query(query)}"
-    job = _JOBS.find(request).find(request.state.user.name, query)
+    job = await _find_job(request, query)
     if job is None and resume:
-        return render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
+        return await render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
     if job is None:
         job = await _begin(request, context, query, index=index, replay=replay)
     await job.advance(replay, context.worker)
     rows = list_rows(job.report, job.examples)
     changed, paging = select_changed(job.changed, page)
-    return render(
+    return await render(
         request,
         "reviews/replay.html",
         command=_make_command(context, query),
@@ -141,11 +141,21 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
     )
 
 
+async def _find_job(request: Request, query: Query) -> ReplayJob | None:
+    """Return the user's job for a search, None without one, or if the user has lost the right to see a part of it."""
+    jobs, name = _JOBS.find(request), request.state.user.name
+    job = jobs.find(name, query)
+    if job is not None and await select_permitted(request, job.start.kinds) != job.start.kinds:
+        jobs.drop(name)
+        return None
+    return job
+
+
 async def _begin(
     request: Request, context: ConsoleContext, query: Query, *, index: ReviewIndex, replay: ReviewReplay
 ) -> ReplayJob:
     found = await _find(request, context, await index.find(), query)
-    start = Start(query, found, replay.version)
+    start = Start(query, found, replay.version, frozenset(one.group_kind for one in found))
     return _JOBS.find(request).begin(request.state.user.name, start)
 
 

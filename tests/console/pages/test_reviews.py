@@ -211,14 +211,19 @@ async def test_hostile_texts_of_recordings_stay_texts(tmp_path: Path) -> None:
 
 
 class Clerk:
-    """Permits the kinds of the section, and StatefulSets in one namespace."""
+    """Permits the kinds of the section, StatefulSets in one namespace, and the kinds in ``permitted``."""
 
     needs_credentials = True
+
+    def __init__(self) -> None:
+        self.permitted = frozenset[str]()
 
     async def authenticate(self, _: Any) -> User:
         return User("clerk")
 
     async def permits(self, _: User, group_kind: GroupKind, namespace: str) -> bool:
+        if group_kind.kind in self.permitted:
+            return True
         if group_kind.kind in ("Deployment", "StatefulSet"):
             return group_kind.kind == "StatefulSet" and namespace == "default"
         return True
@@ -236,3 +241,16 @@ async def test_reviews_of_kinds_that_the_user_may_not_get_are_hidden(tmp_path: P
     assert "may not get Deployment.apps" in await bench.get("/reviews/review", 403, file="reviews.jsonl", line=2)
     assert "StatefulSet" in await bench.get("/reviews/review", file="reviews.jsonl", line=3)
     assert issubclass(AccessError, Exception)
+
+
+async def test_a_result_is_not_shown_after_the_user_has_lost_a_right(tmp_path: Path) -> None:
+    await record_workloads(tmp_path, workload(), workload())
+    clerk = Clerk()
+    clerk.permitted = frozenset({"Deployment"})
+    bench = Bench(tmp_path, authorizer=clerk)
+    bench.put("3.0")
+    assert "default/demo" in await bench.get("/reviews/replay")
+    assert "default/demo" in await bench.get("/reviews/replay", resume="1")
+    clerk.permitted = frozenset()
+    assert "your rights have changed" in await bench.get("/reviews/replay", resume="1")
+    assert "default/demo" not in await bench.get("/reviews/replay")

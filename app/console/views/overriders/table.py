@@ -38,8 +38,9 @@ class ShownRow(NamedTuple):
 def fill_table(selection: Selection, states: Mapping[CellKey, CellState]) -> list[ShownRow]:
     """Return the rows of a table with the states of their cells."""
     rows = []
+    shown = frozenset(selection.columns)
     for row in selection.rows:
-        pools = frozenset(row.pools)
+        pools = shown.intersection(row.pools)
         columns = [
             [_show(CellKey(row.key, pool, kind), row.title, states) for kind in row.kinds] if pool in pools else []
             for pool in selection.columns
