@@ -1,6 +1,7 @@
 """The chart's console: its arguments, its rights, and its pages with them."""
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +103,19 @@ def test_volumes_are_those_of_the_values(helm: Path) -> None:
     assert found["client-ca"]["configMap"] == {"name": "clients"}
     arguments = container_of(rendered(helm, EVERYTHING, **SHARED))["args"]
     assert {"--no-playground", "--records=/var/lib/fleethook/records", "--allowed-host=10.0.0.1"} <= set(arguments)
+
+
+def test_server_and_console_read_the_same_interpreters(helm: Path) -> None:
+    modules = ["company.interpreters", "/opt/company/database.py"]
+    engine = {"enabled": True, "modules": modules}
+    documents = template(helm, {"console": {"enabled": True}, "engines": {"interpret": engine}})
+    deployments = [one for one in documents if one["kind"] == "Deployment"]
+    (server,) = (one for one in deployments if not one["metadata"]["name"].endswith("-console"))
+    container = server["spec"]["template"]["spec"]["containers"][0]
+    (variable,) = (one for one in container["env"] if one["name"] == "FLEETHOOK_INTERPRETERS")
+    assert json.loads(variable["value"]) == modules
+    arguments = container_of(rendered(helm, {}, engines={"interpret": engine}))["args"]
+    assert [one for one in arguments if "interpreters" in one] == [f"--interpreters={one}" for one in modules]
 
 
 @pytest.mark.parametrize(("values", "around"), MATRIX.values(), ids=MATRIX)
