@@ -1,6 +1,7 @@
 """The latency and CPU of kube-apiserver with overriders as policies and as a webhook, in turns."""
 
 import contextlib
+import statistics
 from typing import Final
 
 from benchmarks.engines.admission_load import Writer
@@ -41,7 +42,8 @@ def run(context: Context) -> Section:
             found = turns({name: writer.measure for name, writer in writers.items()}, context.rounds)
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
-    text = "\n\n".join((ABOUT.format(requests=requests), _table(found, "create"), _table(found, "update"), NOTE))
+    tables = (_table(found, "create"), _table(found, "update"), tabulate_memory(found))
+    text = "\n\n".join((ABOUT.format(requests=requests), *tables, NOTE))
     return Section(TITLE, text, {"rounds": found, "goals": compare_with_goals(found, settings)})
 
 
@@ -71,6 +73,14 @@ def _table(found: list[Round], operation: str) -> str:
         for name in found[0]
     ]  # fmt: skip
     return table(header, rows)
+
+
+def tabulate_memory(found: list[Round]) -> str:
+    """Return the table of the memory of kube-apiserver, and of what it has in addition to the one without policies."""
+    names = list(found[0])
+    memory = {name: statistics.median(one[name]["memory_mib"] for one in found) for name in names}
+    rows = [[name, f"{memory[name]:,.0f}", f"{memory[name] - memory[NOTHING]:,.0f}"] for name in names]
+    return table(["kube-apiserver", "memory, MiB", "more than with nothing, MiB"], rows)
 
 
 def compare_with_goals(found: list[Round], settings: dict[str, Setting]) -> list[dict[str, object]]:

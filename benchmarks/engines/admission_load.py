@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from benchmarks.engines.admission_planes import POOLS, Prepared
 from benchmarks.harness.load import Figures
-from benchmarks.harness.processes import cpu_seconds
+from benchmarks.harness.processes import cpu_seconds, proportional_mib
 from tests.e2e.cluster import decode
 from tests.e2e.policies import workloads_path
 
@@ -30,13 +30,14 @@ class Writer:
         self._requests: Final = requests
         self._turns: Final = itertools.count()
         self._api: Final = prepared.plane.api()
+        self._pid: Final = prepared.plane.process_id("kube-apiserver")
 
     def measure(self) -> Figures:
         """Create Deployments, update them, and delete them, which is not measured.
 
         Returns:
             Milliseconds (``_p50_ms``, ``_p99_ms``) and microseconds of CPU of kube-apiserver for each request
-            (``_cpu_us``), of ``create`` and ``update``.
+            (``_cpu_us``), of ``create`` and ``update``; then its memory (``memory_mib``).
 
         Raises:
             RuntimeError: kube-apiserver refused a write, or the overrides are missing.
@@ -47,7 +48,7 @@ class Writer:
             created, stored = self._timed("create", connection, self._creations(str(turn), self._requests))
             updated, stored = self._timed("update", connection, map(_update, stored))
             self._delete(connection, stored)
-        return {**created, **updated}
+        return {**created, **updated, "memory_mib": proportional_mib([self._pid])}
 
     def _creations(self, turn: str, count: int) -> Iterator[Write]:
         for number, world in zip(
@@ -62,10 +63,9 @@ class Writer:
         self, operation: str, connection: http.client.HTTPSConnection, writes: Iterator[Write]
     ) -> tuple[Figures, list[dict[str, Any]]]:
         given = list(writes)
-        pid = self._prepared.plane.process_id("kube-apiserver")
-        before = cpu_seconds(pid)
+        before = cpu_seconds(self._pid)
         seconds, stored = self._write(connection, given)
-        used = cpu_seconds(pid) - before
+        used = cpu_seconds(self._pid) - before
         return {f"{operation}_{key}": value for key, value in summarize(seconds, used).items()}, stored
 
     def _write(

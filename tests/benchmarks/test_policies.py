@@ -48,6 +48,13 @@ def test_a_ratio_is_taken_within_a_round() -> None:
     assert found == (1.5, 1.5, 1.5)
 
 
+def test_memory_is_compared_with_a_kube_apiserver_without_policies() -> None:
+    one: Round = {policies.NOTHING: {"memory_mib": 300.0}, HUNDRED: {"memory_mib": 1_700.0}}
+    two: Round = {policies.NOTHING: {"memory_mib": 302.0}, HUNDRED: {"memory_mib": 1_600.0}}
+    lines = policies.tabulate_memory([one, two, one]).splitlines()
+    assert lines[-1].split(" | ")[-2:] == ["1,700", "1,400 |"]
+
+
 def test_the_goals_compare_both_operations_with_100_overriders() -> None:
     settings = policies.list_settings(policies.COUNTS)
     goals = policies.compare_with_goals(rounds((2.2, 6), (2.4, 4.8), (3, 5.6)), settings)
