@@ -31,13 +31,6 @@ MISSING = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all these tests on one xdist worker, so that there is one control plane."""
-    for item in items:
-        if "e2e" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("controlplane"))
-
-
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
     """Collect garbage after each test, so that an unclosed resource fails the test that left it open."""

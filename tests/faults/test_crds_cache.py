@@ -25,9 +25,6 @@ from tests.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.crds.tarballs import build, release, small
 from tests.waiting import NET, wait_for
 
-# These tests start dozens of processes, so they do not run beside those of the control plane, which have deadlines.
-pytestmark = pytest.mark.xdist_group("controlplane")
-
 ROOT = Path(__file__).parents[2]
 KILLS = 200
 PROCESSES = 50

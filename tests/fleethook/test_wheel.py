@@ -12,8 +12,6 @@ import pytest
 from tests.waiting import NET
 
 ROOT = Path(__file__).parents[2]
-# One worker of a parallel run builds the wheel, once.
-pytestmark = pytest.mark.xdist_group("wheel")
 
 USE = """
 from fleethook import interpret, model, patch

@@ -16,13 +16,6 @@ MISSING = "no browser: install the package chromium (Debian, Ubuntu), and run `n
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all these tests on one xdist worker, so that there is one browser."""
-    for item in items:
-        if "browser" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A browser for one module: its event loop would disturb asynchronous tests of other modules."""
