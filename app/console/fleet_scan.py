@@ -31,6 +31,7 @@ from app.overrider.pool_template import SubjectError
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import depends_on_node_pools
 from app.store import ObjectKey
+from app.store.gc_freeze import GCFreezer
 from app.store.partial import PartialObject
 from app.store.store import Stored, Subscriber
 
@@ -41,6 +42,8 @@ _SUBJECTS_IN_A_SLICE: Final = 10
 _CELLS_IN_A_SLICE: Final = 10
 # Comparing the hash of a workload with that of its plan takes 25 µs.
 _WORKLOADS_IN_A_SLICE: Final = 100
+CONTAINERS_OF_A_CELL: Final = 4
+"""An estimate of the long-lived containers of a cell: those of its plan, and the keys of its state."""
 
 CellStates = Mapping[tuple[str, str], CellState]
 
@@ -95,6 +98,8 @@ class FleetScan:
         self._pages = 0
         self._idle: Final = asyncio.Event()
         self._idle.set()
+        # Plans and states live long. A full collection that visited them took 90 to 160 ms.
+        self._freezer: Final = GCFreezer()
         self.plans: Final = PlanCache(max_bytes=_PLAN_BYTES)
         self.states: Final[dict[ObjectKey, CellStates]] = {}
         store.subscribe(self._note)
@@ -185,6 +190,7 @@ class FleetScan:
             found = await self._run_between_pages(self._compute(keys, running))
             self.states[row.key] = {(key.kind, key.pool): state for key, state in found.items()}
             self._inputs[row.key] = inputs
+            self._freezer.add(CONTAINERS_OF_A_CELL * len(found))
         self._scanned_at = version
 
     async def read_running(self, row: SubjectRow, pools: Sequence[str]) -> dict[CellKey, list[JSONObject]]:
