@@ -76,7 +76,7 @@ def _table(found: list[Round], operation: str) -> str:
 
 
 def tabulate_memory(found: list[Round]) -> str:
-    """Return the table of the memory of kube-apiserver, and of what it has in addition to the one without policies."""
+    """Return the table of the memory of kube-apiserver, and its difference to the one without policies."""
     names = list(found[0])
     memory = {name: statistics.median(one[name]["memory_mib"] for one in found) for name in names}
     rows = [[name, f"{memory[name]:,.0f}", f"{memory[name] - memory[NOTHING]:,.0f}"] for name in names]
