@@ -131,10 +131,6 @@ class ReplayJobs:
         self._jobs.move_to_end(owner)
         return job
 
-    def drop(self, owner: str) -> None:
-        """Drop the job of a user, who may not see its result any more."""
-        self._jobs.pop(owner, None)
-
     def begin(self, owner: str, start: Start) -> ReplayJob:
         """Return a new job, which takes the place of the user's former one."""
         self._jobs.pop(owner, None)

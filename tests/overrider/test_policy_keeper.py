@@ -223,6 +223,17 @@ async def test_overriders_beyond_the_limit_stay_with_the_webhook_until_there_is_
     assert await at.keep(other, name="other") == ("True", "Active")
 
 
+async def test_room_without_any_object_is_offered_when_its_subject_gives_it_back(start: Start) -> None:
+    at = await start(limit=1)
+    at.server.refuses = APIError(403, "Forbidden", "no")
+    assert await at.keep(rule_of()) == ("False", "NotApplied")
+    at.server.refuses = None
+    assert await at.keep(rule_for_other(), name="other") == ("False", "LimitReached")
+    at.queued.clear()
+    await at.keep(None)
+    assert at.queued == [binding_of("other")]
+
+
 async def test_policies_that_a_former_leader_has_applied_keep_their_room(start: Start) -> None:
     at = await start(limit=1)
     former = {"metadata": {"name": "former", "labels": {COMPILED_LABEL: "u-3"}}, "spec": {}}

@@ -1,5 +1,6 @@
 """Tests of the watch of policies, against an apiserver in memory; tests/e2e/test_policy_modes.py has a real one."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -42,6 +43,8 @@ async def watching() -> AsyncIterator[Watching]:
 async def test_nothing_is_requested_before_the_first_read() -> None:
     async with watching() as at:
         await at.server.request("PATCH", POLICY, body=document("p"))
+        for _ in range(20):
+            await asyncio.sleep(0)
         assert (at.lists, at.changed) == (0, [])
         assert await at.watch.read() == ""
         assert at.lists == 2
@@ -84,6 +87,13 @@ async def test_an_apiserver_without_policies_is_asked_again() -> None:
         await until(lambda: at.changed == ["u-1"])
         at.server.serve()
         await until(lambda: not at.watch.is_served)
+
+
+async def test_an_apiserver_that_does_not_serve_them_is_reported_like_a_list() -> None:
+    async with watching() as at:
+        at.server.serve()
+        await at.watch.read()
+        assert at.lists == 2
 
 
 async def test_without_the_right_to_list_the_problem_is_returned() -> None:

@@ -143,10 +143,8 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
 
 async def _find_job(request: Request, query: Query) -> ReplayJob | None:
     """Return the user's job for a search, None without one, or if the user has lost the right to see a part of it."""
-    jobs, name = _JOBS.find(request), request.state.user.name
-    job = jobs.find(name, query)
+    job = _JOBS.find(request).find(request.state.user.name, query)
     if job is not None and await select_permitted(request, job.start.kinds) != job.start.kinds:
-        jobs.drop(name)
         return None
     return job
 

@@ -21,6 +21,7 @@ def test_a_subject_with_room_keeps_it_if_others_are_added_meanwhile() -> None:
     budget = Budget(2)
     assert budget.take(A, 2, others=0)
     assert budget.enter(A, others=5)
+    assert budget.take(A, 2, others=5)
     assert budget.take(A, 1, others=5)
     assert not budget.take(A, 2, others=5)
 
