@@ -14,6 +14,7 @@ from app.model.json import JSONObject
 from app.model.openyurt import (
     API_VERSION_V1BETA1,
     PARTIAL_SUFFIX,
+    POOL_NAME_LABEL,
     REF_APP_SET_LABEL,
     RENDERED_ANNOTATION,
     SUBJECT_API_VERSIONS,
@@ -79,7 +80,8 @@ _SELECTED: Final = (
     f"(owner.apiVersion != '{API_VERSION_V1BETA1}'"
     f" || object.metadata.?labels[?'{REF_APP_SET_LABEL}'].orValue('') == owner.name)"
 )
-_DONE: Final = f"!{_HASH}.endsWith('{PARTIAL_SUFFIX}')"
+# Without the label of its node pool, no policy writes to a workload, and the webhook warns.
+_DONE: Final = f"!{_HASH}.endsWith('{PARTIAL_SUFFIX}') && '{POOL_NAME_LABEL}' in object.metadata.?labels.orValue({{}})"
 
 
 def bound_condition(subjects: Collection[SubjectName], *, exempt: Collection[SubjectName] = ()) -> JSONObject:

@@ -50,8 +50,14 @@ def applied(admin: Api, subject: Subject) -> list[str]:
         f"{place}/{item['metadata']['name']}"
         for place in (BINDINGS, POLICIES)
         for item in admin[place]["items"]
-        if item["metadata"]["annotations"].get("fleethook.io/overrider", "").startswith(f"{subject.namespace}/")
+        if is_about(item, subject)
     ]
+
+
+def is_about(item: dict[str, Any], subject: Subject) -> bool:
+    """Return whether a policy or binding is that of an overrider in the namespace of a subject."""
+    named: str = item["metadata"]["annotations"].get("fleethook.io/overrider", "")
+    return named.startswith(f"{subject.namespace}/")
 
 
 def is_exempt(admin: Api, subject: Subject) -> bool:

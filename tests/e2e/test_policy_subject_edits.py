@@ -12,7 +12,7 @@ from tests.e2e.cluster import Api
 from tests.e2e.fleet import OPENYURT
 from tests.e2e.installation import Installation
 from tests.e2e.subject import TO_2, Subject
-from tests.e2e.test_policy_modes import AUTO, POOLS, applied, create, subject, wait_for_policy
+from tests.e2e.test_policy_modes import AUTO, POLICIES, POOLS, applied, create, is_about, subject, wait_for_policy
 from tests.e2e.workloads import images, path_of
 from tests.waiting import wait_for
 
@@ -143,4 +143,28 @@ def test_after_an_edit_of_nodepool_labels_each_new_workload_of_a_selected_pool_h
             made = [create(admin, daemon, pools[n % len(pools)]) for n in range(12)]
             assert [images(one)["nginx"] for one in made] == [expected[pools[n % len(pools)]] for n in range(12)]
         wait_for_hashes(admin, daemon, made)
-        assert any(third in json.dumps(admin[path]) for path in applied(admin, daemon))
+        wait_for(
+            lambda: third in json.dumps([one for one in admin[POLICIES]["items"] if is_about(one, daemon)]),
+            what="a policy knows the node pool that was selected last",
+        )
+
+
+def test_an_update_that_removes_a_label_of_the_template_does_not_escape_the_override(
+    admin: Api, covered: Subject
+) -> None:
+    """The policy selects workloads by these labels, and the webhook is exempt from workloads that it has rendered."""
+    made = create(admin, covered, "beijing")
+    for tag in ("nginx:drifted", "nginx:again"):
+        del made["metadata"]["labels"]["app"], made["metadata"]["resourceVersion"]
+        made["spec"]["template"]["spec"]["containers"][0]["image"] = tag
+        made = admin.replace(path_of(made), made)
+        assert (images(made)["nginx"], made["metadata"]["labels"]["app"]) == ("nginx:2.0", "demo"), tag
+
+
+def test_the_webhook_warns_of_an_update_that_removes_the_label_of_the_node_pool(admin: Api, covered: Subject) -> None:
+    """Without the label, the node pool is unknown, so no policy writes to the workload."""
+    made = create(admin, covered, "beijing")
+    del made["metadata"]["labels"]["apps.openyurt.io/pool-name"], made["metadata"]["resourceVersion"]
+    status, _, warnings = admin.call("PUT", path_of(made), made)
+    assert status == 200
+    assert any("no label apps.openyurt.io/pool-name" in one for one in warnings), warnings

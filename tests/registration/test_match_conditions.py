@@ -122,6 +122,12 @@ def test_a_workload_of_v1beta1_without_the_label_of_its_subject_is_not_exempt() 
     assert f"(owner.apiVersion != 'apps.openyurt.io/v1beta1' || {labelled})" in exempt
 
 
+def test_a_workload_without_the_label_of_its_node_pool_is_not_exempt() -> None:
+    subject = SubjectName("ns", "YurtAppSet", "demo")
+    _, _, exempt = str(bound_condition({subject}, exempt={subject})["expression"]).partition("&& !(")
+    assert "'apps.openyurt.io/pool-name' in object.metadata.?labels.orValue({})" in exempt
+
+
 def test_without_exempt_subjects_the_expression_is_that_of_earlier_versions() -> None:
     assert "-partial" not in expression(SubjectName("a", "YurtAppSet", "x"))
 
