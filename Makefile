@@ -42,15 +42,18 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) & server=$$!; \
 	wait $$server
 
+# Without a group, each test is assigned alone. The default assigns thousands, so that one worker gets all slow ones.
+XDIST := --dist loadgroup
+
 # ARGS without e2e tests need no control plane.
 test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed
 	@$(if $(if $(ARGS),$(findstring e2e,$(ARGS)),all),$(PYTHON) tests/e2e/controlplane/prepare.py)
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto $(XDIST) $(ARGS)
 
 # These tests need kube-apiserver and etcd, and no kube-controller-manager of that release.
 OLDEST := $(addprefix tests/e2e/test_,stories.py controller.py convergence.py dispatching.py interpreting.py read_your_writes.py selection.py certificates.py)
 test-oldest: $(VENV)/dev.stamp ## Run end-to-end tests on the oldest kube-apiserver that fleethook supports (needs Go; minutes the first time)
-	KUBEBUILDER_ASSETS="$$($(PYTHON) tests/e2e/controlplane/build.py oldest)" $(BIN)/python -m pytest -n auto $(OLDEST)
+	KUBEBUILDER_ASSETS="$$($(PYTHON) tests/e2e/controlplane/build.py oldest)" $(BIN)/python -m pytest -n auto $(XDIST) $(OLDEST)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, generated files
 	$(BIN)/ruff check .
