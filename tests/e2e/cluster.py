@@ -1,6 +1,7 @@
 """A real etcd and a real kube-apiserver on free loopback ports, with RBAC and real certificates."""
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -78,6 +79,18 @@ class Api:
     def replace(self, path: str, body: Any) -> Any:
         return self._expect("PUT", path, body)
 
+    def put(self, path: str, body: Any, **query: str) -> tuple[int, Any, list[str]]:
+        """Replace an object like `call`, also if the stored version is newer than the one in the body.
+
+        Controllers write the status of an object at any time, so a test may have read an old version.
+        """
+        answer = self.call("PUT", path, body, **query)
+        while answer[0] == 409 and "resourceVersion" in body["metadata"]:
+            version = self[path]["metadata"]["resourceVersion"]
+            body = {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+            answer = self.call("PUT", path, body, **query)
+        return answer
+
     def merge(self, path: str, body: Any) -> Any:
         return self._expect("PATCH", path, body, content_type="application/merge-patch+json")
 
@@ -90,12 +103,13 @@ class Api:
         return self._expect("DELETE", path)
 
     def _expect(self, method: str, path: str, body: Any = None, **rest: Any) -> Any:
-        status, answer, _ = self.call(method, path, body, **rest)
+        send = self.put if method == "PUT" else functools.partial(self.call, method)
+        status, answer, _ = send(path, body, **rest)
         deadline = time.monotonic() + START_SECONDS
         while status == 429 and time.monotonic() < deadline:
             # "storage is (re)initializing": a kube-apiserver that has just started.
             time.sleep(0.1)
-            status, answer, _ = self.call(method, path, body, **rest)
+            status, answer, _ = send(path, body, **rest)
         if status >= 300:
             raise RefusedError(status, answer)
         return answer

@@ -66,7 +66,7 @@ def apply(demo: Scenario, path: str, document: JSONObject) -> list[str]:
     """Replace an object, and return the warnings."""
     version = demo.api[path]["metadata"]["resourceVersion"]
     body = {**document, "metadata": {**document["metadata"], "resourceVersion": version}}
-    code, answer, warnings = demo.api.call("PUT", path, body)
+    code, answer, warnings = demo.api.put(path, body)
     assert code == 200, answer
     return list(warnings)
 
@@ -194,7 +194,7 @@ def test_admission_warns_with_the_numbers_of_the_prediction(
     version = demo.api[path]["metadata"]["resourceVersion"]
     body = {**document, "metadata": {**document["metadata"], "resourceVersion": version}}
     for query in ({"dryRun": "All"}, {}):
-        code, _, warnings = demo.api.call("PUT", path, copy.deepcopy(body), **query)
+        code, _, warnings = demo.api.put(path, copy.deepcopy(body), **query)
         assert code == 200
         assert [text for text in warnings if summary in text], warnings
 
@@ -208,11 +208,11 @@ def test_the_guard_refuses_until_the_edit_is_allowed(
         document = {**read(demo, path), "entries": [TO_3]}
         (value,) = predict(cluster, tmp_path, document).allowances
         stored = demo.api[path]
-        code, answer, _ = demo.api.call("PUT", path, {**stored, "entries": [TO_3]})
+        code, answer, _ = demo.api.put(path, {**stored, "entries": [TO_3]})
         assert code == 403
         assert f"{ALLOW}: {value}" in answer["message"]
         allowed = {**stored["metadata"], "annotations": {ALLOW: value}}
-        assert demo.api.call("PUT", path, {**stored, "metadata": allowed, "entries": [TO_3]})[0] == 200
+        assert demo.api.put(path, {**stored, "metadata": allowed, "entries": [TO_3]})[0] == 200
         # The annotation is still there, and allows no other edit and no deletion.
         merge = "application/merge-patch+json"
         assert demo.api.call("PATCH", path, {"entries": [TO_2]}, content_type=merge)[0] == 403
