@@ -19,6 +19,7 @@ from app.overrider.plan_inputs import same_input
 from app.overrider.policies.budget import Budget
 from app.overrider.policies.compilation import Compilation
 from app.overrider.policies.compiler import compile_overrider
+from app.overrider.policies.documents import count_places
 from app.overrider.policies.mode import (
     MODE_ANNOTATION,
     Decision,
@@ -30,7 +31,7 @@ from app.overrider.policies.mode import (
 )
 from app.overrider.policies.probe import Probe, build_probes
 from app.overrider.policy_client import PolicyClient, path_of
-from app.overrider.policy_watch import PolicyWatch, Version
+from app.overrider.policy_watch import POLICIES, PolicyWatch, Version
 from app.overrider.subject_state import SubjectState
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName
@@ -64,8 +65,9 @@ class _Compiled(NamedTuple):
     result: Compilation
     probes: tuple[Probe, ...]
 
-    def count_policies(self) -> int:
-        return len(self.probes)
+    def count_places(self) -> int:
+        policies = (one for one in self.result.objects if one["kind"] == POLICIES.kind)
+        return sum(count_places(one["metadata"]) for one in policies)
 
 
 class _Applied(NamedTuple):
@@ -153,9 +155,9 @@ class PolicyKeeper:
             self._requeue(binding)
 
     def _count_others(self, uid: str = "") -> int:
-        """Return the number of policies of overriders without room, except the one with ``uid``."""
+        """Return the places that policies of overriders without room take, except those of the one with ``uid``."""
         known = {uid, *(applied.uid for applied in self._applied.values())}
-        return sum(count for one, count in self._watch.count_policies().items() if one not in known)
+        return sum(count for one, count in self._watch.count_places().items() if one not in known)
 
     def exempt(self) -> set[SubjectName]:
         """Return the subjects whose workloads policies render."""
@@ -219,7 +221,7 @@ class PolicyKeeper:
         decision = decide(Mode.AUTO, is_served=True, refusals=found.result.refusals, ignored=ignored)
         if not decision.uses_policy or not found.result.objects:
             return await self._leave(at.binding, decision)
-        if not self._budget.take(at.binding, found.count_policies(), others=others):
+        if not self._budget.take(at.binding, found.count_places(), others=others):
             return await self._leave(at.binding, refuse_for_want_of_room(self._budget.most), waits=True)
         return await self._activate(at.binding, found, decision)
 

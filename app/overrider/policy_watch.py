@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSONObject, as_object
 from app.overrider.policies.compilation import COMPILED_LABEL
+from app.overrider.policies.documents import count_places
 from app.store import ObjectKey, Store, Stored
 from app.store.sources.kubernetes.listing import Reader
 from app.store.sources.kubernetes.resources import WatchedResource, decode_metadata
@@ -91,9 +92,12 @@ class PolicyWatch:
         stored = self._store.get(*key)
         return None if stored is None else _read_generation(stored)
 
-    def count_policies(self) -> Counter[str]:
-        """Return the number of policies of each overrider, by its uid."""
-        return Counter(map(_find_uid, self._store.each("", POLICIES.group_kind)))
+    def count_places(self) -> Counter[str]:
+        """Return the places that the policies of each overrider take of the limit, by its uid."""
+        places: Counter[str] = Counter()
+        for document in self._store.each("", POLICIES.group_kind):
+            places[_find_uid(document)] += count_places(as_object(as_object(document).get("metadata")))
+        return places
 
 
 def _find_uid(document: Stored | None) -> str:

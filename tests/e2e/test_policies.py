@@ -138,6 +138,8 @@ SIDE = patch("add", f"{SPEC}/containers/-", container("side", "side:1"))
 RULE = overrider(entry("*", items=[IMAGE, ADDED, {"replicas": 5}], patches=[SIDE, NOTE]))
 EDGE = {"spec": {"template": {"spec": {"containers": [container("edge", "edge:1")]}}}}
 TAINT = {"key": "edge", "effect": "NoSchedule"}
+ENV = [{"name": f"E{number}", "value": str(number)} for number in range(60)]
+PORTS = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53}, {"containerPort": 80, "name": "web"}]
 KINDS = {
     "deployment": (yurt_app_set(), RULE, {"hangzhou": None, "beijing": None}),
     "several containers": (
@@ -156,6 +158,18 @@ KINDS = {
         yurt_app_set_v1beta1(pools=["hangzhou"], tweaks=[tweak("hangzhou", replicas=3)]),
         RULE,
         {"hangzhou": node_pool("hangzhou")},
+    ),
+    "long lists": (
+        yurt_app_set(
+            template=pod_template(
+                containers=[container(name, env=ENV, ports=PORTS) for name in ("nginx", "second", "third")],
+                volumes=[{"name": f"v{number}", "emptyDir": {}} for number in range(10)],
+            )
+        ),
+        overrider(
+            entry("*", items=[IMAGE, ADDED], patches=[SIDE, patch("replace", f"{SPEC}/containers/1/env/30/value", "x")])
+        ),
+        {"hangzhou": None},
     ),
     "values of one pool": (
         yurt_app_set(),

@@ -11,7 +11,7 @@ from app.kube.errors import APIError
 from app.lifetime import run_in_background
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.binding import Binding
-from app.overrider.policies.compilation import COMPILED_LABEL
+from app.overrider.policies.compilation import COMPILED_LABEL, PLACES_ANNOTATION
 from app.overrider.policies.mode import MODE_ANNOTATION, Mode
 from app.overrider.policy_client import PolicyClient
 from app.overrider.policy_keeper import PolicyKeeper
@@ -23,7 +23,7 @@ from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import Store
 from tests.builders import API as API_VERSION
-from tests.builders import entry, image, overrider, pool, yurt_app_set
+from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 from tests.overrider.policy_server import API, SERVED, PolicyServer
 from tests.waiting import until
 
@@ -241,6 +241,27 @@ async def test_policies_that_a_former_leader_has_applied_keep_their_room(start: 
     assert await at.keep(rule_of()) == ("False", "LimitReached")
     other = rule_for_other()
     assert await at.keep(other, name="other") == ("True", "Active")
+
+
+async def test_a_large_policy_of_a_former_leader_takes_several_places(start: Start) -> None:
+    at = await start(limit=4)
+    metadata = {"name": "former", "labels": {COMPILED_LABEL: "u-3"}, "annotations": {PLACES_ANNOTATION: "4"}}
+    await at.server.request("PATCH", f"{API}/mutatingadmissionpolicies/former", body={"metadata": metadata, "spec": {}})
+    assert await at.keep(rule_of()) == ("False", "LimitReached")
+
+
+async def test_a_large_policy_takes_several_places(start: Start) -> None:
+    at = await start(limit=2)
+    names = [f"c{number}" for number in range(8)]
+    ports = [{"name": f"p{number}", "containerPort": number + 1} for number in range(3)]
+    containers = [container(name, ports=ports, env=[{"name": name, "value": "1"}]) for name in names]
+    at.subject = yurt_app_set(pools=[pool(one) for one in POOLS], template=pod_template(containers=containers))
+    at.subject["metadata"] |= {"uid": "u-1", "namespace": "default"}
+    large = rule_of()
+    values = [f"/spec/template/spec/containers/{number}/env/0/value" for number in range(8)]
+    large["entries"] = [entry("*", patches=[patch("replace", one, "2") for one in values])]
+    assert await at.keep(large) == ("False", "LimitReached")
+    assert at.server.objects == {}
 
 
 async def test_a_limit_of_0_sends_no_write(start: Start) -> None:

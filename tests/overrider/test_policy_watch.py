@@ -49,7 +49,7 @@ async def test_nothing_is_requested_before_the_first_read() -> None:
         assert await at.watch.read() == ""
         assert at.lists == 2
         assert at.changed == ["u-1"]
-        assert at.watch.count_policies() == {"u-1": 1}
+        assert at.watch.count_places() == {"u-1": 1}
 
 
 async def test_only_policies_count_and_bindings_do_not() -> None:
@@ -57,7 +57,7 @@ async def test_only_policies_count_and_bindings_do_not() -> None:
         await at.server.request("PATCH", BINDING, body=document("b"))
         await at.watch.read()
         assert at.changed == ["u-1"]
-        assert at.watch.count_policies() == {}
+        assert at.watch.count_places() == {}
 
 
 async def test_a_written_object_is_known_at_once_until_it_is_deleted_or_its_spec_changes() -> None:

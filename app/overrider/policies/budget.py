@@ -2,7 +2,8 @@
 
 kube-apiserver keeps each compiled policy in memory, and compares its selectors with each write of a workload, also of
 one in another namespace (docs/policies.md has figures). So overriders beyond a limit stay with the webhook. Without the
-limit, a tenant who may create overriders could exhaust the memory of kube-apiserver.
+limit, a tenant who may create overriders could exhaust the memory of kube-apiserver. A large policy takes
+several places.
 """
 
 from typing import Final
@@ -11,25 +12,25 @@ from app.overrider.binding import Binding
 
 
 class Budget:
-    """The policies of each subject, and the subjects that wait for room, in the order of their requests."""
+    """The places of each subject, and the subjects that wait for room, in the order of their requests."""
 
     def __init__(self, most: int) -> None:
-        """Allow ``most`` policies."""
+        """Allow policies that take ``most`` places together."""
         self.most: Final = most
         self._held: Final[dict[Binding, int]] = {}
         self._waiting: Final[dict[Binding, int]] = {}
 
     def enter(self, binding: Binding, *, others: int) -> bool:
-        """Return whether a subject has room already, or got room for one policy; if not, it waits.
+        """Return whether a subject has room already, or got one place; if not, it waits.
 
         Args:
             binding: The subject.
-            others: The number of policies of overriders that hold no room.
+            others: The places of the policies whose overriders hold no room.
         """
         return binding in self._held or self.take(binding, 1, others=others)
 
     def take(self, binding: Binding, count: int, *, others: int) -> bool:
-        """Change the room of a subject to ``count`` policies; if there is too little, it loses its room and waits."""
+        """Change the room of a subject to ``count`` places; if there is too little, it loses its room and waits."""
         self._waiting.pop(binding, None)
         held = self._held.pop(binding, 0)
         if count > max(held, self._compute_room(others)):

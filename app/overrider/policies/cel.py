@@ -25,6 +25,9 @@ _MARK: Final = re.compile("(\ue000(?:pool|text[0-9]+|entry[0-9]+)\ue001)")
 _TEXT_NUMBER: Final = re.compile("text([0-9]+)")
 _FIRST_NUMBER: Final = number_mark(0)
 _SEPARATOR: Final = "/"
+_IDENTIFIER: Final = re.compile("[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
+_LITERALS: Final = frozenset({"true", "false", "null", "in"})
+"""Identifiers that CEL does not read as the name of a member."""
 
 
 class Unsupported(Exception):  # noqa: N818 - the name of the condition
@@ -94,6 +97,16 @@ def quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def find_member(value: str, name: str) -> str:
+    """Return an expression of a member of a map, or of an optional map: an optional.
+
+    cel-go checks the type of a selection at once. An index has overloads with type parameters, and the time that the
+    checker takes grows with the square of the number of these in an expression.
+    """
+    is_selected = _IDENTIFIER.fullmatch(name) and name not in _LITERALS
+    return f"{value}.?{name}" if is_selected else f"{value}[?{quote(name)}]"
+
+
 def escape(token: str) -> str:
     """Return a member's name as a token of a JSON pointer."""
     return token.replace("~", "~0").replace("/", "~1")
@@ -103,7 +116,8 @@ def key_of_element(element: str, schema: MergeSchema) -> str:
     """Return the expression of an element's identity, a text."""
     parts = []
     for member, default in schema.identity:
-        found = f"{element}[?{quote(member)}].orValue(dyn({json.dumps('' if default is None else default)}))"
+        default_ = json.dumps("" if default is None else default)
+        found = f"{find_member(element, member)}.orValue(dyn({default_}))"
         parts.append(found if isinstance(default, str) or len(schema.identity) == 1 else f"string({found})")
     return f' + "{_SEPARATOR}" + '.join(parts)
 

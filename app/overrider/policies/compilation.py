@@ -9,6 +9,8 @@ COMPILED_LABEL: Final = "fleethook.io/overrider-uid"
 """The label of all objects of one overrider; its value is the overrider's uid, or a hash of namespace and name."""
 OVERRIDER_ANNOTATION: Final = "fleethook.io/overrider"
 """The annotation of all objects of one overrider, with its ``namespace/name``."""
+PLACES_ANNOTATION: Final = "fleethook.io/policy-places"
+"""On a policy: the places that it takes of the limit of policies."""
 DIGEST_ANNOTATION: Final = "fleethook.io/policy-digest"
 """The annotation of all objects of one overrider, with `Compilation.digest`."""
 

@@ -1,14 +1,24 @@
 """Writes the condition that a workload has all members of a template, as `app.overrider.overlay` compares them."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
 
 from app.model.json import JSON
 from app.model.merge_keys import MergeSchema
 from app.overrider.elements import identify
-from app.overrider.policies.cel import Unsupported, Writer, join_all, key_of_element, quote
+from app.overrider.policies.cel import Unsupported, Writer, find_member, join_all, key_of_element
 
 _NO_SCHEMA: Final = MergeSchema()
+
+
+class ValueWriter(Protocol):
+    """Writes the values of a comparison."""
+
+    def value(self, value: JSON) -> str:
+        """Return a JSON value as an expression."""
+
+    def key(self, identity: Sequence[JSON]) -> str:
+        """Return the identity of an element as an expression."""
 
 
 def covers(optional: str, named: JSON, schema: MergeSchema, writer: Writer, *, ordered: bool = True) -> str:
@@ -24,13 +34,20 @@ def covers(optional: str, named: JSON, schema: MergeSchema, writer: Writer, *, o
     Raises:
         Unsupported: A list repeats an identity.
     """
-    return join_all([*_Covering(writer, ordered=ordered).conditions(optional, named, schema, 0)])
+    return join_all(list_conditions(optional, named, schema, writer, ordered=ordered))
+
+
+def list_conditions(
+    optional: str, named: JSON, schema: MergeSchema, writer: Writer, *, ordered: bool = True
+) -> list[str]:
+    """Return the conditions whose conjunction `covers` returns."""
+    return [*_Covering(writer, ordered=ordered).conditions(optional, named, schema, 0)]
 
 
 class _Covering:
     """Writes conditions; ``depth`` is the number of macros around one, for the names of their variables."""
 
-    def __init__(self, writer: Writer, *, ordered: bool) -> None:
+    def __init__(self, writer: ValueWriter, *, ordered: bool) -> None:
         self._writer: Final = writer
         self._ordered: Final = ordered
 
@@ -38,7 +55,7 @@ class _Covering:
         if isinstance(named, dict) and named:
             for name, value in named.items():
                 inner = schema.fields.get(name, _NO_SCHEMA)
-                yield from self.conditions(f"{optional}[?{quote(name)}]", value, inner, depth)
+                yield from self.conditions(find_member(optional, name), value, inner, depth)
         elif isinstance(named, list) and named and schema.identity:
             yield from self._elements(optional, named, schema, depth)
         elif isinstance(named, list) and named:
@@ -51,21 +68,66 @@ class _Covering:
             yield f"{optional} == optional.of({self._writer.value(named)})"
 
     def _elements(self, optional: str, named: list[JSON], schema: MergeSchema, depth: int) -> Iterator[str]:
-        element = f"e{depth}"
+        element, names = f"e{depth}", f"n{depth}"
         found, list_ = key_of_element(element, schema), f"{optional}.orValue(dyn([]))"
         keys = [identity_key(one, schema, self._writer) for one in named]
         if len(set(keys)) < len(keys):
             raise Unsupported("a list of the template repeats the name of an element")
         wanted = f"[{', '.join(keys)}]"
-        present = f"{list_}.map({element}, {found}).filter(k, k in {wanted})"
-        yield f"{present} == {wanted}" if self._ordered else f"{present}.size() == {len(keys)}"
-        inner = MergeSchema(schema.fields)
-        for one, key in zip(named, keys, strict=True):
-            rest = join_all([*self.conditions(f"optional.of({element})", one, inner, depth + 1)])
-            yield f"{list_}.exists({element}, {found} == {key} && {rest})"
+        present = f"{names}.filter(k, k in {wanted})"
+        same = (
+            f"{present} == {wanted}"
+            if self._ordered
+            else f"{present}.size() == {len(keys)} && {wanted}.all(k, k in {names})"
+        )
+        yield f"[{list_}.map({element}, {found})].map({names}, {same})[0]"
+        yield from self._members(list_, found, dict(zip(keys, named, strict=True)), schema, depth)
+
+    def _members(
+        self, list_: str, found: str, named: Mapping[str, JSON], schema: MergeSchema, depth: int
+    ) -> Iterator[str]:
+        """Yield the conditions of the members of elements; elements with the same members are compared in one pass."""
+        element, table, inner = f"e{depth}", f"t{depth}", MergeSchema(schema.fields)
+        # Equal names imply equal members that the name consists of.
+        known = {member for member, default in schema.identity if default is None and len(schema.identity) == 1}
+        alike: dict[str, dict[str, _Column]] = {}
+        for key, one in named.items():
+            column = _Column(self._writer, f"{table}[{found}]")
+            rest = {name: value for name, value in one.items() if name not in known} if isinstance(one, dict) else one
+            if rest:
+                conditions = _Covering(column, ordered=self._ordered).conditions(
+                    f"optional.of({element})", rest, inner, depth + 1
+                )
+                alike.setdefault(join_all([*conditions]), {})[key] = column
+        for condition, columns in alike.items():
+            # cel-go checks the type of a map at once if its values have one type.
+            is_mixed = len({type(value) for column in columns.values() for value in column.values}) > 1
+            values = ", ".join(f"{key}: {column.write(is_mixed=is_mixed)}" for key, column in columns.items())
+            yield f"[{{{values}}}].map({table}, {list_}.all({element}, !({found} in {table}) || {condition}))[0]"
 
 
-def identity_key(element: JSON, schema: MergeSchema, writer: Writer) -> str:
+class _Column:
+    """Writes a reference to a row of values instead of each value, and collects the values."""
+
+    def __init__(self, writer: ValueWriter, row: str) -> None:
+        self._writer: Final = writer
+        self._row: Final = row
+        self.values: Final[list[JSON]] = []
+
+    def value(self, value: JSON) -> str:
+        self.values.append(value)
+        return f"{self._row}[{len(self.values) - 1}]"
+
+    def key(self, identity: Sequence[JSON]) -> str:
+        return self._writer.key(identity)
+
+    def write(self, *, is_mixed: bool) -> str:
+        """Return the row as an expression."""
+        values = map(self._writer.value, self.values)
+        return "[" + ", ".join(f"dyn({value})" if is_mixed else value for value in values) + "]"
+
+
+def identity_key(element: JSON, schema: MergeSchema, writer: ValueWriter) -> str:
     """Return the identity of an element of a template; raises Unsupported if it has none."""
     identity = identify(element, schema) if isinstance(element, dict) else None
     if identity is None:

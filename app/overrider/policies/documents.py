@@ -5,15 +5,20 @@ import zlib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.policies.cel import escape, join, quote
-from app.overrider.policies.compilation import COMPILED_LABEL, DIGEST_ANNOTATION, OVERRIDER_ANNOTATION
+from app.overrider.policies.cel import FORM_COLUMN, ROW, escape, find_member, join, quote
+from app.overrider.policies.compilation import (
+    COMPILED_LABEL,
+    DIGEST_ANNOTATION,
+    OVERRIDER_ANNOTATION,
+    PLACES_ANNOTATION,
+)
 from app.overrider.policies.form import OLD_EXPRESSION, Form
 from app.overrider.policies.nodes import patch
 
@@ -21,9 +26,11 @@ API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 _NAME_BYTES: Final = 10
 _CONTENT_DIGITS: Final = 10
+_VARIABLES_OF_PLACE: Final = 20
+"""kube-apiserver keeps 0.5 MiB for a policy and some 60 KiB for a variable with its expression."""
 _SHARD_CHARACTERS: Final = 90_000
 """The values of the pools in one policy. kube-apiserver reads expressions of 100,000 characters at most."""
-_POOL: Final = f'object.metadata[?"labels"][?"{POOL_NAME_LABEL}"].orValue("")'
+_POOL: Final = f'object.metadata.?labels[?"{POOL_NAME_LABEL}"].orValue("")'
 
 
 class FailurePolicy(StrEnum):
@@ -123,16 +130,14 @@ def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_
             {"name": "row", "expression": _find_row(rows)},
             {"name": "old", "expression": OLD_EXPRESSION},
             *(variable for form in forms for variable in form.variables),
+            *(_name_forms(forms) if len(forms) > 1 else []),
         ],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _mutate(target, forms)}}],
     }
     name = f"{target.name}-{_hash_content(spec)}"
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": _describe(target, name),
-        "spec": spec,
-    }
+    metadata = _describe(target, name)
+    metadata["annotations"][PLACES_ANNOTATION] = str(1 + len(spec["variables"]) // _VARIABLES_OF_PLACE)
+    return {"apiVersion": API_VERSION, "kind": "MutatingAdmissionPolicy", "metadata": metadata, "spec": spec}
 
 
 def _build_binding(target: Target, policy: JSONObject, shard: str) -> JSONObject:
@@ -217,20 +222,39 @@ def _mutate(target: Target, forms: Sequence[Form]) -> str:
     """Return the operations of a workload, which restore the labels of `Target.labels` first."""
     # The map of labels exists: it has the pool's name.
     restored = [
-        f"(object.metadata.labels[?{quote(name)}] == optional.of({quote(value)}) ? [] : "
+        f"({find_member('object.metadata.labels', name)} == optional.of({quote(value)}) ? [] : "
         f"[{patch('add', quote(f'/metadata/labels/{escape(name)}'), quote(value))}])"
         for name, value in sorted(target.labels.items())
     ]
-    chosen = _choose(forms)
-    return join([*restored, f"({chosen})"], "+", empty="[]") if restored else chosen
+    made = join([*restored, f"({_choose(forms)})"], "+", empty="[]")
+    return f"({made}).map(o, JSONPatch{{op: o.op, path: o.path, ?value: o.?value}})"
 
 
 def _choose(forms: Sequence[Form]) -> str:
     """Return the operations of the workload's form."""
-    made = forms[-1].expression
-    for number, form in reversed(list(enumerate(forms[:-1]))):
-        made = f'variables.row[0] == "{number}" ? {form.expression} : {made}'
+    if len(forms) == 1:
+        return forms[0].expression
+    names = [f"variables.{variable['name']}" for variable in _name_forms(forms)]
+    made = names[-1]
+    for number, name in reversed(list(enumerate(names[:-1]))):
+        made = f'{ROW}[{FORM_COLUMN}] == "{number}" ? {name} : {made}'
     return made
+
+
+def _name_forms(forms: Sequence[Form]) -> list[dict[str, str]]:
+    """Return a variable for each of several forms, because long expressions take long to compile."""
+    return [{"name": f"form{number}", "expression": form.expression} for number, form in enumerate(forms)]
+
+
+def count_places(metadata: Mapping[str, Any]) -> int:
+    """Return the number of places that a policy with this metadata takes of the limit of policies."""
+    text = str(as_object(metadata.get("annotations")).get(PLACES_ANNOTATION) or "")
+    return int(text) if text.isdecimal() else 1
+
+
+def most_variables(objects: Sequence[JSONObject]) -> int:
+    """Return the number of variables of the policy with most of them."""
+    return max((len(one["spec"]["variables"]) for one in objects if "variables" in one["spec"]), default=0)
 
 
 def longest_expression(objects: Sequence[JSONObject]) -> int:

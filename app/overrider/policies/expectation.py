@@ -8,13 +8,13 @@ from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
 from app.overrider.elements import index_elements
 from app.overrider.plan import Plan, Variant
-from app.overrider.policies.cel import Unsupported, Writer
-from app.overrider.policies.covering import covers
+from app.overrider.policies.cel import Unsupported, Writer, find_member
+from app.overrider.policies.covering import list_conditions
 from app.overrider.pool_template import PoolTemplate
 from app.overrider.template import REQUIRED
 
 _NO_SCHEMA: Final = MergeSchema()
-_TERMS: Final = f'object.spec.template.spec[?"affinity"][?"nodeAffinity"][?"{REQUIRED}"]'
+_TERMS: Final = f"object.spec.template.spec.?affinity.?nodeAffinity.?{REQUIRED}"
 
 
 def expect(plan: Plan, variant: Variant) -> JSONObject:
@@ -87,11 +87,11 @@ def write_conditions(plan: Plan, *, delta: ObjectDelta, writer: Writer) -> Itera
     """
     _check_order(plan.update.pool_delta, plan.update.delta, ())
     wanted = cut(expect(plan, plan.update), delta)
-    yield covers("optional.of(object)", wanted, WORKLOAD, writer, ordered=False)
-    if created := subtract(cut(expect(plan, plan.create), plan.create.delta), expect(plan, plan.update)):
+    yield from list_conditions("optional.of(object)", wanted, WORKLOAD, writer, ordered=False)
+    if created := subtract(cut(expect(plan, plan.create), plan.create.delta), wanted):
         kept = _drop_replicas(created, delta)
-        inner = covers("optional.of(object)", kept, WORKLOAD, writer, ordered=False)
-        yield f'request.operation != "CREATE" || {inner}'
+        for inner in list_conditions("optional.of(object)", kept, WORKLOAD, writer, ordered=False):
+            yield f'request.operation != "CREATE" || {inner}'
     for path in _removed(plan.update.pool_delta, "optional.of(object)"):
         yield f"!{path}.hasValue()"
     template = plan.template if plan.update.places else plan.template._replace(expressions=())
@@ -130,18 +130,18 @@ def _removed(change: Change, optional: str) -> Iterator[str]:
     """Yield the members that a pool's own patch removes; elements of lists are compared by their number elsewhere."""
     if type(change) is ObjectDelta:
         for name, inner in change.members:
-            yield from _removed(inner, f'{optional}[?"{name}"]')
+            yield from _removed(inner, find_member(optional, name))
     elif type(change) is Assign and change.after is MISSING:
         yield optional
 
 
 def _placement(template: PoolTemplate, writer: Writer, *, checks_affinity: bool) -> Iterator[str]:
     if template.tolerations:
-        present = 'object.spec.template.spec[?"tolerations"].orValue(dyn([]))'
+        present = "object.spec.template.spec.?tolerations.orValue(dyn([]))"
         yield f"{writer.value([*template.tolerations])}.all(t, t in {present})"
-    terms = f'{_TERMS}[?"nodeSelectorTerms"].orValue(dyn([]))'
+    terms = f"{_TERMS}.?nodeSelectorTerms.orValue(dyn([]))"
     if template.expressions:
         wanted = writer.value([*template.expressions])
-        yield f'{terms}.size() > 0 && {terms}.all(t, {wanted}.all(x, x in t[?"matchExpressions"].orValue(dyn([]))))'
+        yield f"{terms}.size() > 0 && {terms}.all(t, {wanted}.all(x, x in t.?matchExpressions.orValue(dyn([]))))"
     elif template.dropped_affinity is not None and checks_affinity:
         yield f"!{_TERMS}.hasValue()"

@@ -6,7 +6,7 @@ from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import PARTIAL_SUFFIX
 from app.overrider.delta import MISSING, Assign, ObjectDelta
 from app.overrider.plan import Plan
-from app.overrider.policies.cel import DIGEST_COLUMN, ROW, Unsupported, Writer, join, join_all
+from app.overrider.policies.cel import DIGEST_COLUMN, ROW, Unsupported, Writer
 from app.overrider.policies.expectation import expect, write_conditions
 from app.overrider.policies.first_undo import find_defaults, undo_of_first_render
 from app.overrider.policies.nodes import Node, Variables, patch
@@ -16,7 +16,7 @@ from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 
 OLD: Final = "variables.old"
 """The annotations of the stored object; empty if the request creates the object."""
-OLD_EXPRESSION: Final = 'request.operation == "UPDATE" ? oldObject.metadata[?"annotations"].orValue(dyn({})) : {}'
+OLD_EXPRESSION: Final = 'request.operation == "UPDATE" ? oldObject.metadata.?annotations.orValue(dyn({})) : {}'
 _DIGEST: Final = f"{ROW}[{DIGEST_COLUMN}]"
 
 
@@ -25,7 +25,7 @@ class Form(NamedTuple):
 
     variables: list[dict[str, str]]
     expression: str
-    """A list of JSON patch operations."""
+    """A list of JSON patch operations, as maps."""
 
 
 def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
@@ -51,10 +51,10 @@ def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
     if replicas is not MISSING:
         value = writer.value(replicas)
         operations.append(
-            f'(object.spec[?"replicas"] == optional.of({value}) ? [] : '
+            f"(object.spec.?replicas == optional.of({value}) ? [] : "
             f"[{patch('add', chr(34) + '/spec/replicas' + chr(34), value)}])"
         )
-    return Form(*variables.close(join(operations, "+", empty="[]")))
+    return Form(*variables.close(variables.join(operations, "+", empty="[]")))
 
 
 def _split_replicas(plan: Plan) -> tuple[ObjectDelta, object]:
@@ -82,7 +82,7 @@ class _Memory:
 
     def __init__(self, variables: Variables, undo: str) -> None:
         let = variables.let
-        self._let: Final = let
+        self._variables: Final = variables
         self._undo: Final = let(undo)
         self._old_undo: Final = let(f'{OLD}[?"{UNDO_ANNOTATION}"].orValue("")')
         self._old_digest: Final = let(f'{OLD}[?"{RENDERED_ANNOTATION}"].orValue("")')
@@ -93,17 +93,21 @@ class _Memory:
 
     def operations(self, agreed: list[str], conflicts: list[str]) -> list[str]:
         """Return the operations that set the annotations; they come first, because conditions read the object."""
-        let = self._let
-        conflict = let(join([f"({one})" for one in conflicts], "||", empty="false"))
-        done = let(f'{_DIGEST} + (({join_all(agreed)}) && !{conflict} ? "" : "{PARTIAL_SUFFIX}")')
+        let = self._variables.let
+        conflict = let(self._join(conflicts, "||", empty="false"))
+        agrees = self._join(agreed, "&&", empty="true")
+        done = let(f'{_DIGEST} + (({agrees}) && !{conflict} ? "" : "{PARTIAL_SUFFIX}")')
         # Only the webhook can merge an undo with other steps, so a policy keeps it.
         clean = let(f'!{conflict} && ({self._old_undo} == "" || {self._old_undo} == {self._undo})')
         digest = let(f"{clean} || {self._old_digest} == {_DIGEST} ? {done} : {self._old_digest}")
         undo = let(f"{clean} ? {self._undo} : {self._old_undo}")
-        present = let('object.metadata[?"annotations"].orValue(dyn({}))')
+        present = let("object.metadata.?annotations.orValue(dyn({}))")
         path, value = _quoted("/metadata/annotations"), "{}"
         empty = f'("annotations" in object.metadata ? [] : [{patch("add", path, value)}])'
         return [empty, _set(RENDERED_ANNOTATION, digest, present), _set(UNDO_ANNOTATION, undo, present)]
+
+    def _join(self, conditions: list[str], operator: str, *, empty: str) -> str:
+        return self._variables.join([f"({one})" for one in conditions], operator, empty=empty)
 
 
 def _quoted(text: str) -> str:

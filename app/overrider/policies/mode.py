@@ -78,10 +78,10 @@ def refuse_for_want_of_room(limit: int) -> Decision:
     """Return the decision about an overrider for whose policies there is no room.
 
     Args:
-        limit: The number of policies that may exist.
+        limit: The number of places for policies.
     """
     message = (
-        f"the webhook applies it: the limit of {limit} policies for all overriders is reached; "
+        f"the webhook applies it: the limit of {limit} policies for all overriders leaves no room for it; "
         "the setting policy_limit changes it"
     )
     return Decision(False, "LimitReached", message)

@@ -217,32 +217,29 @@ class _ListWriter:
         self._schema: Final = schema
         self._path: Final = node.pointer(name)
         self._tokens: Final = (*node.tokens, name, "*")
-        self._keys: Final = keys
-        self._wanted: Final = f"[{', '.join(keys)}]"
-        self._stored: Final = let(f"{node.optional(name)}.orValue(dyn([]))")
-        self._found: Final = let(f"{self._stored}.map(e, {key_of_element('e', schema)})")
-        self._present: Final = let(f"{self._found}.filter(k, k in {self._wanted})")
-        self._ranked: Final = let(f"{self._wanted}.filter(k, k in {self._found})")
-        self._unsorted = let(f"{self._present} != {self._ranked}")
-        sorted_key = f"{self._ranked}[{self._present}.indexOf({key_of_element('e', schema)})]"
-        self._elements: Final = (
-            let(
-                f"!{self._unsorted} ? {self._stored} : {self._stored}.map(e, {key_of_element('e', schema)} in "
-                f"{self._ranked} ? {self._stored}[{self._found}.indexOf({sorted_key})] : e)"
-            )
-            if len(keys) > 1
-            else self._stored
-        )
-        self._names: Final = (
-            let(f"{self._elements}.map(e, {key_of_element('e', schema)})") if len(keys) > 1 else self._found
-        )
+        self._sorting: tuple[str, str] | None = None
+        """The conditions that no element is there twice, and that the order differs from that of the template."""
+        key = key_of_element("e", schema)
+        stored = let(f"{node.optional(name)}.orValue(dyn([]))")
+        if len(keys) == 1:
+            self._elements, self._names = stored, let(f"{stored}.map(e, {key})")
+            return
+        # n: the names; o: those of the template in both orders; s: the elements in the order of the template.
+        wanted = f"[{', '.join(keys)}]"
+        as_stored = f"[dyn({stored}), dyn(n), dyn(true), dyn(true)]"
+        in_order = f"{stored}.map(e, {key} in o[1] ? {stored}[n.indexOf(o[1][o[0].indexOf({key})])] : e)"
+        sorted_ = f"[{in_order}].map(s, [dyn(s), dyn(s.map(e, {key})), dyn(false), dyn(o[0].size() == o[1].size())])[0]"
+        orders = f"[[dyn(n.filter(k, k in {wanted})), dyn({wanted}.filter(k, k in n))]]"
+        made = let(f"[{stored}.map(e, {key})].map(n, {orders}.map(o, o[0] == o[1] ? {as_stored} : {sorted_})[0])[0]")
+        self._elements, self._names = f"{made}[0]", f"{made}[1]"
+        self._sorting = f"{made}[3]", f"!{made}[2]"
 
     def sort(self) -> None:
         """Put the elements of the template into its order, as the webhook does."""
-        if len(self._keys) > 1:
-            unique = self._let(f"{self._present}.size() == {self._ranked}.size()")
+        if self._sorting is not None:
+            unique, unsorted = self._sorting
             self._operations.agreed.append(unique)
-            self._operations.emit(f"{unique} && {self._unsorted}", patch("replace", self._path, self._elements))
+            self._operations.emit(f"{unique} && {unsorted}", patch("replace", self._path, self._elements))
 
     def _index(self, key: str) -> str:
         return self._let(f"{self._names}.indexOf({key})")

@@ -3,7 +3,7 @@
 import pytest
 
 from app.model.merge_keys import WORKLOAD, MergeSchema
-from app.overrider.policies.cel import Unsupported, Writer, escape, join, join_all, key_of_element, quote
+from app.overrider.policies.cel import Unsupported, Writer, escape, find_member, join, join_all, key_of_element, quote
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK, entry_mark, number_mark, text_mark
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]
@@ -39,10 +39,10 @@ def test_the_number_of_an_entry_is_refused() -> None:
 def test_the_key_of_an_element_joins_its_identifying_members() -> None:
     ports = CONTAINERS.fields["ports"]
     assert Writer(0).key((53, "UDP")) == '"53/UDP"'
-    expected = 'string(e[?"containerPort"].orValue(dyn(""))) + "/" + e[?"protocol"].orValue(dyn("TCP"))'
+    expected = 'string(e.?containerPort.orValue(dyn(""))) + "/" + e.?protocol.orValue(dyn("TCP"))'
     assert key_of_element("e", ports) == expected
-    assert key_of_element("e", CONTAINERS) == 'e[?"name"].orValue(dyn(""))'
-    assert key_of_element("e", MergeSchema(identity=(("key", ""),))) == 'e[?"key"].orValue(dyn(""))'
+    assert key_of_element("e", CONTAINERS) == 'e.?name.orValue(dyn(""))'
+    assert key_of_element("e", MergeSchema(identity=(("key", ""),))) == 'e.?key.orValue(dyn(""))'
 
 
 def test_names_are_escaped_for_pointers_and_quoted_for_cel() -> None:
@@ -59,3 +59,21 @@ def test_joining_makes_a_balanced_tree() -> None:
         depth += {"(": 1, ")": -1}.get(character, 0)
         longest = max(longest, depth)
     assert longest < 25
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("app", "o.?app"),
+        ("_a1", "o.?_a1"),
+        ("namespace", "o.?namespace"),
+        ("in", 'o[?"in"]'),
+        ("null", 'o[?"null"]'),
+        ("a-b", 'o[?"a-b"]'),
+        ("1a", 'o[?"1a"]'),
+        ("é", 'o[?"é"]'),
+        ("", 'o[?""]'),
+    ],
+)
+def test_only_an_identifier_is_selected(name: str, expected: str) -> None:
+    assert find_member("o", name) == expected

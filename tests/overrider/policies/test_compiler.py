@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from app.overrider.policies.compilation import Compilation
+from app.overrider.policies.documents import longest_expression, most_variables
+from app.overrider.policies.nodes import MAX_LENGTH
 from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set, yurt_app_set_v1beta1
 from tests.overrider.policies.compiling import compiled, expression_of
 
@@ -61,6 +64,50 @@ def test_an_expression_above_the_limit_is_refused() -> None:
     compilation = compiled(entry("*", patches=[patch("add", f"{SPEC}/containers/0/args", ["x" * 100_000])]))
     assert "100000 at most" in compilation.refusals[0].reason
     assert not compilation.objects
+
+
+def pod_with(count: int) -> list[dict[str, Any]]:
+    """Return containers with lists of each kind."""
+    return [
+        container(
+            f"c{number}",
+            env=[{"name": f"E{at}", "value": str(at)} for at in range(6)],
+            ports=[{"containerPort": 80 + at} for at in range(3)],
+            volumeMounts=[{"name": f"v{at}", "mountPath": f"/m{at}"} for at in range(3)],
+        )
+        for number in range(count)
+    ]
+
+
+def compile_large(count: int) -> Compilation:
+    patches = [
+        change
+        for number in range(count)
+        for change in (
+            patch("add", f"{SPEC}/containers/{number}/env/-", {"name": "NEW", "value": "{{nodepool}}"}),
+            patch("replace", f"{SPEC}/containers/{number}/env/2/value", "x"),
+            patch("remove", f"{SPEC}/containers/{number}/env/4"),
+            patch("add", f"{SPEC}/containers/{number}/resources", {"limits": {"cpu": "1"}}),
+        )
+    ]
+    subject = yurt_app_set_v1beta1(template=pod_template(containers=pod_with(count)))
+    images = [image(f"c{number}", "registry.example.org/{{nodepool}}:2") for number in range(count)]
+    return compiled(entry("*", items=images, patches=patches), subject=subject)
+
+
+@pytest.mark.parametrize("count", [1, 5, 10])
+def test_no_expression_grows_with_the_number_of_containers(count: int) -> None:
+    """The time in which kube-apiserver compiles an expression grows with the square of its length."""
+    objects = compile_large(count).objects
+    assert longest_expression(objects) <= 1.1 * MAX_LENGTH
+    assert most_variables(objects) <= 10 + 13 * count
+    characters = sum(len(one["expression"]) for one in objects[0]["spec"]["variables"])
+    assert characters <= 10_000 * (1 + count)
+
+
+def test_a_policy_with_too_many_variables_is_refused() -> None:
+    (refusal,) = compile_large(20).refusals
+    assert "more than 200 takes longer than the webhook" in refusal.reason
 
 
 def test_too_many_different_changes_are_refused() -> None:

@@ -8,6 +8,7 @@ from app.overrider.policies.documents import (
     FailurePolicy,
     Target,
     build_objects,
+    count_places,
     longest_expression,
     seal,
     split_rows,
@@ -50,8 +51,8 @@ def test_without_labels_a_policy_selects_the_workloads_of_all_pools() -> None:
 def test_a_policy_restores_the_labels_that_select_its_workloads() -> None:
     (mutation,) = build()[0]["spec"]["mutations"]
     restored, _, _ = mutation["jsonPatch"]["expression"].partition(" + ")
-    assert restored.startswith('(object.metadata.labels[?"app"] == optional.of("demo") ? [] :')
-    assert 'path: "/metadata/labels/app", value: "demo"' in restored
+    assert restored.startswith('((object.metadata.labels.?app == optional.of("demo") ? [] :')
+    assert '"path": dyn("/metadata/labels/app"), "value": dyn("demo")' in restored
     assert "/metadata/labels/mark" not in mutation["jsonPatch"]["expression"]
 
 
@@ -60,8 +61,33 @@ def test_a_failing_policy_admits_the_workload_by_default() -> None:
 
 
 def test_the_form_of_a_pool_selects_the_operations() -> None:
-    (mutation,) = build()[0]["spec"]["mutations"]
-    assert mutation["jsonPatch"]["expression"].endswith(' + (variables.row[0] == "0" ? first : second)')
+    spec = build()[0]["spec"]
+    (mutation,) = spec["mutations"]
+    assert ' + (variables.row[0] == "0" ? variables.form0 : variables.form1))' in mutation["jsonPatch"]["expression"]
+    assert spec["variables"][-2:] == [
+        {"name": "form0", "expression": "first"}, {"name": "form1", "expression": "second"},
+    ]  # fmt: skip
+
+
+def test_one_form_is_a_part_of_the_mutation() -> None:
+    rows = {"hangzhou": ROWS["hangzhou"]}
+    spec = build_objects(target(), FORMS[:1], rows, failure_policy=FailurePolicy.IGNORE)[0]["spec"]
+    assert "(first)" in spec["mutations"][0]["jsonPatch"]["expression"]
+    assert [one["name"] for one in spec["variables"]] == ["row", "old"]
+
+
+@pytest.mark.parametrize(("variables", "places"), [(17, "1"), (18, "2"), (57, "3"), (58, "4")])
+def test_a_policy_with_many_variables_takes_several_places(variables: int, places: str) -> None:
+    form = Form([{"name": f"f0v{number}", "expression": "1"} for number in range(variables)], "[]")
+    rows = {"hangzhou": ROWS["hangzhou"]}
+    policy = build_objects(target(), [form], rows, failure_policy=FailurePolicy.IGNORE)[0]
+    assert policy["metadata"]["annotations"]["fleethook.io/policy-places"] == places
+    assert count_places(policy["metadata"]) == int(places)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"annotations": None}, {"annotations": {"fleethook.io/policy-places": "-3"}}])
+def test_a_policy_without_a_number_takes_one_place(metadata: dict[str, Any]) -> None:
+    assert count_places(metadata) == 1
 
 
 def test_objects_name_their_overrider() -> None:

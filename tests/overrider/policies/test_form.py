@@ -23,7 +23,7 @@ def test_a_form_sets_the_annotations_and_the_values() -> None:
 
 
 def test_replicas_are_set_if_an_entry_sets_them() -> None:
-    assert 'path: "/spec/replicas", value: 7' in form_text(entry("*", items=[IMAGE, {"replicas": 7}]))
+    assert '"path": dyn("/spec/replicas"), "value": dyn(7)' in form_text(entry("*", items=[IMAGE, {"replicas": 7}]))
 
 
 def test_the_variables_of_forms_have_different_names() -> None:
