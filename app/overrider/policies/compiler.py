@@ -31,7 +31,7 @@ from app.patch import format_pointer
 MAX_FORMS: Final = 20
 """Different sets of changes in one policy. kube-apiserver compiles all of them at each change of the policy."""
 MAX_VARIABLES: Final = 200
-"""A write of a workload of 15 containers with four patches each took 7 ms for each of two evaluations."""
+"""Variables of one policy. 181, for 15 containers with four patches each, took 12 MiB and 7 ms of each evaluation."""
 MAX_EXPRESSION: Final = 100_000
 """Code points of one expression (cel-go, ``parser.ExpressionSizeCodePointLimit``)."""
 MAX_OBJECT_BYTES: Final = 1_000_000
@@ -84,7 +84,7 @@ def compile_overrider(
         reason = f"it needs an expression of {length} characters, and kube-apiserver reads {MAX_EXPRESSION} at most"
         return Compilation((), "", (Refusal("entries", "", reason),))
     if (count := most_variables(objects)) > MAX_VARIABLES:
-        reason = f"it needs {count} variables; a policy of more than {MAX_VARIABLES} takes longer than the webhook"
+        reason = f"it needs {count} variables; more than {MAX_VARIABLES} take kube-apiserver too much memory and time"
         return Compilation((), "", (Refusal("entries", "", reason),))
     sealed, digest = seal(objects)
     for document in sealed:

@@ -9,6 +9,8 @@ from app.overrider.elements import identify
 from app.overrider.policies.cel import Unsupported, Writer, find_member, join_all, key_of_element
 
 _NO_SCHEMA: Final = MergeSchema()
+MAX_ELEMENTS: Final = 500
+"""To find each of N names in a list costs N * N units of CEL, of which kube-apiserver gives an expression 1,000,000."""
 
 
 class ValueWriter(Protocol):
@@ -73,6 +75,8 @@ class _Covering:
         keys = [identity_key(one, schema, self._writer) for one in named]
         if len(set(keys)) < len(keys):
             raise Unsupported("a list of the template repeats the name of an element")
+        if len(keys) > MAX_ELEMENTS:
+            raise Unsupported(f"a list of the template has more than {MAX_ELEMENTS} elements with a name")
         wanted = f"[{', '.join(keys)}]"
         present = f"{names}.filter(k, k in {wanted})"
         same = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.model.json import JSON
 from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.policies.cel import Unsupported, Writer
-from app.overrider.policies.covering import covers, identity_key
+from app.overrider.policies.covering import MAX_ELEMENTS, covers, identity_key
 from tests.dispatch.cel.evaluating import evaluate
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]
@@ -37,6 +37,13 @@ def test_elements_are_found_by_name_in_order_if_it_counts() -> None:
 def test_a_repeated_name_is_refused() -> None:
     with pytest.raises(Unsupported, match="repeats"):
         covers("o", [{"name": "a"}, {"name": "a"}], CONTAINERS, Writer(0))
+
+
+def test_a_list_that_kube_apiserver_could_not_compare_is_refused() -> None:
+    named: list[JSON] = [{"name": f"c{number}"} for number in range(MAX_ELEMENTS + 1)]
+    with pytest.raises(Unsupported, match="more than 500 elements"):
+        covers("o", named, CONTAINERS, Writer(0))
+    assert evaluate(covers("object.?x", named[1:], CONTAINERS, Writer(0), ordered=False), {"x": named[1:]})
 
 
 def test_an_element_without_a_name_is_refused() -> None:
