@@ -116,8 +116,8 @@ def key_of_element(element: str, schema: MergeSchema) -> str:
     """Return the expression of an element's identity, a text."""
     parts = []
     for member, default in schema.identity:
-        default_ = json.dumps("" if default is None else default)
-        found = f"{find_member(element, member)}.orValue(dyn({default_}))"
+        missing = json.dumps("" if default is None else default)
+        found = f"{find_member(element, member)}.orValue(dyn({missing}))"
         parts.append(found if isinstance(default, str) or len(schema.identity) == 1 else f"string({found})")
     return f' + "{_SEPARATOR}" + '.join(parts)
 
