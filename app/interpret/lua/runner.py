@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from app.interpret.access import InterpretError
 from app.interpret.lua.fair_thread_pool import FairThreadPool
 from app.interpret.lua.malloc_trim import trim_memory
 from app.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
@@ -197,9 +198,15 @@ class Runner:
             machine = Machine()
         try:
             yield machine
-        finally:
-            if not machine.spoiled and machine.memory() < _MAX_IDLE_BYTES:
-                self._idle.append(machine)
+        except InterpretError:
+            self._keep(machine)
+            raise
+        # After any other error, the state of the machine is unknown.
+        self._keep(machine)
+
+    def _keep(self, machine: Machine) -> None:
+        if not machine.spoiled and machine.memory() < _MAX_IDLE_BYTES:
+            self._idle.append(machine)
 
 
 def _take_smaller(most: ScriptLimits, limits: ScriptLimits) -> ScriptLimits:

@@ -9,6 +9,7 @@ import pytest
 from app.interpret.access import InterpretError
 from app.interpret.lua import fair_thread_pool
 from app.interpret.lua import runner as module
+from app.interpret.lua.kube_module import FUNCTIONS
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import LuaError, ScriptLimits
 from tests.interpret.lua.machines import program
@@ -108,6 +109,17 @@ async def test_machines_are_reused_unless_a_call_reached_a_limit(runner: Runner)
     assert runner._idle == [machine]
     assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
     assert machine not in runner._idle
+
+
+def test_a_machine_is_discarded_after_an_unexpected_error(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("unexpected")
+
+    runner.prepare()
+    monkeypatch.setitem(FUNCTIONS, "resourceAdd", fail)
+    with pytest.raises(RuntimeError, match="unexpected"):
+        runner.run(make_call(program("function F(a) return require('kube').resourceAdd('1', '2') end")))
+    assert runner._idle == []
 
 
 async def test_slow_script_starts_in_the_pool_where_it_ended() -> None:

@@ -175,6 +175,28 @@ def test_machine_is_spoiled_after_reaching_a_limit() -> None:
     assert machine.spoiled
 
 
+# The limits are checked after each hundred instructions: with so many lengths, also at each of the sandbox's own after the
+# end of a script, where nothing catches an error.
+@pytest.mark.parametrize("end", ["return o", "error('x')", "local ok = pcall(error) return o"])
+@pytest.mark.parametrize("run", ["call", "try"])
+def test_limit_after_the_end_of_a_script_fails_nothing(end: str, run: str) -> None:
+    answers = set()
+    for length in range(320):
+        machine, text = Machine(), f"local x {'x = 1 ' * length}"
+        limits = ScriptLimits(NET, 200)
+        try:
+            if run == "call":
+                call(f"function F(o) {text} {end} end", {}, machine=machine, limits=limits)
+            else:
+                machine.try_(program(f"{text} function F(o) end {end.replace('return o', '')}"), limits)
+            answers.add("answered")
+        except LuaError as error:
+            answers.add(error.kind)
+        if not machine.spoiled:
+            assert call("function F(o) return o end", {"a": 1}, machine=machine) == {"a": 1}
+    assert answers == {"script" if "error" in end and "pcall" not in end else "answered", "instructions"}
+
+
 def test_pcall_catches_errors_but_not_limits() -> None:
     caught = "function F() local ok, e = pcall(error, 'mine') return {ok, e, (select(2, pcall(nil)))} end"
     assert call(caught, {}) == [False, "mine", "attempt to call a nil value"]

@@ -15,7 +15,7 @@ local ticks, most_ticks, owed, due, soft, large, failed, tight, place
 local base, most = 0, 0 -- KiB at the beginning of the call, and the most that a check found
 local collecting = true -- the garbage collector is stopped at first, because most calls allocate little
 local AT_MOST_LEFT = 8192 -- KiB
-local outside = {} -- functions of the sandbox that make calls; the hook ignores them
+local outside = {} -- functions of the sandbox that make calls; the hook raises nothing in them
 
 local function user_place(level)
   while true do
@@ -51,13 +51,16 @@ end
 
 local function tick()
   ticks = ticks + 1
+  local reached_before = failed
   if not failed then
     look(ticks % 10 == 0)
     if not failed then return end
-    place = user_place(3)
-  elseif outside[getinfo(2, "f").func] then
+  end
+  if outside[getinfo(2, "f").func] then -- the script has ended; nothing would catch an error
+    failed = reached_before
     return sethook()
   end
+  if not reached_before then place = user_place(3) end
   if not tight then
     tight = true
     sethook(tick, "", 1)
@@ -120,7 +123,7 @@ function limits.spent() return ticks * EVERY, most - base end
 -- Returns the limit that was reached (nil if none) and its place in the script (nil if unknown).
 function limits.reached() return failed, place end
 
--- Registers functions of the sandbox that make calls; the hook ignores them.
+-- Registers functions of the sandbox that make calls; the hook raises nothing in them.
 function limits.are_outside(...)
   for _, f in ipairs({ ... }) do outside[f] = true end
 end
