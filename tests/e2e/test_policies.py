@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.overrider.policies.compilation import PARTIAL_SUFFIX
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from app.patch import apply
 from tests.builders import (
     container,
     entry,
@@ -302,6 +304,45 @@ def test_an_update_without_the_mark_of_openyurt_gets_the_overrides(policies: Pla
     written["metadata"] = copy.deepcopy(stored["metadata"])
     del written["metadata"]["labels"]["apps.openyurt.io/ref-yurtappset"]
     compare_update(policies, world, stored, written)
+
+
+def count_runs(policies: Plane, world: World) -> float:
+    """Return how often kube-apiserver has run the mutation of the policies of a world."""
+    names = {one["metadata"]["name"] for one in world.compile().objects}
+    text: str = policies.api.call("GET", "/metrics")[1]
+    families = {one.name: one for one in text_string_to_metric_families(text)}
+    samples = families["apiserver_mutating_admission_policy_check"].samples
+    return sum(one.value for one in samples if one.name.endswith("_total") and one.labels["policy"] in names)
+
+
+def change(document: dict[str, Any], pointer: str, value: Any) -> dict[str, Any]:
+    changed: dict[str, Any] = apply(document, [{"op": "add", "path": pointer, "value": value}])
+    return changed
+
+
+@pytest.mark.parametrize("world", ONE, indirect=True)
+def test_an_update_runs_a_policy_only_if_it_changes_a_member_of_the_plan(policies: Plane, world: World) -> None:
+    made = world.bare("hangzhou")
+    stored = policies.api.create(workloads_path(made), made)
+    begun = count_runs(policies, world)
+    # A creation runs it twice: kube-apiserver repeats all mutations after a change.
+    assert begun >= 2
+    update(policies, stored)
+    update(policies, change(stored, "/spec/minReadySeconds", 5))
+    assert count_runs(policies, world) == begun
+    container = f"{SPEC}/containers/0"
+    for pointer, value in (
+        (f"{container}/image", "nginx:mine"),
+        (f"{container}/env", []),
+        (f"{SPEC}/containers/-", {"name": "foreign", "image": "foreign:1"}),
+        ("/spec/replicas", 9),
+        ("/metadata/labels/app", "mine"),
+        ("/metadata/annotations/fleethook.io~1rendered", "0" * 16),
+        ("/metadata/annotations/fleethook.io~1undo", "{}"),
+    ):
+        begun = count_runs(policies, world)
+        compare_update(policies, world, stored, change(stored, pointer, value))
+        assert count_runs(policies, world) > begun, pointer
 
 
 def test_5000_pools_are_divided_among_policies(policies: Plane, admin: Api, prefix: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.policies.cel import FORM_COLUMN, ROW, escape, find_member, join, quote
+from app.overrider.policies.cel import DIGEST_COLUMN, FORM_COLUMN, ROW, escape, find_member, join, quote
 from app.overrider.policies.compilation import (
     COMPILED_LABEL,
     DIGEST_ANNOTATION,
@@ -21,6 +21,7 @@ from app.overrider.policies.compilation import (
 )
 from app.overrider.policies.form import OLD_EXPRESSION, Form
 from app.overrider.policies.nodes import patch
+from app.overrider.undo import RENDERED_ANNOTATION
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
@@ -55,6 +56,11 @@ class Target(NamedTuple):
     """
     marks: Mapping[str, str] = MappingProxyType({})
     """Labels that each of these workloads has from OpenYurt's controllers; the policy leaves them alone."""
+
+    @property
+    def selected(self) -> Mapping[str, str]:
+        """The labels by which kube-apiserver selects the workloads; empty if no label is common to all of them."""
+        return {**self.labels, **self.marks}
 
     @property
     def namespace(self) -> str:
@@ -125,7 +131,7 @@ def _build_policy(target: Target, forms: Sequence[Form], rows: Rows, *, failure_
         # A later webhook may add a container or replace a value. The operations change nothing a second time.
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": _constrain(target),
-        "matchConditions": [{"name": "workload", "expression": _match_workload(target, rows)}],
+        "matchConditions": [{"name": "workload", "expression": _match_workload(target, forms, rows)}],
         "variables": [
             {"name": "row", "expression": _find_row(rows)},
             {"name": "old", "expression": OLD_EXPRESSION},
@@ -145,8 +151,17 @@ def _build_binding(target: Target, policy: JSONObject, shard: str) -> JSONObject
         "apiVersion": API_VERSION,
         "kind": "MutatingAdmissionPolicyBinding",
         "metadata": _describe(target, f"{target.name}-{shard}"),
-        "spec": {"policyName": policy["metadata"]["name"]},
+        "spec": {"policyName": policy["metadata"]["name"], **_restrict(target)},
     }
+
+
+def _restrict(target: Target) -> JSONObject:
+    """Return the namespace of a binding.
+
+    If labels select the workloads of a subject, kube-apiserver compares the namespace only for these: it reads a
+    binding after its policy has matched.
+    """
+    return {"matchResources": _select_namespace(target)} if target.selected else {}
 
 
 def _describe(target: Target, name: str) -> JSONObject:
@@ -163,7 +178,6 @@ def _constrain(target: Target) -> JSONObject:
     """Return the constraints that kube-apiserver checks before any expression."""
     # kube-apiserver parses and validates each selector of each policy anew for each request. So the pools are in an
     # expression, and a selector without a label only spares other workloads the expression.
-    labels = {**target.labels, **target.marks}
     pooled = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
     rule = {
         "apiGroups": ["apps"],
@@ -174,19 +188,40 @@ def _constrain(target: Target) -> JSONObject:
     }
     return {
         "matchPolicy": "Equivalent",
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}},
-        "objectSelector": {"matchLabels": labels} if labels else pooled,
+        **({} if target.selected else _select_namespace(target)),
+        "objectSelector": {"matchLabels": target.selected} if target.selected else pooled,
         "resourceRules": [rule],
     }
 
 
-def _match_workload(target: Target, rows: Rows) -> str:
+def _select_namespace(target: Target) -> JSONObject:
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": target.namespace}}}
+
+
+def _match_workload(target: Target, forms: Sequence[Form], rows: Rows) -> str:
     """Return the condition of the workloads that a policy changes.
 
     One expression, with its cheapest part first: kube-apiserver evaluates all match conditions, even if one is false.
     """
     pool = f"{_POOL} in [{', '.join(map(quote, rows))}]"
-    return f"{pool} && !has(object.metadata.deletionTimestamp) && {_match_owner(target.subject)}"
+    done = f"oldObject != null && {_match_done(forms, rows)}"
+    return f"{pool} && !has(object.metadata.deletionTimestamp) && !({done}) && {_match_owner(target.subject)}"
+
+
+def _match_done(forms: Sequence[Form], rows: Rows) -> str:
+    """Return the condition that the policy has acted on the stored workload, and that the update changes nothing there.
+
+    The operations are a function of these members. They would change nothing, but kube-apiserver would encode and
+    decode the workload twice, and call all mutating webhooks a second time.
+    """
+    always = {("metadata", name) for name in ("annotations", "labels", "ownerReferences")}
+    rendered = f'oldObject.metadata.?annotations[?"{RENDERED_ANNOTATION}"]'
+    digests = f"{{{', '.join(f'{quote(pool)}: {quote(row[DIGEST_COLUMN])}' for pool, row in rows.items())}}}"
+    kept = [
+        f"{find_member(f'object.{part}', name)} == {find_member(f'oldObject.{part}', name)}"
+        for part, name in sorted(always.union(*(form.reads for form in forms)))
+    ]
+    return " && ".join([f"{rendered} == {digests}[?{_POOL}]", *kept])
 
 
 def _match_owner(subject: JSONObject) -> str:

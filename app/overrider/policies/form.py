@@ -1,7 +1,9 @@
 """Compiles a plan that pools share to the variables and the expression of a policy."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from app.model.json import as_object
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import PARTIAL_SUFFIX
 from app.overrider.delta import MISSING, Assign, ObjectDelta
@@ -26,6 +28,11 @@ class Form(NamedTuple):
     variables: list[dict[str, str]]
     expression: str
     """A list of JSON patch operations, as maps."""
+    reads: frozenset[tuple[str, str]]
+    """The members of the workload that decide on the operations, such as ``spec``, ``template``.
+
+    Labels, annotations and owner references are not among them: they always decide.
+    """
 
 
 def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
@@ -54,7 +61,18 @@ def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
             f"(object.spec.?replicas == optional.of({value}) ? [] : "
             f"[{patch('add', chr(34) + '/spec/replicas' + chr(34), value)}])"
         )
-    return Form(*variables.close(variables.join(operations, "+", empty="[]")))
+    expressions = variables.close(variables.join(operations, "+", empty="[]"))
+    return Form(*expressions, reads=frozenset(_list_members(plan)))
+
+
+def _list_members(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the members of members that the template has, or that the overrider changes."""
+    changes = dict(plan.update.delta.members)
+    for name in {*plan.update.named, *changes}:
+        change = changes.get(name)
+        changed = (one for one, _ in change.members) if type(change) is ObjectDelta else ()
+        for inner in (*as_object(plan.update.named.get(name)), *changed):
+            yield name, inner
 
 
 def _split_replicas(plan: Plan) -> tuple[ObjectDelta, object]:

@@ -16,7 +16,9 @@ from app.overrider.policies.documents import (
 from app.overrider.policies.form import Form
 from tests.builders import UID, entry, overrider, yurt_app_set
 
-FORMS = [Form([], "first"), Form([], "second")]
+NAMESPACE = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+READS = frozenset({("spec", "template")})
+FORMS = [Form([], "first", READS), Form([], "second", frozenset({("spec", "replicas")}))]
 ROWS = {"hangzhou": ["0", "d1", "hangzhou", "2"], "beijing": ["1", "d2", "beijing", "2"]}
 
 
@@ -31,19 +33,41 @@ def build(**metadata: Any) -> list[dict[str, Any]]:
 def test_a_policy_selects_the_workloads_of_its_namespace_subject_and_pools() -> None:
     spec = build()[0]["spec"]
     constraints = spec["matchConstraints"]
-    assert constraints["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+    assert "namespaceSelector" not in constraints
+    for binding in build()[1:]:
+        assert binding["spec"]["matchResources"] == {"namespaceSelector": NAMESPACE}
     assert constraints["objectSelector"] == {"matchLabels": {"app": "demo", "mark": "m"}}
     assert constraints["resourceRules"][0]["resources"] == ["deployments"]
     (condition,) = (one["expression"] for one in spec["matchConditions"])
-    pool, alive, owner = condition.split(" && ", 2)
+    pool, alive, done = condition.split(" && ", 2)
+    done, _, owner = done.partition(") && ")
     assert pool.endswith('in ["hangzhou", "beijing"]')
     assert alive == "!has(object.metadata.deletionTimestamp)"
+    assert done.startswith("!(oldObject != null && ")
     assert f'r.uid == "{UID}"' in owner
+
+
+def test_an_update_that_changes_no_member_of_the_plans_is_left_alone() -> None:
+    (condition,) = build()[0]["spec"]["matchConditions"]
+    done = condition["expression"].partition("!(")[2].partition(") && ")[0].split(" && ")
+    assert '{"hangzhou": "d1", "beijing": "d2"}[?' in done[1]
+    assert done[2:] == [
+        f"object.{name} == oldObject.{name}"
+        for name in (
+            "metadata.?annotations",
+            "metadata.?labels",
+            "metadata.?ownerReferences",
+            "spec.?replicas",
+            "spec.?template",
+        )
+    ]
 
 
 def test_without_labels_a_policy_selects_the_workloads_of_all_pools() -> None:
     unlabelled = target()._replace(labels={}, marks={})
-    policy = build_objects(unlabelled, FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)[0]
+    policy, binding = build_objects(unlabelled, FORMS, ROWS, failure_policy=FailurePolicy.IGNORE)
+    assert policy["spec"]["matchConstraints"]["namespaceSelector"] == NAMESPACE
+    assert "matchResources" not in binding["spec"]
     (expression,) = policy["spec"]["matchConstraints"]["objectSelector"]["matchExpressions"]
     assert expression == {"key": "apps.openyurt.io/pool-name", "operator": "Exists"}
 
@@ -78,7 +102,7 @@ def test_one_form_is_a_part_of_the_mutation() -> None:
 
 @pytest.mark.parametrize(("variables", "places"), [(17, "1"), (18, "2"), (57, "3"), (58, "4")])
 def test_a_policy_with_many_variables_takes_several_places(variables: int, places: str) -> None:
-    form = Form([{"name": f"f0v{number}", "expression": "1"} for number in range(variables)], "[]")
+    form = Form([{"name": f"f0v{number}", "expression": "1"} for number in range(variables)], "[]", READS)
     rows = {"hangzhou": ROWS["hangzhou"]}
     policy = build_objects(target(), [form], rows, failure_policy=FailurePolicy.IGNORE)[0]
     assert policy["metadata"]["annotations"]["fleethook.io/policy-places"] == places
