@@ -66,13 +66,14 @@ def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
 
 
 def _list_members(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the members of members that the template has, or that the overrider changes."""
-    changes = dict(plan.update.delta.members)
-    for name in {*plan.update.named, *changes}:
-        change = changes.get(name)
-        changed = (one for one, _ in change.members) if type(change) is ObjectDelta else ()
-        for inner in (*as_object(plan.update.named.get(name)), *changed):
-            yield name, inner
+    """Yield the members of members of an updated workload that the template has, or that a patch changes."""
+    update = plan.update
+    for named in (update.named, expect(plan, update)):
+        for name, value in named.items():
+            yield from ((name, inner) for inner in as_object(value))
+    for delta in (update.pool_delta, update.delta):
+        for name, change in delta.members:
+            yield from ((name, inner) for inner, _ in change.members) if type(change) is ObjectDelta else ()
 
 
 def _split_replicas(plan: Plan) -> tuple[ObjectDelta, object]:

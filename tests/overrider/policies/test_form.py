@@ -1,10 +1,13 @@
 """The form of a policy. tests/e2e/test_policies.py evaluates forms."""
 
+import re
+from typing import Any
+
 import pytest
 
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.form import compile_form
-from tests.builders import entry, image, patch
+from tests.builders import entry, image, patch, pool, yurt_app_set
 from tests.overrider.policies.compiling import plan_of
 
 IMAGE = image("nginx", "nginx:2")
@@ -36,3 +39,24 @@ def test_the_variables_of_forms_have_different_names() -> None:
 def test_a_member_that_only_a_creation_can_set_is_refused() -> None:
     with pytest.raises(Unsupported, match="only the creation"):
         form_text(entry("*", items=[IMAGE], patches=[patch("remove", "/spec/replicas")]))
+
+
+# The selector of a workload is immutable, and its kind, too.
+CONSTANT = {("spec", "selector")}
+READ = re.compile(r"object\)?\.\??(metadata|spec)\.\??(\w+)")
+OWN_PATCH = {"spec": {"paused": True, "progressDeadlineSeconds": 9}, "metadata": {"annotations": {"own": "1"}}}
+
+
+@pytest.mark.parametrize("own", [None, OWN_PATCH])
+def test_all_members_that_decide_on_the_operations_are_known(own: dict[str, Any] | None) -> None:
+    rule = entry(
+        "*",
+        items=[IMAGE, {"replicas": 7}],
+        patches=[patch("add", "/spec/minReadySeconds", 5), patch("add", "/spec/strategy", {"type": "Recreate"})],
+    )
+    form = compile_form(plan_of(rule, subject=yurt_app_set(pools=[pool("hangzhou", patch=own)])), number=0, texts=0)
+    text = "\n".join([*(one["expression"] for one in form.variables), form.expression])
+    read = set(READ.findall(text))
+    assert {("spec", "template"), ("spec", "minReadySeconds"), ("spec", "strategy"), ("spec", "replicas")} <= read
+    assert not own or {("spec", name) for name in own["spec"]} <= read
+    assert read - CONSTANT <= form.reads
