@@ -20,9 +20,12 @@ GOAL: Final = 1.2
 COUNTS: Final = (10, 100, 1_000)
 SMALL_COUNTS: Final = (2,)
 REQUESTS_PER_SECOND: Final = 100
-"""Creations, and as many updates, for each second of a measurement: p99 needs a fixed number of them."""
+"""Writes of each kind for each second of a measurement: p99 needs a fixed number of them."""
 
-ABOUT: Final = """CREATE and UPDATE of Deployments that an overrider covers, by one client with one connection; {requests} of each in a turn. Each row is a
+OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "template": "UPDATE with the bare template"}
+
+ABOUT: Final = """Writes of Deployments that an overrider covers, by one client with one connection; {requests} of each in a turn. UPDATE changes a member that no
+overrider sets. UPDATE with the bare template removes the overrides, as OpenYurt's controllers do after an edit of their template. Each row is a
 kube-apiserver with an etcd of its own, and all of them share the cores with the client. All overriders select YurtAppSets v1beta1 with two pools,
 set an image and add a container. *One constant policy* adds one annotation, without any condition: the least that the API costs. The webhook is a registered
 fleethook on loopback. It reads the subject and its overriders from the same kube-apiserver before it renders a new or changed workload
@@ -42,7 +45,7 @@ def run(context: Context) -> Section:
             found = turns({name: writer.measure for name, writer in writers.items()}, context.rounds)
     except NoControlPlaneError:
         return Section(TITLE, "Not measured: there is no control plane; `make controlplane` builds one.", {})
-    tables = (_table(found, "create"), _table(found, "update"), tabulate_memory(found))
+    tables = (*(_table(found, operation) for operation in OPERATIONS), tabulate_memory(found))
     text = "\n\n".join((ABOUT.format(requests=requests), *tables, NOTE))
     return Section(TITLE, text, {"rounds": found, "goals": compare_with_goals(found, settings)})
 
@@ -62,7 +65,7 @@ def _policies(count: int) -> str:
 
 def _table(found: list[Round], operation: str) -> str:
     """Return the table of an operation, whose name is the title of the first column."""
-    header = [operation.upper(), "p50 ms", "p99 ms", "µs CPU / request", "p50: it : nothing", "CPU: it : nothing", "p50: it : constant"]  # fmt: skip
+    header = [OPERATIONS[operation], "p50 ms", "p99 ms", "µs CPU / request", "p50: it : nothing", "CPU: it : nothing", "p50: it : constant"]  # fmt: skip
     p50, cpu = f"{operation}_p50_ms", f"{operation}_cpu_us"
     rows = [
         [
@@ -87,7 +90,7 @@ def compare_with_goals(found: list[Round], settings: dict[str, Setting]) -> list
     """Return the goals for 100 overriders, if these were measured."""
     names = [name for name, setting in settings.items() if setting.way == "policies" and setting.overriders == 100]
     return [
-        at_most(f"{name}: p50 of {operation.upper()} relative to nothing", GOAL, ratio(found, f"{operation}_p50_ms", name, NOTHING))
+        at_most(f"{name}: p50 of {title} relative to nothing", GOAL, ratio(found, f"{operation}_p50_ms", name, NOTHING))
         for name in names
-        for operation in ("create", "update")
+        for operation, title in OPERATIONS.items()
     ]  # fmt: skip

@@ -5,7 +5,7 @@ import http.client
 import itertools
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from benchmarks.engines.admission_planes import POOLS, Prepared
@@ -37,7 +37,8 @@ class Writer:
 
         Returns:
             Milliseconds (``_p50_ms``, ``_p99_ms``) and microseconds of CPU of kube-apiserver for each request
-            (``_cpu_us``), of ``create`` and ``update``; then its memory (``memory_mib``).
+            (``_cpu_us``), of ``create``, ``update`` (of a member that no overrider sets) and ``template`` (an update
+            with the template as OpenYurt's controllers write it); then its memory (``memory_mib``).
 
         Raises:
             RuntimeError: kube-apiserver refused a write, or the overrides are missing.
@@ -45,10 +46,13 @@ class Writer:
         turn = next(self._turns)
         with contextlib.closing(self._api.connect()) as connection:
             self._delete(connection, self._write(connection, self._creations(f"{turn}-warm", WARMUP))[1])
-            created, stored = self._timed("create", connection, self._creations(str(turn), self._requests))
+            given = list(self._creations(str(turn), self._requests))
+            created, stored = self._timed("create", connection, given)
             updated, stored = self._timed("update", connection, map(_update, stored))
+            bare = [body["spec"] for _, _, body in given]
+            reset, stored = self._timed("template", connection, map(_put, stored, bare))
             self._delete(connection, stored)
-        return {**created, **updated, "memory_mib": proportional_mib([self._pid])}
+        return {**created, **updated, **reset, "memory_mib": proportional_mib([self._pid])}
 
     def _creations(self, turn: str, count: int) -> Iterator[Write]:
         for number, world in zip(
@@ -60,7 +64,7 @@ class Writer:
             yield "POST", workloads_path(document), document
 
     def _timed(
-        self, operation: str, connection: http.client.HTTPSConnection, writes: Iterator[Write]
+        self, operation: str, connection: http.client.HTTPSConnection, writes: Iterable[Write]
     ) -> tuple[Figures, list[dict[str, Any]]]:
         given = list(writes)
         before = cpu_seconds(self._pid)
@@ -69,7 +73,7 @@ class Writer:
         return {f"{operation}_{key}": value for key, value in summarize(seconds, used).items()}, stored
 
     def _write(
-        self, connection: http.client.HTTPSConnection, writes: Sequence[Write] | Iterator[Write]
+        self, connection: http.client.HTTPSConnection, writes: Iterable[Write]
     ) -> tuple[list[float], list[dict[str, Any]]]:
         seconds, stored = [], []
         for method, path, body in writes:
@@ -91,7 +95,12 @@ class Writer:
 
 def _update(stored: dict[str, Any]) -> Write:
     """Return the update of a member that no overrider sets."""
-    document = {**stored, "spec": {**stored["spec"], "minReadySeconds": 1}}
+    return _put(stored, {**stored["spec"], "minReadySeconds": 1})
+
+
+def _put(stored: dict[str, Any], spec: dict[str, Any]) -> Write:
+    """Return the update of a spec."""
+    document = {**stored, "spec": spec}
     # Another controller may have written the status or an annotation since.
     document["metadata"] = {name: one for name, one in stored["metadata"].items() if name != "resourceVersion"}
     return "PUT", f"{workloads_path(document)}/{document['metadata']['name']}", document
