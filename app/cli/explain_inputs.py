@@ -35,11 +35,10 @@ def select_all(stored: Sequence[Document], cluster: str | None) -> Iterator[Inpu
 
 def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
     """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
-    for value, line, _ in read_values(path):
-        place = f"{'<stdin>' if str(path) == '-' else path}:{line}"
-        document = as_object(value)
-        items = document.get("items")
-        for one in items if isinstance(items, list) else (value,):
+    for found in read_values(path):
+        place = f"{'<stdin>' if str(path) == '-' else path}:{found.line}"
+        items = as_object(found.value).get("items")
+        for one in items if isinstance(items, list) else (found.value,):
             problem = find_problem(one)
             if problem:
                 fail(f"{place}: {problem}")

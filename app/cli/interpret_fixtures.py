@@ -8,10 +8,9 @@ from typing import NamedTuple
 from app.cli.exit_codes import fail
 from app.cli.interpret_chain import explain_error
 from app.cli.interpret_output import FixtureResult
-from app.cli.manifests import list_files, read_mappings
+from app.cli.manifests import read_manifests
 from app.interpret.chain import Chain, ChainError
 from app.interpret.fixtures import Difference, Fixture, FixtureError, compare_answer, is_fixture, read_fixtures
-from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
 
@@ -39,31 +38,22 @@ class FixtureSet(NamedTuple):
 
 
 def find_fixtures(paths: Sequence[Path]) -> FixtureSet:
-    """Return the fixtures in files and directories; directories also hold the interpreters under test.
-
-    Exits with a message if a document is neither a fixture nor an object.
-    """
+    """Return the fixtures in files and directories; directories also hold the interpreters under test."""
     found = FixtureSet([], [], [])
     for path in paths:
         if path.is_dir():
             found.interpreters.extend(str(file) for file in sorted(path.rglob("*.py")))
-    for path in list_files(paths):
-        for document in read_mappings(path):
-            if is_fixture(document.object):
-                found.cases.extend(_read_cases(path, document))
-            elif not _is_object(document.object):
-                fail(
-                    f"{path}:{document.line}: neither a fixture (name, operation, output) nor a Kubernetes object "
-                    "to test"
-                )
-            elif path not in paths:
-                found.objects.append(document)
+    read = read_manifests(paths, testdata=True, select=is_fixture)
+    for document in read.selected:
+        found.cases.extend(_read_cases(document))
+    named = set(map(str, paths))
+    found.objects.extend(one for one in read.documents if one.source not in named)
     return found
 
 
-def _read_cases(path: Path, document: Document) -> Iterator[FixtureCase]:
+def _read_cases(document: Document) -> Iterator[FixtureCase]:
     """Yield the fixtures of a document, each with its line. Exits with a message if one is invalid."""
-    lines, shared = FieldLines(), "tests" in document.object
+    lines, shared, path = FieldLines(), "tests" in document.object, Path(document.source)
     line, position = document.line, 0
     try:
         for position, one in enumerate(read_fixtures(document.object), start=1):
@@ -72,12 +62,6 @@ def _read_cases(path: Path, document: Document) -> Iterator[FixtureCase]:
     except FixtureError as error:
         line = lines.line(document, f"tests[{position}]") if shared else document.line
         fail(f"{path}:{line}: {error}")
-
-
-def _is_object(value: object) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
-        return False
-    return all(isinstance(value.get(name), str) for name in ("apiVersion", "kind")) and bool(key_of(value).name)
 
 
 async def run_fixture(chain: Chain, case: FixtureCase) -> FixtureResult:

@@ -1,35 +1,53 @@
 """Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.cli.exit_codes import fail
-from app.store.yaml_reader import Document, ManifestError, Value, read_documents
+from app.cli.terminal import write_error
+from app.model.json import JSON
+from app.store.manifest_files import list_directory, read_file
+from app.store.manifest_reader import Manifest, decode_text, describe_skipped, read_manifest
+from app.store.yaml_reader import Document, ManifestError, Value
 from app.store.yaml_reader import read_values as parse_values
 
 _STANDARD_INPUT = Path("-")
 
 
-def list_files(paths: Sequence[Path], *, testdata: bool = True) -> Iterator[Path]:
-    """Yield files, and the YAML files of directories in order; ``-`` is standard input.
+def read_objects(paths: Sequence[Path]) -> list[Document]:
+    """Return the Kubernetes objects in files and directories. Other documents are skipped and counted."""
+    return read_manifests(paths).documents
+
+
+def read_manifests(
+    paths: Sequence[Path], *, testdata: bool = False, select: Callable[[JSON], bool] | None = None
+) -> Manifest:
+    """Return the content of files and directories; ``-`` is standard input.
 
     Args:
         paths: Files and directories.
         testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
+        select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
     """
+    found = Manifest([], [], [], [])
     for path in paths:
-        found = sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
-        yield from (one for one in found if testdata or "testdata" not in one.relative_to(path).parts)
+        for file in list_directory(path, testdata=testdata) if path.is_dir() else (path,):
+            found.extend(_read_manifest(file, select))
+    if found.skipped:
+        write_error(f"note: {describe_skipped(found.skipped)}")
+    if found.errors:
+        fail("\nfleethook: ".join(map(str, found.errors)))
+    return found
 
 
-def read_objects(paths: Sequence[Path]) -> list[Document]:
-    """Return the Kubernetes objects in files and directories."""
+def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
+    if isinstance(path, ManifestError):
+        return Manifest([], [], [path], [])
     try:
-        files = list_files(paths, testdata=False)
-        return [one for path in files for one in read_documents(_read_text(path), source=_name_source(path))]
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
-        fail(str(error))
+        return read_manifest(_read_bytes(path), source=_name_source(path), select=select)
+    except ManifestError as error:
+        return Manifest([], [], [error], [])
 
 
 def read_values(path: Path) -> list[Value]:
@@ -44,14 +62,16 @@ def read_mappings(path: Path) -> list[Document]:
     for value in _parse(text, path):
         if not isinstance(value.value, dict):
             fail(f"{_name_source(path)}:{value.line}: expected a mapping")
-        found.append(Document(value.value, _name_source(path), value.line, text, (value.number,)))
+        found.append(
+            Document(value.value, _name_source(path), value.line, value.text, (value.number,), value.first_line)
+        )
     return found
 
 
 def _read_or_fail(path: Path) -> str:
     try:
-        return _read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
+        return decode_text(_read_bytes(path), source=_name_source(path))
+    except ManifestError as error:
         fail(str(error))
 
 
@@ -62,8 +82,8 @@ def _parse(text: str, path: Path) -> list[Value]:
         fail(str(error))
 
 
-def _read_text(path: Path) -> str:
-    return sys.stdin.read() if path == _STANDARD_INPUT else path.read_text(encoding="utf-8")
+def _read_bytes(path: Path) -> bytes:
+    return sys.stdin.buffer.read() if path == _STANDARD_INPUT else read_file(path)
 
 
 def _name_source(path: Path) -> str:

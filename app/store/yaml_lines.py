@@ -30,10 +30,10 @@ class FieldLines:
         nodes = self._composed.get(document.text)
         if nodes is None:
             nodes = self._composed[document.text] = compose(document.text)
-        node, line = nodes[document.path[0]], document.line
+        node, line = nodes[document.path[0]], document.line - document.first_line
         for number in document.path[1:]:
             node, line = _walk(node, f"items[{number}]", line)
-        return _walk(node, field, line)[1]
+        return document.first_line + _walk(node, field, line)[1]
 
 
 def _walk(node: yaml.Node, field: str, line: int) -> tuple[yaml.Node, int]:

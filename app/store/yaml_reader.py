@@ -1,30 +1,31 @@
-"""Decode YAML manifests into JSON objects, as Kubernetes does (sigs.k8s.io/yaml)."""
+"""Decode YAML and JSON as kubectl does: values, with their lines (sigs.k8s.io/yaml)."""
 
 import math
 import re
-from collections.abc import Hashable, Iterator
-from itertools import count
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import yaml
+from yaml.reader import ReaderError
 
 from app.model.json import JSON, JSONObject
-from app.store.gc_freeze import GCFreezer
+from app.store.json_stream import SURROGATE, Stream, scan_json
 
 # An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
 # values is an alias bomb.
 MAX_NODES: Final = 1_000_000
-# Estimated Python containers of an object and its `Document`.
-_CONTAINERS: Final = 25
+_SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+# Characters that YAML 1.1 does not allow in a stream; libyaml names no line for them.
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ManifestError(ValueError):
-    """A manifest cannot be read; the text is ``FILE:LINE: reason``."""
+    """A manifest cannot be read; the text is ``FILE:LINE: reason``, or ``FILE: reason`` for line 0, the whole file."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
-        super().__init__(f"{source}:{line}: {reason}")
+        super().__init__(f"{source}:{line}: {reason}" if line else f"{source}: {reason}")
         self.source = source
         self.line = line
         self.reason = reason
@@ -37,9 +38,11 @@ class Document(NamedTuple):
     source: str
     line: int
     text: str = ""
-    """The text of the file, for `app.store.yaml_lines`; all documents of a file share it."""
+    """The part of the file that holds the object, for `app.store.yaml_lines` (`Value.text`)."""
     path: tuple[int, ...] = ()
-    """Number of the YAML document in the file, then the index in each list (``kind: List``) around the object."""
+    """Number of the YAML document in `text`, then the index in each list (``kind: List``) around the object."""
+    first_line: int = 0
+    """Number of lines of the file before `text`."""
 
     @property
     def place(self) -> str:
@@ -82,72 +85,124 @@ def _anchor(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
 _anchor(_Loader.yaml_implicit_resolvers)
 
 
-def read_documents(text: str, *, source: str, freezer: GCFreezer | None = None) -> list[Document]:
-    """Return the objects in ``text``.
-
-    Empty documents are skipped. A list (``kind: List``, ``DeploymentList``) yields its items.
-
-    Args:
-        text: YAML or JSON.
-        source: The name of the file in errors.
-        freezer: Counts the objects, if requests are served meanwhile.
-
-    Raises:
-        ManifestError: The text is not YAML, has a duplicate key or a value without JSON form, or is no API object.
-    """
-    documents: list[Document] = []
-    for value in _each_value(text, source=source):
-        for found in _objects(value.value, source, value.line, (value.number,)):
-            documents.append(found._replace(text=text))
-            if freezer is not None:
-                freezer.add(_CONTAINERS)
-    return documents
-
-
 class Value(NamedTuple):
-    """One document of any shape and its position in a file."""
+    """One document of any type and its position in a file."""
 
     value: JSON
     line: int
     number: int
-    """Position among the YAML documents of the file, empty ones included."""
+    """Position among the YAML documents of `text`, empty ones included."""
+    text: str = ""
+    """The part of the file that holds the document: from its separator ``---`` to the next one."""
+    first_line: int = 0
+    """Number of lines of the file before `text`."""
 
 
 def read_values(text: str, *, source: str) -> list[Value]:
-    """Return the documents in ``text`` except empty ones; arguments and errors as for `read_documents`."""
-    return list(_each_value(text, source=source))
+    """Return the documents in ``text`` except empty ones.
+
+    Args:
+        text: YAML, JSON or several JSON values one after the other.
+        source: The name of the file in errors.
+
+    Raises:
+        ManifestError: The first document that is not YAML, has a duplicate key or a value without JSON form.
+    """
+    return [_raise_error(found) for found in scan_values(text, source=source)]
 
 
-def _each_value(text: str, *, source: str) -> Iterator[Value]:
-    loader = _Loader(text)
+def _raise_error(found: Value | ManifestError) -> Value:
+    if isinstance(found, ManifestError):
+        raise found
+    return found
+
+
+def scan_values(text: str, *, source: str) -> Iterator[Value | ManifestError]:
+    """Yield the documents in ``text`` except empty ones, and an error in place of each that cannot be read.
+
+    As kubectl does, the text is split at lines that begin with ``---``, so an error ends at the next separator.
+    """
+    if text.lstrip().startswith("{"):
+        stream = scan_json(text)
+        if stream.is_json:
+            yield from _list_parts(stream, text, source)
+            return
+    line = 0
+    for part in _split_documents(text):
+        for found in _scan_yaml(part, line, source):
+            yield _add_hint(found, part) if isinstance(found, ManifestError) else found
+        line += part.count("\n")
+
+
+def _list_parts(stream: Stream, text: str, source: str) -> Iterator[Value | ManifestError]:
+    counted, line = 0, 0
+    for value, start, end, has_duplicates in stream.parts:
+        line, counted = line + text.count("\n", counted, start), start
+        if has_duplicates:
+            yield from _scan_yaml(text[start:end], line, source)
+        elif value is not None:
+            yield Value(value, line + 1, 0, text[start:end], line)
+    if stream.error:
+        yield ManifestError(source, text.count("\n", 0, stream.position) + 1, stream.error)
+
+
+def _add_hint(error: ManifestError, text: str) -> ManifestError:
+    if "{{" not in text:
+        return error
+    hint = "the document looks like a Helm template: render it first, or leave the file out"
+    return ManifestError(error.source, error.line, f"{error.reason}; {hint}")
+
+
+def _split_documents(text: str) -> Iterator[str]:
+    start = 0
+    for separator in _SEPARATOR.finditer(text):
+        if separator.start() > start:
+            yield text[start : separator.start()]
+        start = separator.start()
+    yield text[start:]
+
+
+def _scan_yaml(text: str, first_line: int, source: str) -> Iterator[Value | ManifestError]:
+    """Yield the documents of a part of a file; after a syntax error, the rest of the part is lost."""
     try:
-        for number in count():
-            if not loader.check_node():
-                break
-            node = loader.get_node()
-            value = _Converter(source).value(node)
+        for number, node in enumerate(_compose(text)):
+            try:
+                value = _Converter(source, first_line).value(node)
+            except ManifestError as error:
+                yield error
+                continue
             if value is not None:
-                yield Value(value, node.start_mark.line + 1, number)
+                yield Value(value, first_line + node.start_mark.line + 1, number, text, first_line)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ManifestError(source, mark.line + 1 if mark else 1, error.problem or "is not YAML") from None
+        yield ManifestError(source, first_line + (mark.line if mark else 0) + 1, error.problem or "is not YAML")
+    except ReaderError as error:
+        yield _describe_character(error, text, first_line, source)
     except yaml.YAMLError as error:
-        raise ManifestError(source, 1, str(error)) from None
+        yield ManifestError(source, first_line + 1, str(error))
     except RecursionError:
-        raise ManifestError(source, 1, "is nested too deep") from None
-    finally:
-        loader.dispose()
+        yield ManifestError(source, first_line + 1, "is nested too deep")
+
+
+def _describe_character(error: ReaderError, text: str, first_line: int, source: str) -> ManifestError:
+    found = _FORBIDDEN.search(text)
+    if found is None:
+        return ManifestError(source, first_line + 1, str(error.reason))
+    line = first_line + text.count("\n", 0, found.start()) + 1
+    return ManifestError(source, line, f"the character U+{ord(found.group()):04X} is not allowed in YAML")
 
 
 class _Converter:
     """Converts the nodes of one document to JSON values."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, first_line: int) -> None:
         self._source: Final = source
+        self._first_line: Final = first_line
         self._nodes = 0
 
     def _error(self, node: yaml.Node, reason: str) -> ManifestError:
-        return ManifestError(self._source, node.start_mark.line + 1, f"{reason} (column {node.start_mark.column + 1})")
+        line = self._first_line + node.start_mark.line + 1
+        return ManifestError(self._source, line, f"{reason} (column {node.start_mark.column + 1})")
 
     def value(self, node: yaml.Node) -> JSON:
         """Return the JSON value of ``node``; each use of an alias is expanded."""
@@ -234,34 +289,14 @@ class _Converter:
 
 def compose(text: str) -> list[yaml.Node]:
     """Return the node trees of the YAML documents in ``text``, which `read_values` has accepted."""
+    # JSON, but not YAML, has escapes for halves of surrogate pairs.
+    return list(_compose(SURROGATE.sub(r"\\ufffd", text)))
+
+
+def _compose(text: str) -> Iterator[yaml.Node]:
     loader = _Loader(text)
-    nodes: list[yaml.Node] = []
     try:
         while loader.check_node():
-            nodes.append(loader.get_node())
+            yield loader.get_node()
     finally:
         loader.dispose()
-    return nodes
-
-
-def _objects(value: JSON, source: str, line: int, path: tuple[int, ...]) -> Iterator[Document]:
-    if not isinstance(value, dict):
-        raise ManifestError(source, line, "a manifest must be an object with apiVersion, kind and metadata")
-    kind, api_version = value.get("kind"), value.get("apiVersion")
-    if not isinstance(kind, str) or not kind or not isinstance(api_version, str) or not api_version:
-        raise ManifestError(source, line, "apiVersion and kind are required")
-    items = value.get("items")
-    if kind.endswith("List") and isinstance(items, list):
-        for number, item in enumerate(items):
-            yield from _objects(item, source, line, (*path, number))
-        return
-    metadata = value.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        raise ManifestError(source, line, f"{kind} has no metadata.name")
-    for member in ("labels", "annotations"):
-        if not isinstance(metadata.get(member) or {}, dict):
-            raise ManifestError(source, line, f"metadata.{member} of {kind} {metadata['name']} must be a mapping")
-    namespace: Hashable = metadata.get("namespace") or ""
-    if not isinstance(namespace, str):
-        raise ManifestError(source, line, f"metadata.namespace of {kind} {metadata['name']} must be text")
-    yield Document(value, source, line, path=path)

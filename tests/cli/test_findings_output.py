@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.overrider.admission import validate_overrider
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.builders import request, store_of
 from tests.serving import EXAMPLES
 

@@ -112,7 +112,7 @@ def test_an_empty_output_accepts_every_answer(tmp_path: Path) -> None:
         ("tests: 7", "tests must be a list"),
         ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "unknown object 'nobody': objects has none"),
         ("tests: [7]", "is not an object"),
-        ("kind: Something", "neither a fixture (name, operation, output) nor a Kubernetes object to test"),
+        ("kind: Something", "x.yaml:1: apiVersion and kind are required"),
     ],
 )  # fmt: skip
 def test_invalid_shared_fixtures_exit_2(tmp_path: Path, tests: str, problem: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from app.cli.manifests import list_files, read_mappings, read_objects, read_values
+from app.cli.manifests import read_manifests, read_mappings, read_objects, read_values
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 
@@ -16,7 +16,8 @@ def test_directories_are_read_in_order_and_without_testdata(tmp_path: Path) -> N
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(OBJECT % name.replace("/", "-"))
     assert [one.object["metadata"]["name"] for one in read_objects([tmp_path])] == ["a.yml", "b.yaml", "sub-d.yaml"]
-    assert tmp_path / "testdata" / "fixture.yaml" in list_files([tmp_path])
+    (fixture,) = {one.source for one in read_manifests([tmp_path], testdata=True).documents if "testdata" in one.source}
+    assert fixture == str(tmp_path / "testdata" / "fixture.yaml")
 
 
 def test_a_named_file_is_read_from_testdata(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_a_named_file_is_read_from_testdata(tmp_path: Path) -> None:
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"---\n{OBJECT % 'a'}"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"---\n{OBJECT % 'a'}".encode())))
     (document,) = read_objects([Path("-")])
     assert (document.source, document.line) == ("<stdin>", 2)
 
@@ -47,7 +48,11 @@ def test_mappings_need_no_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"a: [", "a.yaml:2: "), (b"- 1\n", "a.yaml:1: expected a mapping"), (b"\xff", "codec can't decode")],
+    [
+        (b"a: [", "a.yaml:2: "),
+        (b"- 1\n", "a.yaml:1: expected a mapping"),
+        (b"\xff", "a.yaml:1: the byte 0xff is not valid UTF-8"),
+    ],
 )
 def test_unreadable_files_exit_2_with_file_and_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, problem: str

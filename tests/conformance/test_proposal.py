@@ -5,8 +5,8 @@ import pytest
 
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.admission import validate_overrider
+from app.store.manifest_reader import read_documents
 from app.store.store import key_of
-from app.store.yaml_reader import read_documents
 from tests.builders import request, store_of
 
 HERE = Path(__file__).parent

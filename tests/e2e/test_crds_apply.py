@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.crds.apply.yaml_text import dump
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.crds.tarballs import build, crd, patch
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 

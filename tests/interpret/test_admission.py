@@ -7,7 +7,7 @@ import pytest
 
 from app.asgi import Fleethook, create_app
 from app.settings import Settings
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.asgi_client import call
 from tests.serving import EXAMPLES
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.overrider.manifest_findings import ManifestFinding, check_documents
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.builders import store_of
 
 SET = """

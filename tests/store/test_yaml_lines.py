@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.store.manifest_reader import read_documents
 from app.store.yaml_lines import FieldLines
-from app.store.yaml_reader import read_documents
 
 TEXT = """\
 # a comment

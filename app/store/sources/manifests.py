@@ -1,7 +1,7 @@
 """Objects from a directory of YAML files, reloaded when the files change.
 
-If a file cannot be read or parsed, its last objects stay in the store and the error is reported. A half-written file
-must not look like a deletion.
+If a document cannot be read, the last objects of its file stay in the store and the error is reported. A half-written
+file must not look like a deletion.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 from watchfiles import awatch
 
 from app.store.gc_freeze import GCFreezer
+from app.store.manifest_files import list_directory, make_error, read_file
+from app.store.manifest_reader import Skipped, describe_skipped, read_manifest
 from app.store.sources.source import PartState
 from app.store.store import ObjectKey, Store, key_of
-from app.store.yaml_reader import Document, ManifestError, read_documents
+from app.store.yaml_reader import Document, ManifestError
 
-_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 # The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).
 _RESCAN_MS: Final = 5_000
 _DEBOUNCE_MS: Final = 200
@@ -26,15 +27,35 @@ _DEBOUNCE_MS: Final = 200
 _SLICE: Final = 100
 # Estimated Python containers of an object and its `Document`.
 _CONTAINERS: Final = 25
+# Skipped documents that a log line names.
+_MAX_SKIPPED: Final = 10
+# Differs from that of each file.
+_NO_STAMP: Final = (0, 0, 0)
 
 _log: Final = logging.getLogger(__name__)
 
 
 class _File(NamedTuple):
-    """The last readable content of a file, and the stamp that changes with the file."""
+    """The content of a file.
+
+    Attributes:
+        stamp: Changes with the file.
+        documents: The objects.
+        kept: Former objects of the file, as long as it has an error: one of the unreadable documents may be their new
+            form.
+        skipped: Documents that are no Kubernetes objects.
+        errors: Documents that cannot be read.
+        was_read: Whether the file has been read without an error once.
+        expected_skipped: Number of skipped documents when the file was read without an error, or for the first time.
+    """
 
     stamp: tuple[int, int, int]
     documents: tuple[Document, ...]
+    kept: tuple[Document, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    errors: tuple[ManifestError, ...] = ()
+    was_read: bool = True
+    expected_skipped: int = 0
 
 
 class _Read(NamedTuple):
@@ -54,7 +75,8 @@ class ManifestSource:
     """Keeps a store equal to a directory of manifests.
 
     Attributes:
-        errors: The current error of each unreadable file; its last good objects stay in the store.
+        errors: The current errors of each unreadable file; its last good objects stay in the store.
+        skipped: The current documents that are no Kubernetes objects.
         revision: Increases with each change of the objects. The store does not notify of a change of a workload's
             spec, of which it keeps no copy.
     """
@@ -67,6 +89,7 @@ class ManifestSource:
         self._checked_at: float | None = None
         self._unread: frozenset[str] = frozenset()
         self.errors: dict[str, str] = {}
+        self.skipped: tuple[Skipped, ...] = ()
         self.revision = 0
 
     @property
@@ -80,7 +103,8 @@ class ManifestSource:
     def parts(self) -> Iterator[PartState]:
         """Yield the state of the directory."""
         age = None if self._checked_at is None else time.monotonic() - self._checked_at
-        yield PartState("manifests", self.synced, "; ".join(self.errors.values()), age, failing=bool(self.errors))
+        detail = "; ".join(self.errors.values()) or describe_skipped(self.skipped)
+        yield PartState("manifests", self.synced, detail, age, failing=bool(self.errors))
 
     def documents(self) -> list[Document]:
         """Return the stored objects with their files, in the order of the files."""
@@ -144,42 +168,36 @@ class ManifestSource:
         self._files, self._unread, self._stored = read.files, read.unread, read.documents
         self.revision += bool(read.removed or read.changed)
         self._report(read.errors)
+        self._report_skipped(tuple(one for file in read.files.values() for one in file.skipped))
         self._checked_at = time.monotonic()
 
     def _read_files(
         self, errors: dict[str, str], freezer: GCFreezer | None
     ) -> tuple[dict[Path, _File], frozenset[str]]:
         """Return the files, and the names of those that were never read."""
+        files: dict[Path, _File] = {}
         try:
-            paths = list(self._paths())
+            self._directory.stat()
         except OSError as error:
             errors[str(self._directory)] = str(error)
             directory = {str(self._directory)} if self._checked_at is None else frozenset[str]()
             return self._files, self._unread | directory
-        files: dict[Path, _File] = {}
-        for path in paths:
-            known = self._files.get(path)
-            try:
-                files[path] = _read(path, known, freezer)
-            except (ManifestError, OSError, UnicodeDecodeError) as error:
-                errors[str(path)] = str(error)
-                if known is not None:
-                    # Without its stamp, the file is read again even if it has not changed.
-                    files[path] = _File((0, 0, 0), known.documents)
-        return files, frozenset(str(path) for path in paths if path not in files)
-
-    def _paths(self) -> Iterator[Path]:
-        """Yield the manifest files, in order.
-
-        Dot directories of a ConfigMap volume hold its former generations, and ``testdata`` holds test fixtures of
-        interpreters.
-        """
-        self._directory.stat()
-        for path in sorted(self._directory.rglob("*")):
-            parts = path.relative_to(self._directory).parts
-            ignored = any(part.startswith(".") or part == "testdata" for part in parts)
-            if path.suffix in _SUFFIXES and not ignored and path.is_file():
-                yield path
+        for path in list_directory(self._directory):
+            if isinstance(path, ManifestError):
+                errors[path.source] = str(path)
+                continue
+            read = files[path] = _read(path, self._files.get(path), freezer)
+            if read.errors:
+                errors[str(path)] = "; ".join(map(str, read.errors))
+        # The files of a directory that can no longer be listed stay, too.
+        for path, known in self._files.items():
+            if path not in files and any(path.is_relative_to(one) for one in errors):
+                files[path] = known
+        unread = {str(path) for path, file in files.items() if not file.was_read}
+        directories = errors.keys() - {str(path) for path in files}
+        if self._checked_at is not None:
+            directories &= self._unread
+        return files, frozenset(unread | directories)
 
     def _report(self, errors: dict[str, str]) -> None:
         for file, text in errors.items():
@@ -188,6 +206,11 @@ class ManifestSource:
         for file in self.errors.keys() - errors.keys():
             _log.info("manifest is readable again: %s", file)
         self.errors = errors
+
+    def _report_skipped(self, skipped: tuple[Skipped, ...]) -> None:
+        if skipped and skipped != self.skipped:
+            _log.info("%s: %s", describe_skipped(skipped), "; ".join(map(str, skipped[:_MAX_SKIPPED])))
+        self.skipped = skipped
 
     async def follow(self, stop: asyncio.Event, *, changed: Callable[[], Awaitable[None]] | None = None) -> None:
         """Reload whenever the directory changes, until ``stop`` is set; await ``changed`` after each change."""
@@ -217,11 +240,14 @@ def _merge(files: Mapping[Path, _File], errors: dict[str, str]) -> dict[ObjectKe
             key = key_of(document.object)
             other = merged.setdefault(key, document)
             if other is not document:
-                errors.setdefault(
-                    str(path),
-                    f"{document.source}:{document.line}: {key.group_kind.kind} {key.namespace}/{key.name} is "
-                    f"already defined at {other.source}:{other.line}; remove one of them",
+                text = (
+                    f"{document.place}: {key.group_kind.kind} {key.namespace}/{key.name} is already defined at "
+                    f"{other.place}; remove one of them"
                 )
+                errors[str(path)] = f"{errors[str(path)]}; {text}" if str(path) in errors else text
+    for file in files.values():
+        for document in file.kept:
+            merged.setdefault(key_of(document.object), document)
     return merged
 
 
@@ -234,9 +260,36 @@ async def _wait(stop: asyncio.Event, *, seconds: float) -> None:
 
 
 def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
-    status = path.stat()
-    stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-    if known is not None and known.stamp == stamp:
-        return known
-    documents = read_documents(path.read_text(encoding="utf-8"), source=str(path), freezer=freezer)
-    return _File(stamp, tuple(documents))
+    """Return the content of a file, the known one if the file has not changed."""
+    try:
+        status = path.stat()
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if known is not None and known.stamp == stamp:
+            return known
+        content = read_file(path, status.st_mode)
+    except OSError as error:
+        return _keep(known, make_error(path, error))
+    except ManifestError as error:
+        return _keep(known, error)
+    read = read_manifest(content, source=str(path), freezer=freezer)
+    former = {} if known is None else {key_of(one.object): one for one in (*known.kept, *known.documents)}
+    for one in read.documents:
+        former.pop(key_of(one.object), None)
+    errors = [*read.errors]
+    expected = len(read.skipped) if known is None else known.expected_skipped
+    if former and len(read.skipped) > expected:
+        # A half-written object may look like a document that is none.
+        missing = ", ".join(f"{key.group_kind.kind} {key.name}" for key in former)
+        errors += [ManifestError(one.source, one.line, f"{one.reason}, in place of {missing}") for one in read.skipped]
+    documents, skipped = tuple(read.documents), tuple(read.skipped)
+    if not errors:
+        return _File(stamp, documents, skipped=skipped, expected_skipped=len(skipped))
+    was_read = known is not None and known.was_read
+    return _File(stamp, documents, tuple(former.values()), skipped, tuple(errors), was_read, expected)
+
+
+def _keep(known: _File | None, error: ManifestError) -> _File:
+    """Return a file that cannot be read, with its former objects. Its stamp makes the next reload read it again."""
+    if known is None:
+        return _File(_NO_STAMP, (), errors=(error,), was_read=False)
+    return known._replace(stamp=_NO_STAMP, errors=(error,))

@@ -23,8 +23,8 @@ from app.console.views.dispatch import (
 from app.console.views.form_fields import FormFieldError
 from app.dispatch.factory import INDEXES, build_offline_dispatcher
 from app.store import Store
+from app.store.manifest_reader import read_documents
 from app.store.store import key_of
-from app.store.yaml_reader import read_documents
 from tests.cli.explaining import explain, provide_webhooks
 from tests.dispatch.builders import binding, configuration, review, store_of, webhook, widget
 from tests.serving import EXAMPLES

@@ -7,7 +7,7 @@ from app.cli import app
 from app.console.views.dispatch_findings import LINTED, PAGE_ROWS, FindingFilter, FindingList, find_all, list_findings
 from app.dispatch.factory import INDEXES
 from app.store import Store
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.dispatch.builders import binding, configuration, namespace, store_of, webhook, widget
 from tests.serving import EXAMPLES
 

@@ -29,7 +29,8 @@ from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.karmada import Operation
 from app.outbound.client import HookClient
 from app.store import Store
-from app.store.yaml_reader import Document, read_documents
+from app.store.manifest_reader import read_documents
+from app.store.yaml_reader import Document
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 
 FILES = (

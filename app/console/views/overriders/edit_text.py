@@ -13,7 +13,8 @@ from app.overrider.manifest_kinds import check_kind
 from app.patch import StrategicMergeError
 from app.store import ObjectKey, StoreView, key_of
 from app.store.applied import LAST_APPLIED, apply_manifest
-from app.store.yaml_reader import Document, ManifestError, read_documents, read_values
+from app.store.manifest_reader import read_documents
+from app.store.yaml_reader import Document, ManifestError, read_values
 
 # An apiserver accepts objects of at most 1.5 MiB (etcd's limit), and decoding 1 MiB of YAML takes a second.
 MAX_TEXT_BYTES: Final = 1 << 20

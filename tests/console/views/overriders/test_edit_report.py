@@ -20,7 +20,7 @@ from app.control.slices import run_at_once
 from app.model.json import JSONObject
 from app.overrider.preview import cells
 from app.store import key_of
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, make_store
 

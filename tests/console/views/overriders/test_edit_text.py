@@ -19,7 +19,7 @@ from app.console.views.overriders.edit_text import (
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.store import ObjectKey
 from app.store.applied import LAST_APPLIED
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.builders import API, NEW_IMAGE, overrider, yurt_app_set
 from tests.console.views.overriders.fleet_stores import make_store
 

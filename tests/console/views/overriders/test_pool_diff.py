@@ -12,7 +12,7 @@ from app.overrider.plan_cache import PlanCache
 from app.overrider.preview import cells
 from app.overrider.preview_changes import without_bookkeeping
 from app.overrider.steps import RenderError
-from app.store.yaml_reader import read_documents
+from app.store.manifest_reader import read_documents
 from tests.builders import NEW_IMAGE, container, entry, image, overrider, patch, yurt_app_set
 from tests.console.views.overriders.fleet_stores import cell_key, make_store
 

@@ -1,0 +1,83 @@
+"""Find and read the manifest files of a directory."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+from typing import Final
+
+from app.store.yaml_reader import ManifestError
+
+_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+_TESTDATA: Final = "testdata"
+
+
+def list_directory(
+    directory: Path, *, exclude: Sequence[str] = (), testdata: bool = False
+) -> Iterator[Path | ManifestError]:
+    """Yield the manifest files below a directory in order, and an error in place of each directory that is unreadable.
+
+    Names that begin with a dot are left out: those of a ConfigMap volume hold its former generations.
+
+    Args:
+        directory: The directory. Links to other directories are not followed, as kubectl does.
+        exclude: Patterns of files and directories to leave out (`is_excluded`).
+        testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
+    """
+    errors: list[OSError] = []
+    found: list[Path] = []
+    for parent, directories, files in os.walk(directory, onerror=errors.append):
+        directories[:] = [one for one in directories if _is_visible(one) and (testdata or one != _TESTDATA)]
+        found += (Path(parent, one) for one in files if _is_visible(one) and Path(one).suffix in _SUFFIXES)
+    yield from (one for one in sorted(found) if not is_excluded(one, exclude, below=directory))
+    yield from (make_error(Path(str(one.filename)), one) for one in errors)
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".")
+
+
+def is_excluded(path: Path, exclude: Sequence[str], *, below: Path | None = None) -> bool:
+    """Return whether one of the patterns matches a file.
+
+    A pattern such as ``values.yaml`` or ``charts`` matches the name of a file or of a directory around it. A pattern
+    with a slash, such as ``charts/*``, matches the path below the directory of the command, or the path as given; a
+    leading ``**/`` matches any directories or none.
+    """
+    return any(_matches(path, below, one) for one in exclude)
+
+
+def _matches(path: Path, below: Path | None, pattern: str) -> bool:
+    pattern = pattern.removeprefix("./").rstrip("/")
+    relative = path if below is None else path.relative_to(below)
+    if "/" not in pattern:
+        return any(fnmatchcase(part, pattern) for part in relative.parts)
+    candidates: list[PurePath] = [relative, *relative.parents, path, *path.parents]
+    if pattern.startswith("**/"):
+        candidates += [PurePath(*relative.parts[start:]) for start in range(1, len(relative.parts))]
+        return any(fnmatchcase(str(one), pattern[3:]) for one in candidates)
+    return any(fnmatchcase(str(one), pattern) for one in candidates)
+
+
+def read_file(path: Path, mode: int | None = None) -> bytes:
+    """Return the content of a file, or of a pipe.
+
+    Args:
+        path: The file.
+        mode: The mode of a file that was found in a directory, where a read of a pipe would wait for ever.
+
+    Raises:
+        ManifestError: It cannot be read.
+    """
+    if mode is not None and not stat.S_ISREG(mode):
+        raise ManifestError(str(path), 0, "is not a regular file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise make_error(path, error) from None
+
+
+def make_error(path: Path, error: OSError) -> ManifestError:
+    """Return the error of a file that cannot be read."""
+    return ManifestError(str(path), 0, f"cannot be read: {error.strerror or error}")
