@@ -11,7 +11,7 @@ CONSOLE_PORT ?= 9444
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-oldest check docs format bench bench-quick schemas lock console-assets screenshots controlplane image image-test dist clean
+.PHONY: help run test test-all test-oldest check docs format bench bench-quick schemas lock console-assets screenshots controlplane image image-test dist clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,18 +42,29 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) & server=$$!; \
 	wait $$server
 
-# Without a group, each test is assigned alone. The default assigns thousands, so that one worker gets all slow ones.
-XDIST := --dist loadgroup
+# The tests of these directories need more than Python: a control plane, Chromium, Go, Node, promtool or an image.
+FULL := $(addprefix tests/,e2e faults console/browser tools image distribution)
+# Workers get neighbouring tests, which share the servers and control planes of their modules; an idle worker takes over
+# the rest of another one.
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --junit-xml=$(REPORTS)/$@.xml
+REPORTS := .reports
+# How many examples the properties draw: fast, full or thorough (tests/hypothesis_profiles.py).
+PROFILE ?= fast
 
-# ARGS without e2e tests need no control plane.
-test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed
-	@$(if $(if $(ARGS),$(findstring e2e,$(ARGS)),all),$(PYTHON) tests/e2e/controlplane/prepare.py)
-	$(BIN)/python -m pytest -n auto $(XDIST) $(ARGS)
+test: $(VENV)/dev.stamp ## Run the tests that need only Python (minutes); ARGS selects some of all tests
+	$(PYTEST) --hypothesis-profile=$(PROFILE) $(foreach one,$(FULL),$(if $(findstring $(one),$(ARGS)),,--ignore=$(one))) $(ARGS)
+
+test-all: $(VENV)/dev.stamp node_modules/stamp ## Run all tests as CI does (needs Go, Node, Chromium, promtool, and a tool and rights to build images)
+	rm -rf $(REPORTS)
+	$(MAKE) test PROFILE=full ARGS=
+	$(MAKE) controlplane dist image image-test test-oldest ARGS=
+	$(PYTEST) --hypothesis-profile=full $(FULL)
+	@$(BIN)/python -m tests.summary $(REPORTS)
 
 # These tests need kube-apiserver and etcd, and no kube-controller-manager of that release.
 OLDEST := $(addprefix tests/e2e/test_,stories.py controller.py convergence.py dispatching.py interpreting.py read_your_writes.py selection.py certificates.py)
 test-oldest: $(VENV)/dev.stamp ## Run end-to-end tests on the oldest kube-apiserver that fleethook supports (needs Go; minutes the first time)
-	KUBEBUILDER_ASSETS="$$($(PYTHON) tests/e2e/controlplane/build.py oldest)" $(BIN)/python -m pytest -n auto $(XDIST) $(OLDEST)
+	KUBEBUILDER_ASSETS="$$($(PYTHON) tests/e2e/controlplane/build.py oldest)" $(PYTEST) $(OLDEST)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types, English, import contracts, generated files
 	$(BIN)/ruff check .
@@ -113,12 +124,12 @@ image: ## Build the image with docker, podman or buildah (BASE= names another ba
 	@$(PYTHON) image/build.py --tag '$(IMAGE)' --base '$(BASE)'
 
 image-test: $(VENV)/dev.stamp ## Run the image as the chart would, and ask every engine for a review (needs Helm, and root for buildah)
-	FLEETHOOK_IMAGE='$(IMAGE)' $(BIN)/python -m pytest -n 0 tests/image $(ARGS)
+	FLEETHOOK_IMAGE='$(IMAGE)' $(PYTEST) -n 0 tests/image $(ARGS)
 
 dist: $(VENV)/dev.stamp ## Build the sdist and the wheel into dist/, and run the wheel in a clean environment
 	rm -rf dist
 	$(BIN)/python -m hatchling build --target sdist --target wheel --directory dist
-	FLEETHOOK_DIST=dist $(BIN)/python -m pytest -n 0 tests/distribution $(ARGS)
+	FLEETHOOK_DIST=dist $(PYTEST) -n 0 tests/distribution $(ARGS)
 
 clean: ## Remove the environments and caches of these targets
-	rm -rf $(VENV) site dist $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site dist $(BENCH) $(REPORTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

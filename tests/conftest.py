@@ -1,4 +1,4 @@
-"""Shared fixtures, and a report of the control plane of a test run."""
+"""Shared fixtures, the profiles of Hypothesis, and a header that names the control plane."""
 
 import shutil
 import subprocess
@@ -6,17 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from app.outbound.client import HookClient
 from tests.e2e.controlplane import build
 from tests.hook_server import RawHook, run_raw_hook
+from tests.hypothesis_profiles import register_profiles
 
-# Benchmarks measure durations; the duration of an example beside other tests on few cores means nothing.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
-
-REMEDY = "install Go, and make test builds one"
+register_profiles()
 
 
 @pytest.fixture
@@ -39,10 +35,10 @@ def into(tmp_path: Path) -> Path:
 
 
 def pytest_report_header() -> str:
-    """Print the versions of the control plane, or that there is none."""
+    """Print the versions of the control plane, if there is one."""
     directory = build.find()
     if directory is None:
-        return f"control plane: NONE, so every end-to-end test is SKIPPED ({REMEDY})"
+        return "control plane: none (make controlplane builds it for the end-to-end tests)"
     versions = [
         _first_line([str(directory / "kube-apiserver"), "--version"]),
         _first_line([str(directory / "etcd"), "--version"]),
@@ -59,14 +55,3 @@ def _first_line(command: list[str]) -> str:
 
 def _origin(directory: Path) -> str:
     return "built from Go modules" if directory == build.cache() else "KUBEBUILDER_ASSETS"
-
-
-def pytest_terminal_summary(terminalreporter: object) -> None:
-    """Repeat the notice at the end of the run."""
-    skipped = getattr(terminalreporter, "stats", {}).get("skipped", [])
-    count = sum("no control plane" in str(report.longrepr) for report in skipped)
-    if count:
-        terminalreporter.write_line(  # type: ignore[attr-defined]
-            f"!!! {count} END-TO-END TESTS WERE SKIPPED: there is no control plane ({REMEDY})",
-            red=True,
-        )

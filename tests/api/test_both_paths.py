@@ -27,6 +27,7 @@ from tests.api.direct_connections import (
     review,
 )
 from tests.api.notes import Notes
+from tests.hypothesis_profiles import examples
 
 WHOLE = encode(review())
 LONG = encode(long_review(30_000))
@@ -87,7 +88,7 @@ MET: Counter[str] = Counter()
 
 
 @given(framings(), CONNECTIONS, st.booleans(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def _compare_paths(
     chunks: list[bytes | Event], certificate: Certificate | None, known_clients_only: bool, is_compiled: bool
 ) -> None:
@@ -119,7 +120,7 @@ def test_both_paths_answer_and_record_the_same() -> None:
 
 
 @given(framings())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_a_client_that_closes_its_side_at_once_receives_no_less(chunks: list[bytes | Event]) -> None:
     async def run(*, direct: bool) -> bytes:
         wire = Wire(app_for_tests(), direct=direct)

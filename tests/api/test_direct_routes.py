@@ -17,6 +17,7 @@ from tests.api.notes import Notes
 from tests.builders import workload
 from tests.dispatch.builders import configuration, review, webhook, widget
 from tests.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
+from tests.hypothesis_profiles import examples
 
 
 def _of(cluster: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +116,7 @@ MET: Counter[str] = Counter()
 
 
 @given(WORLDS, st.lists(REQUESTS, min_size=1, max_size=4), st.integers(0, 2000))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def _compare_paths(world: World, requests: list[bytes], cut: int) -> None:
     # Each request in two reads, or in one.
     chunks = [part for request in requests for part in (request[:cut], request[cut:]) if part]

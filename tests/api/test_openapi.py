@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 
 from app.asgi import create_app
 from app.settings import Settings
+from tests.hypothesis_profiles import examples
 from tests.serving import Server, serving
 
 # Hypothesis' own warnings and those of requests are not the server's.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-EXAMPLES = 15
 DOCUMENT: dict[str, Any] = create_app(Settings(), log=None).openapi()
 OPERATIONS = [
     (method, path, mode)
@@ -57,10 +57,9 @@ def test_every_answer_conforms_to_openapi(described: Any, method: str, path: str
     operation = described[path][method.upper()]
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples(15),
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))

@@ -27,6 +27,7 @@ from tests.api.direct_connections import (
     review,
 )
 from tests.api.notes import Notes
+from tests.hypothesis_profiles import examples
 
 HEAD = b"POST /a HTTP/1.1\r\nHost: b\r\nContent-Length: %b\r\nAccept: */*\r\n\r\n"
 HEADERS = [(b"host", b"b"), (b"content-length", b"10"), (b"accept", b"*/*")]
@@ -100,7 +101,7 @@ MET: Counter[str] = Counter()
 
 
 @given(repetitions(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def _compare_paths(chunks: list[bytes | Event], is_compiled: bool) -> None:
     by_asgi, direct = Notes(), Notes()
 

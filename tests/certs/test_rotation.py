@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.certs.authority import KeyPair, issue_serving, new_authority
 from app.certs.rotation import Credentials, RotationPolicy, advance, from_data, issue_credentials, to_data
+from tests.hypothesis_profiles import examples
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 POLICY = RotationPolicy(["fleethook.fleet.svc"])
@@ -57,7 +58,7 @@ def test_credentials_with_an_expired_ca_are_replaced() -> None:
     found.serving.certificate.verify_directly_issued_by(found.authority.certificate)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.floats(min_value=0.01, max_value=40), min_size=5, max_size=25))
 def test_the_signing_ca_is_always_trusted_before_it_signs(pauses: list[float]) -> None:
     """There are up to 40 days between the checks; the last third of a CA's lifetime has 121 days."""

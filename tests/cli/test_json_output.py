@@ -10,7 +10,7 @@ from app.cli.report import ObjectRow
 from app.model.text import is_inert
 from tests.model.test_text import HOSTILE
 
-CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @CAPTURED

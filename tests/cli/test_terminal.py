@@ -17,7 +17,7 @@ from tests.model.test_text import HOSTILE
 COMMANDS = Path(__file__).parents[2] / "app/cli"
 
 
-CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @CAPTURED

@@ -9,7 +9,7 @@ from app.crds.apply.yaml_text import dump
 from app.model.text import is_inert
 from tests.model.test_text import HOSTILE
 
-CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @CAPTURED

@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from app.control.queue import Again, WorkQueue
 from tests.control.clock import FakeClock
+from tests.hypothesis_profiles import examples
 
 KEYS = st.sampled_from("abc")
 FIRST, LONGEST = 1.0, 64.0
@@ -96,4 +97,4 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
-TestQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(max_examples=examples(200), stateful_step_count=40)

@@ -9,9 +9,10 @@ from app.dispatch.configurations import Configurations
 from app.store.store import key_of
 from tests.dispatch.builders import configuration, review, store_of, webhook
 from tests.dispatch.worlds import KIND, World, equivalents, hooks, rule_attributes
+from tests.hypothesis_profiles import examples
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.sampled_from("wxyz"), st.none() | st.lists(hooks("c"), max_size=3)), max_size=8),
     rule_attributes,

@@ -28,6 +28,7 @@ from tests.dispatch.builders import (
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook
 from tests.dispatch.worlds import CLUSTERS, World, reviews, world_of, worlds
+from tests.hypothesis_profiles import examples
 from tests.waiting import NET
 
 
@@ -36,7 +37,7 @@ async def run_explain(world: World, made: dict[str, Any], cluster: str = "ws3") 
     return await explain(world.dispatcher, request_of(made), cluster=cluster, deadline=deadline)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(worlds, st.sampled_from(CLUSTERS), reviews())
 def test_explain_agrees_with_dispatch(documents: Any, cluster: str, made: dict[str, Any]) -> None:
     async def run() -> None:

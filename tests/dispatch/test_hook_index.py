@@ -11,9 +11,10 @@ from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import RuleAttributes, match_rules
 from tests.dispatch.builders import configuration, webhook
 from tests.dispatch.worlds import KIND, equivalents, hooks, resource, rule_attributes
+from tests.hypothesis_profiles import examples
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(rule_attributes, equivalents), min_size=1, max_size=4))
 def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -> None:
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))

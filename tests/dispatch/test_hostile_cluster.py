@@ -17,6 +17,7 @@ from app.dispatch.workspace_paths import resolve
 from app.store.store import key_of
 from tests.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
+from tests.hypothesis_profiles import examples
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 EVIL = "evil"
@@ -82,7 +83,7 @@ async def collect_results(world: World, question: Question) -> Any:
     return found, dispatched.response, calls, explained
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE), st.booleans())
 def test_a_hostile_cluster_does_not_change_answers_of_others(
     documents: Any, hostile: Any, honest_questions: Any, hostile_questions: Any, hostile_first: Any
@@ -106,7 +107,7 @@ def test_a_hostile_cluster_does_not_change_answers_of_others(
     asyncio.run(run())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE))
 def test_concurrent_hostile_requests_do_not_change_answers(
     documents: Any, hostile: Any, honest_questions: Any, hostile_questions: Any

@@ -13,6 +13,7 @@ from tests.dispatch.builders import binding, configuration, definition, export, 
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow
 from tests.dispatch.worlds import CLUSTERS, World, clusters, reviews, world_of, worlds
+from tests.hypothesis_profiles import examples
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 
@@ -29,7 +30,7 @@ def owners(documents: dict[str, list[dict[str, Any]]], cluster: str) -> set[str]
     return {one["status"]["apiExportClusterName"] for one in bindings}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(worlds, requests, changes, requests)
 def test_only_the_consumer_and_the_owner_affect_an_answer(documents: Any, first: Any, change: Any, second: Any) -> None:
     """Other clusters, earlier requests and changes do not count. Names are the same in all clusters."""
@@ -62,7 +63,7 @@ def test_only_the_consumer_and_the_owner_affect_an_answer(documents: Any, first:
     asyncio.run(run())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(worlds, requests)
 def test_concurrent_requests_get_the_same_answers_as_sequential_ones(documents: Any, made: Any) -> None:
     async def run() -> None:

@@ -9,9 +9,10 @@ from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import RuleAttributes, compare_fields, matches_rule
 from tests.dispatch.builders import WIDGETS, configuration, webhook
 from tests.dispatch.worlds import hooks, resource, rule_attributes
+from tests.hypothesis_profiles import examples
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(hooks("c"), rule_attributes)
 def test_a_rule_matches_if_each_field_matches(made: Any, request: Any) -> None:
     (hook,) = compile_hooks("validating", "c", configuration("c", "validating", made))

@@ -23,6 +23,7 @@ from app.dispatch.hooks import PHASES, Phase
 from app.model.admission import AdmissionRequest
 from tests.dispatch.builders import WIDGETS, binding, configuration, namespace, store_of, webhook
 from tests.dispatch.raw_reviews import LARGE, NOT_UTF8, PLAIN, TOO_LARGE_NUMBERS, encode_review
+from tests.hypothesis_profiles import examples
 
 
 def decode(body: bytes) -> AdmissionRequest:
@@ -113,7 +114,7 @@ REPEATED = b'{"metadata":[],"metadata":{"annotations":{"kcp.io/cluster":"a"}}}'
 @example(encode_review(b"null", old=NAMED_OLD, operation="DELETE", name=""), "a", "validating")
 @example(encode_review(b'{"spec":{}}', old=NAMED_OLD, operation="UPDATE", name=""), "a", "validating")
 @given(REVIEWS, st.sampled_from(["a", "a", "nobody", "unknown"]), st.sampled_from(["mutating", "validating"]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_a_review_is_answered_as_if_all_of_it_was_decoded(body: bytes, cluster: str, phase: Phase) -> None:
     usual = observe(body, cluster=cluster, phase=phase, decides=can_stay_undecoded)
     assert usual == observe(body, cluster=cluster, phase=phase, decides=lambda *_, **__: False)

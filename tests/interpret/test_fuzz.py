@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from app.interpret.native import NATIVE
 from app.model.karmada import OPERATIONS
 from app.settings import Settings
 from tests.asgi_client import call
+from tests.hypothesis_profiles import examples
 
 scalars = (
     st.none()
@@ -88,9 +88,8 @@ def app() -> Fleethook:
     return create_app(Settings(), log=None)
 
 
-# FLEETHOOK_FUZZ=5000 sends 10,000 requests; the test suite sends fewer.
 @pytest.mark.parametrize("path", ["/explore", "/interpret"])
-@settings(max_examples=int(os.environ.get("FLEETHOOK_FUZZ", "300")), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(review=reviews())
 async def test_any_review_is_answered(app: Fleethook, caplog: pytest.LogCaptureFixture, path: str, review: Any) -> None:
     caplog.clear()

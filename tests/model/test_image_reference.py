@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.image_reference import image_problem
+from tests.hypothesis_profiles import examples
 
 SHA = "sha256:" + "0123456789abcdef" * 4
 # The grammar of github.com/distribution/reference v0.6, regexp.go, as one expression.
@@ -97,7 +98,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 def test_the_result_equals_the_grammar(reference: str) -> None:
     # The first part is a registry only if it has '.', ':', uppercase letters or is localhost (normalize.go).

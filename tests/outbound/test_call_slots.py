@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.outbound.call_slots import STARTS_PER_TURN, CallSlots, FullError, Quotas
+from tests.hypothesis_profiles import examples
 from tests.waiting import NET
 
 
@@ -162,7 +163,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(steps, st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
 def test_quotas_hold_and_no_call_waits_without_reason(made: Any, connections: int, most: int, total: int) -> None:
     async def run() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
 from tests.builders import container, workload
+from tests.hypothesis_profiles import examples
 
 POD = "/spec/template/spec"
 
@@ -155,7 +156,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.dictionaries(st.sampled_from("abc"), JSON), st.dictionaries(st.sampled_from("abc"), JSON), st.booleans())
 def test_equal_objects_have_no_difference_and_others_have_one(stored: Any, requested: Any, leaves: bool) -> None:
     found = find_differences(stored, requested, leaves=leaves)

@@ -20,9 +20,7 @@ from app.patch import apply, identical
 from tests.builders import container, entry, image, overrider, patch, pod_spec, rendered, request, review, yurt_app_set
 from tests.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS, Foreign, can_exist, stored_by_owner
 
-PROPERTY = settings(
-    max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
-)
+PROPERTY = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 HANGZHOU = PoolValues("hangzhou")
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
@@ -282,7 +282,7 @@ def set_topology(subject: Any, names: list[str]) -> None:
     ]
 
 
-@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     SUBJECTS,
     OVERRIDERS,

@@ -29,6 +29,7 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
+from tests.hypothesis_profiles import examples
 
 SPEC = "/spec/template/spec"
 TEMPLATE = pod_template(
@@ -87,7 +88,7 @@ def make_workload() -> dict[str, Any]:
     return document
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(RULES)
 def test_rendering_again_changes_nothing(entries: Any) -> None:
     rule = overrider(*copy.deepcopy(entries))
@@ -98,7 +99,7 @@ def test_rendering_again_changes_nothing(entries: Any) -> None:
     assert identical(again, first)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(RULES)
 def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None:
     rule = overrider(*copy.deepcopy(entries))
@@ -109,7 +110,7 @@ def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None
     assert identical(back, make_workload())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(RULES, st.integers(0, 4), st.booleans())
 def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, replicas: int, theirs: Any) -> None:
     document = make_workload()
@@ -136,7 +137,7 @@ def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, re
 MET: Counter[str] = Counter()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(RULES, st.integers(0, 4), st.sampled_from(["", "label", "element", "forged"]), st.sampled_from(OPERATIONS))
 def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation: str) -> None:
     """Ask several times: the values of a pool are filled into its patch later, and templates are recognized."""

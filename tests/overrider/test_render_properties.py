@@ -2,19 +2,14 @@
 
 It never crashes, its changes are all the differences between template and result, and each change names an entry that
 made it. Places are compared by the names of list elements, never by their index.
-
-    RENDER_EXAMPLES=2000 .venv/bin/python -m pytest tests/overrider/test_render_properties.py
-
-runs more examples than CI does.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
@@ -26,8 +21,8 @@ from app.overrider.template import build_template
 from app.overrider.validation import check_overrider
 from app.patch import format_pointer, parse_pointer
 from tests.builders import overrider, store_of, yurt_app_set
+from tests.hypothesis_profiles import examples
 
-EXAMPLES: Final = int(os.environ.get("RENDER_EXAMPLES", "150"))
 SPEC: Final = "/spec/template/spec"
 POOLS: Final = ("hangzhou", "beijing", "jinan")
 NAMES: Final = ("app", "side", "init", "extra")
@@ -357,7 +352,7 @@ def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
     return bool(path) and place[: len(written)] == written
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150))
 @given(subjects(), RULES)
 def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: dict[str, Any]) -> None:
     store = store_of(subject, rule)

@@ -11,6 +11,7 @@ from app.model.merge_keys import WORKLOAD
 from app.overrider.overlay import overlay
 from app.overrider.pool_mark import PoolValues
 from app.overrider.template_match import matches
+from tests.hypothesis_profiles import examples
 
 NAMED: dict[str, Any] = {
     "metadata": {"labels": {"app": "a"}, "annotations": {}},
@@ -111,7 +112,7 @@ def covering(draw: Any, named: Any) -> Any:
     return named
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.data())
 def test_overlay_changes_nothing_in_a_workload_that_matches(data: Any) -> None:
     named = data.draw(OBJECTS)

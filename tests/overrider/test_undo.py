@@ -43,9 +43,7 @@ from tests.overrider.worlds import (
     stored_by_owner,
 )
 
-PROPERTY = settings(
-    max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
-)
+PROPERTY = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def plan_of(subject: Any, rule: Any) -> Plan:

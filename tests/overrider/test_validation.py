@@ -25,6 +25,7 @@ from tests.builders import (
     yurt_app_daemon,
     yurt_app_set,
 )
+from tests.hypothesis_profiles import examples
 
 SPEC = "/spec/template/spec"
 RULE = overrider(
@@ -95,7 +96,7 @@ def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(mutated(RULE), mutated(SUBJECT) | mutated(DAEMON) | st.just(SUBJECT))
 def test_no_manifest_crashes_the_validation(rule: dict[str, Any], subject: dict[str, Any]) -> None:
     objects = (rule, subject, NODE_POOL)

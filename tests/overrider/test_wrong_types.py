@@ -113,7 +113,7 @@ def workload_of(subject: Any, *, is_full: bool) -> Any:
     return {**made, "spec": {**made["spec"], "template": template}}
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(world=WORLDS, place=st.data(), value=st.sampled_from(VALUES))
 def test_a_value_of_another_type_at_any_path_is_answered(world: Any, place: Any, value: Any) -> None:
     rule, subject = world

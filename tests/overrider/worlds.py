@@ -1,7 +1,6 @@
 """Random subjects, overriders and changes of other writers, for tests of properties."""
 
 import copy
-import os
 from typing import Any
 
 from hypothesis import strategies as st
@@ -18,10 +17,11 @@ from tests.builders import (
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
+from tests.hypothesis_profiles import examples
 
 SPEC = "/spec/template/spec"
 
-EXAMPLES = int(os.environ.get("FLEETHOOK_EXAMPLES", "80"))
+EXAMPLES = examples(80)
 """The number of random worlds for each property: few in each run, thousands by hand after a change of the engine."""
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SCALARS = st.sampled_from(["1", "x", "{{nodepool}}", "", "long value"])

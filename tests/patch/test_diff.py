@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.patch import apply, diff, identical
+from tests.hypothesis_profiles import examples
 
 SCALARS = st.none() | st.booleans() | st.sampled_from([0, 1, 1.0, 2, "", "a", "b"])
 VALUES = st.recursive(
@@ -16,13 +17,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(VALUES, VALUES)
 def test_applying_the_diff_gives_the_other_document_with_its_types(before: Any, after: Any) -> None:
     assert identical(apply(before, diff(before, after)), after)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.dictionaries(st.sampled_from("abc"), VALUES), st.dictionaries(st.sampled_from("abc"), VALUES))
 def test_the_diff_has_one_result_in_kubernetes_and_in_python_json_patch(before: Any, after: Any) -> None:
     operations = diff(before, after)
@@ -117,7 +118,7 @@ NAMED = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(NAMED, NAMED)
 def test_lists_of_named_elements_survive_in_any_order(before: Any, after: Any) -> None:
     operations = diff({"l": before}, {"l": after})

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.patch import Dialect, PatchError, apply, compile_patch, equal
+from tests.hypothesis_profiles import examples
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b"]) | st.sampled_from([0.5, 1.0])
 NAMES = st.sampled_from(["a", "b", "~", "/", "0", "-", ""])
@@ -41,7 +42,7 @@ def is_beyond_the_oracle(operations: list[dict[str, Any]]) -> bool:
     return "" in pointers or any(operation["op"] == "test" for operation in operations)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(DOCUMENTS, st.lists(OPERATIONS, max_size=4))
 def test_results_equal_those_of_python_json_patch(document: Any, operations: list[dict[str, Any]]) -> None:
     assume(not is_beyond_the_oracle(operations))
@@ -59,7 +60,7 @@ def is_lax(operations: list[dict[str, Any]]) -> bool:
     return any("-" in operation["path"] or "-" in operation.get("from", "") for operation in operations)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(DOCUMENTS, st.lists(OPERATIONS, max_size=5), st.sampled_from(["rfc6902", "kubernetes"]))
 def test_the_input_is_never_changed(document: Any, operations: list[dict[str, Any]], dialect: Any) -> None:
     before, given_operations = copy.deepcopy(document), copy.deepcopy(operations)
@@ -151,7 +152,7 @@ def test_the_kubernetes_dialect_reports_a_malformed_operation_in_its_turn() -> N
     assert caught.value.reason == "Unexpected kind: bogus"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(DOCUMENTS, st.lists(OPERATIONS, max_size=4))
 def test_patches_valid_in_rfc6902_have_the_same_result_in_kubernetes(
     document: Any, operations: list[dict[str, Any]]

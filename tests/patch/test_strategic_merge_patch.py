@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.model.merge_keys import WORKLOAD
 from app.patch import StrategicMergeError, identical, strategic_merge
+from tests.hypothesis_profiles import examples
 
 BASE: Any = {
     "metadata": {"labels": {"a": "1"}, "finalizers": ["x", "y"]},
@@ -238,7 +239,7 @@ ELEMENTS = st.lists(
 PATCHES = st.fixed_dictionaries({}, optional={"containers": ELEMENTS, "nodeSelector": st.none() | st.just({"z": "1"})})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(ELEMENTS, PATCHES)
 def test_merging_is_idempotent_and_changes_no_argument(elements: Any, fields: Any) -> None:
     original, patch = pod(containers=elements), pod(**fields)

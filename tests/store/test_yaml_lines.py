@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from app.store.manifest_reader import read_documents
 from app.store.yaml_lines import FieldLines
+from tests.hypothesis_profiles import examples
 
 TEXT = """\
 # a comment
@@ -82,7 +83,7 @@ def test_json_has_lines_too() -> None:
     assert FieldLines().line(document, "entries[0].pools") == 4
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.text(st.sampled_from("ab.[]0 entris"), max_size=20))
 def test_any_field_has_some_line(field: str) -> None:
     (document,) = read_documents(TEXT, source="f.yaml")

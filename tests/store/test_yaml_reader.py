@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from app.store.manifest_reader import read_documents
 from app.store.yaml_reader import ManifestError
+from tests.hypothesis_profiles import examples
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
 
@@ -77,7 +78,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(VALUES)
 def test_any_json_is_decoded_to_itself(value: Any) -> None:
     document = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}, "value": value}

@@ -20,7 +20,7 @@ AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 def browser() -> Iterator[Any]:
     """A browser for one module: its event loop would disturb asynchronous tests of other modules."""
     found = shutil.which("chromium")
-    program = require_program(None if found is None else Path(found), MISSING)
+    program = require_program(found, MISSING)
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - most runs need no browser
 
     with sync_playwright() as playwright:

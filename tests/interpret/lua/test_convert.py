@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.interpret.lua.vm import LuaError, Machine
+from tests.hypothesis_profiles import examples
 from tests.interpret.lua.machines import call, value
 
 MACHINE = Machine()
@@ -32,7 +33,7 @@ def is_identical(left: Any, right: Any) -> bool:
 
 
 @given(OBJECTS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_returned_document_is_the_same_object(document: dict[str, Any]) -> None:
     found = call("function F(a) return a end", document, machine=MACHINE)
     assert found is document
@@ -50,13 +51,13 @@ function F(a) look(a) return a end
 
 
 @given(OBJECTS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_reading_a_document_changes_nothing(document: dict[str, Any]) -> None:
     assert is_identical(call(LOOKED_INTO, document, machine=MACHINE), document)
 
 
 @given(OBJECTS, NAMES)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_setting_a_member_changes_only_that_member(document: dict[str, Any], name: str) -> None:
     assume("\n" not in name)
     source = LOOKED_INTO.replace("return a", "a[b] = 'set' return a").replace("F(a)", "F(a, b) b = b.name")
@@ -83,7 +84,7 @@ def with_member(document: Any, at: tuple[Any, ...]) -> Any:
 
 
 @given(OBJECTS, st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_setting_a_nested_member_changes_only_that_member(document: dict[str, Any], data: st.DataObject) -> None:
     at = data.draw(st.sampled_from(places(document)))
     path = [name + 1 if isinstance(name, int) else name for name in at]
@@ -93,7 +94,7 @@ def test_setting_a_nested_member_changes_only_that_member(document: dict[str, An
 
 
 @given(OBJECTS, NAMES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_removing_a_member_removes_only_that_member(document: dict[str, Any], name: str) -> None:
     assume(document.get(name, 0) is not None)  # Lua cannot remove a null, because it reads nil
     source = LOOKED_INTO.replace("return a", "a[b] = nil return a").replace("F(a)", "F(a, b) b = b.name")
@@ -102,7 +103,7 @@ def test_removing_a_member_removes_only_that_member(document: dict[str, Any], na
 
 
 @given(OBJECTS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_copy_made_by_a_script_equals_the_document(document: dict[str, Any]) -> None:
     """Integers beyond 64 bits and integral floats come back as Lua's numbers, which are equal in JSON."""
     source = "local function copy(x) if type(x) ~= 'table' then return x end local t = {} for k, v in pairs(x) do t[k] = copy(v) end return t end function F(a) local t = {x = copy(a.x)} return t end"

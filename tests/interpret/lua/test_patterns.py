@@ -9,6 +9,7 @@ from lupa import lua51, lua54
 
 from app.interpret.lua.convert import as_list
 from app.interpret.lua.vm import Machine
+from tests.hypothesis_profiles import examples
 from tests.interpret.lua.machines import LONG, SHORT, call, program, value
 
 MACHINE = Machine()
@@ -65,7 +66,7 @@ def test_long_strings_are_matched_as_in_c(function: str, pattern: str) -> None:
 
 
 @given(st.text(alphabet="ab.", max_size=30), st.text(alphabet="ab.%*+-?()[]^$", max_size=8))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_random_patterns_are_matched_or_refused_as_in_c(subject: str, pattern: str) -> None:
     # More repetitions take exponential time in C.
     assume(sum(map(pattern.count, "*+-")) <= 1)

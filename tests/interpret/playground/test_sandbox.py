@@ -9,18 +9,17 @@ from app.interpret.playground.question import PlaygroundQuestion
 from app.interpret.playground.sandbox import MAX_QUESTION_BYTES, Sandbox
 from app.interpret.playground.system_call_filter import FilterError, find_architecture
 from tests.interpret.playground.scripts import GAME, lua, python
-from tests.programs import require_program
 
 SANDBOX = Sandbox()
 
 
 @pytest.fixture
 def system_call_filter() -> None:
-    """The filter that scripts in Python need. As for missing programs, CI fails without it, and others skip."""
+    """The filter that scripts in Python need; it knows some processors only."""
     try:
         find_architecture()
     except FilterError as error:
-        require_program(None, f"system call filter: {error}")
+        pytest.skip(f"system call filter: {error}")
 
 
 def test_a_lua_script_is_answered_with_its_cost() -> None:

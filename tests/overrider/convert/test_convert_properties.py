@@ -1,14 +1,10 @@
 """After a conversion, `render` prints the same workload in every node pool, or the report names the difference.
-
-    CONVERT_EXAMPLES=2000 .venv/bin/python -m pytest tests/overrider/convert/test_convert_properties.py
-
-runs more examples than CI does. The comparison overlooks the differences that the version itself makes, and no others:
+The comparison overlooks the differences that the version itself makes, and no others:
 labels and annotations of OpenYurt's controllers, the owner reference, and the node pool as a node selector in place of
 a node affinity expression.
 """
 
 import copy
-import os
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -22,13 +18,12 @@ from app.overrider.preview import cells, preview
 from app.overrider.steps import RenderError
 from app.patch import format_pointer
 from tests.builders import node_pool, overrider, store_of, yurt_app_daemon
+from tests.hypothesis_profiles import examples
 from tests.overrider.test_render_properties import MAPS, POOLS, RULES, TOLERATION, optional, pod_specs, subjects, unique
 
-EXAMPLES: Final = int(os.environ.get("CONVERT_EXAMPLES", "100"))
 # Hypothesis' explain phase takes longer than the search.
 SETTINGS: Final = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
+    max_examples=examples(100),
     suppress_health_check=list(HealthCheck),
     phases=set(Phase) - {Phase.explain},
 )

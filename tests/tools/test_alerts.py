@@ -15,14 +15,13 @@ from tests.waiting import NET
 
 MONITORING = ROOT / "charts" / "fleethook" / "monitoring"
 RULES = MONITORING / "rules.yaml"
-TESTS = ROOT / "tests" / "monitoring" / "alerts.yaml"
+TESTS = Path(__file__).with_name("alerts.yaml")
 MISSING = "no promtool: install the Debian package prometheus"
 
 
 @pytest.fixture
 def promtool() -> Path:
-    found = shutil.which("promtool")
-    return require_program(None if found is None else Path(found), MISSING)
+    return require_program(shutil.which("promtool"), MISSING)
 
 
 def run(*command: object) -> str:
