@@ -19,6 +19,11 @@ def register_profiles() -> None:
     settings.load_profile("fast")
 
 
+def cases(count: int) -> int:
+    """Return how many of its examples a property must meet: ``count`` in `full`, 0 if chance may leave out all."""
+    return count if settings.default.max_examples >= FULL else 0
+
+
 def examples(count: int) -> int:
     """Return the number of examples, in the loaded profile, for a property that needs ``count`` in `full`."""
     return max(1, count * settings.default.max_examples // FULL)

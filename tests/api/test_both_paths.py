@@ -27,7 +27,7 @@ from tests.api.direct_connections import (
     review,
 )
 from tests.api.notes import Notes
-from tests.hypothesis_profiles import examples
+from tests.hypothesis_profiles import cases, examples
 
 WHOLE = encode(review())
 LONG = encode(long_review(30_000))
@@ -113,10 +113,10 @@ def _compare_paths(
 def test_both_paths_answer_and_record_the_same() -> None:
     MET.clear()
     _compare_paths()
-    assert MET["connections"] >= 250, MET
+    assert MET["connections"] >= examples(250), MET
     # A random draw: the numbers vary, and only have to show that the property met both cases.
-    assert MET["answers at once"] > 10, MET
-    assert MET["log lines"] > 30, MET
+    assert MET["answers at once"] >= cases(10), MET
+    assert MET["log lines"] >= cases(30), MET
 
 
 @given(framings())

@@ -17,7 +17,7 @@ from tests.api.notes import Notes
 from tests.builders import workload
 from tests.dispatch.builders import configuration, review, webhook, widget
 from tests.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
-from tests.hypothesis_profiles import examples
+from tests.hypothesis_profiles import cases, examples
 
 
 def _of(cluster: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def _compare_paths(world: World, requests: list[bytes], cut: int) -> None:
 def test_both_paths_answer_count_log_and_authorize_alike() -> None:
     MET.clear()
     _compare_paths()
-    assert MET["connections"] >= 120, MET
+    assert MET["connections"] >= examples(120), MET
     # A random draw: the number varies, and only has to show that the property met the direct path.
-    assert MET["answers at once"] > 50, MET
+    assert MET["answers at once"] >= cases(50), MET
 
 
 @pytest.mark.parametrize(

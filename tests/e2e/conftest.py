@@ -31,6 +31,16 @@ MISSING = (
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the tests with kube-controller-manager behind all others, so that few workers start its control planes."""
+    items.sort(key=_needs_controller_manager)
+
+
+def _needs_controller_manager(item: pytest.Item) -> bool:
+    fixtures, module = getattr(item, "fixturenames", ()), getattr(item, "module", None)
+    return "VERSIONS" in vars(module) or "managed_plane" in fixtures or "openyurt_plane" in fixtures
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
     """Collect garbage after each test, so that an unclosed resource fails the test that left it open."""

@@ -29,7 +29,7 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
-from tests.hypothesis_profiles import examples
+from tests.hypothesis_profiles import cases, examples
 
 SPEC = "/spec/template/spec"
 TEMPLATE = pod_template(
@@ -170,4 +170,4 @@ def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation:
 def test_repeated_reviews_have_the_same_result_as_rendering() -> None:
     MET.clear()
     _compare_with_rendering()
-    assert MET["precompiled"] > 20, MET
+    assert MET["precompiled"] >= cases(20), MET

@@ -25,6 +25,7 @@ from app.model.json import JSONObject
 from app.model.karmada import Operation
 from tests.cli.interpreting import DATABASE, RETENTION, run
 from tests.interpret.playground.scripts import GAME, lua, python
+from tests.waiting import NET
 
 
 def ask_of(fixture: Question, *, language: Any, code: str) -> PlaygroundQuestion:
@@ -73,7 +74,7 @@ def read_examples() -> Iterator[tuple[str, Fixture, Any, str]]:
 
 
 EXAMPLES = list(read_examples())
-SANDBOX = Sandbox()
+SANDBOX = Sandbox(seconds=NET)
 
 
 @pytest.mark.parametrize(
