@@ -1,4 +1,4 @@
-"""The line about all runs of `make test-all` counts what the runs count."""
+"""The line about all runs of `make test-all` adds up their counts."""
 
 import re
 import subprocess
