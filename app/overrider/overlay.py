@@ -13,18 +13,31 @@ from typing import Final
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import MergeSchema
 from app.overrider.elements import Identity, index_elements, merge_elements
+from app.overrider.workload_schema.choices import load_choices
 
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 
-# Fields of pods of which at most one may be set (k8s.io/api/core/v1: ProbeHandler, LifecycleHandler, EnvVar). The
-# retain_keys of their schema cover volume sources and the deployment strategy.
-_HANDLERS: Final = frozenset({"exec", "httpGet", "tcpSocket", "grpc", "sleep"})
-_ENV_SOURCES: Final = frozenset({"value", "valueFrom"})
-EXCLUSIVE: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(_HANDLERS, _HANDLERS),
-    **dict.fromkeys(_ENV_SOURCES, _ENV_SOURCES),
-}
+# The retain_keys of their schema cover volumes, resource claims and strategies.
+_BY_NAME: Final = (
+    "core.v1.Probe",
+    "core.v1.LifecycleHandler",
+    "core.v1.EnvVar",
+    "core.v1.EnvVarSource",
+    "core.v1.VolumeMount",
+)
+
+
+def _collect_exclusive() -> Mapping[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for struct in _BY_NAME:
+        members = load_choices()[struct].members
+        found |= {name: members | found.get(name, frozenset()) for name in members}
+    return found
+
+
+EXCLUSIVE: Final = _collect_exclusive()
+"""The members of a choice by each of them."""
 
 
 def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
