@@ -78,23 +78,25 @@ def _make_object(members: list[tuple[str, JSON]]) -> JSONObject:
     return found
 
 
-def limit_integer(value: int) -> int | float:
-    """Return a number as kubectl keeps it: an integer beyond 64 bits becomes a float."""
-    return value if -_MAX_INT64 <= value < _MAX_INT64 else float(value)
+def make_number(value: float) -> int | float:
+    """Return a number as kubectl sends it: integers beyond 64 bits are floats, and ``1.0`` is the integer 1."""
+    if isinstance(value, int):
+        return value if -_MAX_INT64 <= value < _MAX_INT64 else float(value)
+    return int(value) if -_MAX_INT64 < value < _MAX_INT64 and value.is_integer() else value
 
 
 def _read_integer(text: str) -> int | float:
     try:
-        return limit_integer(int(text))
+        return make_number(int(text))
     except (ValueError, OverflowError):
         raise ValueError("an integer is too large") from None
 
 
-def _read_float(text: str) -> float:
+def _read_float(text: str) -> int | float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is too large a number")
-    return value
+    return make_number(value)
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -5,6 +5,7 @@ object, because it has ``apiVersion`` or ``kind``, is an error, and so is one th
 """
 
 import codecs
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeGuard
 
@@ -23,6 +24,7 @@ _TOOL_GROUPS: Final = (
 )  # fmt: skip
 # Requests to webhooks, as files for `fleethook explain` or for a test.
 _REVIEWS: Final = frozenset({"AdmissionReview", "ExploreReview", "ResourceInterpreterContext"})
+_UNREAD_BY_KUBECTL: Final = re.compile(r"\s*(?:#.*\n\s*)*(?:(---)[ \t]+[^#\s]|%)")
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -178,6 +180,10 @@ def _make_document(value: Value, source: str, path: Sequence[int] = ()) -> Docum
 
 def _add_objects(value: Value, source: str, found: Manifest) -> None:
     """Add the object of a document, or the items of a list, or an error for each that is no object."""
+    if unread := _UNREAD_BY_KUBECTL.match(value.text):
+        reason = "kubectl takes only a comment after ---" if unread[1] else "kubectl takes no YAML directives"
+        found.errors.append(ManifestError(source, value.first_line + 1, f"{reason}: remove the text from this line"))
+        return
     lines = FieldLines()
     for one, pointer, path in _expand_list(value.value, "", ()):
         document = _make_document(value._replace(value=one), source, path)
@@ -202,7 +208,7 @@ def _expand_list(value: JSON, pointer: str, path: tuple[int, ...]) -> Iterator[t
     # As kubectl does: items of a DeploymentList need neither apiVersion nor kind.
     kind = value["kind"].removesuffix("List")
     for number, item in enumerate(items):
-        if kind and isinstance(item, dict) and not item.get("kind"):
+        if kind and isinstance(item, dict) and not (item.get("apiVersion") or item.get("kind")):
             item = {"apiVersion": value["apiVersion"], **item, "kind": kind}  # noqa: PLW2901
         yield from _expand_list(item, f"{pointer}/items/{number}", (*path, number))
 

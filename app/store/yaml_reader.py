@@ -1,19 +1,21 @@
 """Decode YAML and JSON as kubectl does: values, with their lines (sigs.k8s.io/yaml)."""
 
-import math
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import yaml
 from yaml.reader import ReaderError
 
 from app.model.json import JSON, JSONObject
 from app.store.json_stream import SURROGATE, Stream, scan_json
+from app.store.yaml_scalars import PLAIN, read_key, read_scalar
 
 # An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
 # values is an alias bomb.
 MAX_NODES: Final = 1_000_000
+_DIRECTIVES: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n|%.*\n)*")
+_MERGE: Final = (PLAIN, "tag:yaml.org,2002:merge")
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 # Characters that YAML 1.1 does not allow in a stream; libyaml names no line for them.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -51,38 +53,9 @@ class Document(NamedTuple):
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """YAML 1.1 as Kubernetes tools resolve it: without dates and base-60 numbers."""
+    """Builds node trees; `app.store.yaml_scalars` finds the types of scalars."""
 
-
-# The resolver table is shared with the base class until it is replaced.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in ("timestamp", "int", "float")]
-    for first, resolvers in _BASE.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    re.compile(r"[-+]?(?:0|0b[01_]+|0o?[0-7_]+|[1-9][0-9_]*|0x[0-9a-fA-F_]+)"),
-    list("-+0123456789"),
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+"
-        r"|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
-    ),
-    list("-+0123456789."),
-)
-
-
-def _anchor(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
-    """Make the two patterns above match to the end of a scalar: PyYAML anchors the start only."""
-    for entries in resolvers.values():
-        for position, (tag, pattern) in enumerate(entries):
-            if tag.rpartition(":")[2] in ("int", "float") and not pattern.pattern.endswith("$"):
-                entries[position] = (tag, re.compile(f"(?:{pattern.pattern})$"))
-
-
-_anchor(_Loader.yaml_implicit_resolvers)
+    yaml_implicit_resolvers: ClassVar = {None: [(PLAIN, re.compile(""))]}
 
 
 class Value(NamedTuple):
@@ -122,13 +95,15 @@ def scan_values(text: str, *, source: str) -> Iterator[Value | ManifestError]:
 
     As kubectl does, the text is split at lines that begin with ``---``, so an error ends at the next separator.
     """
+    start = 0
     if text.lstrip().startswith("{"):
         stream = scan_json(text)
+        yield from _list_parts(stream, text, source)
         if stream.is_json:
-            yield from _list_parts(stream, text, source)
             return
-    line = 0
-    for part in _split_documents(text):
+        start = stream.parts[-1].end if stream.parts else 0
+    line = text.count("\n", 0, start)
+    for part in _split_documents(text, start):
         for found in _scan_yaml(part, line, source):
             yield _add_hint(found, part) if isinstance(found, ManifestError) else found
         line += part.count("\n")
@@ -142,7 +117,7 @@ def _list_parts(stream: Stream, text: str, source: str) -> Iterator[Value | Mani
             yield from _scan_yaml(text[start:end], line, source)
         elif value is not None:
             yield Value(value, line + 1, 0, text[start:end], line)
-    if stream.error:
+    if stream.error and stream.is_json:
         yield ManifestError(source, text.count("\n", 0, stream.position) + 1, stream.error)
 
 
@@ -153,12 +128,12 @@ def _add_hint(error: ManifestError, text: str) -> ManifestError:
     return ManifestError(error.source, error.line, f"{error.reason}; {hint}")
 
 
-def _split_documents(text: str) -> Iterator[str]:
-    start = 0
-    for separator in _SEPARATOR.finditer(text):
-        if separator.start() > start:
+def _split_documents(text: str, start: int) -> Iterator[str]:
+    for separator in _SEPARATOR.finditer(text, start):
+        # Directives, such as %YAML 1.1, belong to the document after them.
+        if not _DIRECTIVES.fullmatch(text, start, separator.start()):
             yield text[start : separator.start()]
-        start = separator.start()
+            start = separator.start()
     yield text[start:]
 
 
@@ -175,13 +150,19 @@ def _scan_yaml(text: str, first_line: int, source: str) -> Iterator[Value | Mani
                 yield Value(value, first_line + node.start_mark.line + 1, number, text, first_line)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        yield ManifestError(source, first_line + (mark.line if mark else 0) + 1, error.problem or "is not YAML")
+        yield ManifestError(source, first_line + (mark.line if mark else 0) + 1, _describe_error(error))
     except ReaderError as error:
         yield _describe_character(error, text, first_line, source)
     except yaml.YAMLError as error:
         yield ManifestError(source, first_line + 1, str(error))
     except RecursionError:
         yield ManifestError(source, first_line + 1, "is nested too deep")
+
+
+def _describe_error(error: yaml.MarkedYAMLError) -> str:
+    if (error.context or "").startswith("found duplicate anchor"):
+        return "the anchor is defined twice: rename one of them"
+    return error.problem or "is not YAML"
 
 
 def _describe_character(error: ReaderError, text: str, first_line: int, source: str) -> ManifestError:
@@ -193,7 +174,7 @@ def _describe_character(error: ReaderError, text: str, first_line: int, source: 
 
 
 class _Converter:
-    """Converts the nodes of one document to JSON values."""
+    """Converts the nodes of one document to JSON values. As kubectl does, it ignores unknown tags."""
 
     def __init__(self, source: str, first_line: int) -> None:
         self._source: Final = source
@@ -212,32 +193,31 @@ class _Converter:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
-            self._expect(node, "seq")
             return [self.value(element) for element in node.value]
-        return self._scalar(node)
-
-    def _expect(self, node: yaml.Node, *kinds: str) -> None:
-        prefix, _, kind = node.tag.rpartition(":")
-        if prefix != "tag:yaml.org,2002" or kind not in kinds:
-            raise self._error(node, f"the tag {node.tag} is not allowed in a manifest")
+        try:
+            return read_scalar(node.tag, node.value)
+        except ValueError as error:
+            raise self._error(node, str(error)) from None
 
     def _mapping(self, node: yaml.MappingNode) -> JSONObject:
-        self._expect(node, "map")
-        merged: JSONObject = {}
-        own: JSONObject = {}
+        found: JSONObject = {}
+        own: set[str] = set()
         for key_node, value_node in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
+            if key_node.value == "<<" and key_node.tag in _MERGE:
+                # As kubectl does: merged members replace those before them, too.
                 for inherited in self._merged(value_node):
-                    merged = {**inherited, **merged}
+                    found |= inherited
                 continue
             key = self._key(key_node)
             if key in own:
                 raise self._error(key_node, f"duplicate key {key!r}")
-            own[key] = self.value(value_node)
-        return {**merged, **own} if merged else own
+            own.add(key)
+            found[key] = self.value(value_node)
+        return found
 
     def _merged(self, node: yaml.Node) -> Iterator[JSONObject]:
-        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        """Yield the mappings to merge, the one with precedence last."""
+        sources = reversed(node.value) if isinstance(node, yaml.SequenceNode) else [node]
         for inherited in sources:
             value = self.value(inherited)
             if not isinstance(value, dict):
@@ -247,44 +227,10 @@ class _Converter:
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
             raise self._error(node, "a key must be a scalar")
-        value = self._scalar(node)
-        if isinstance(value, str):
-            return value
-        # As JSON writes it: `1: a` is {"1": "a"}, `yes: a` is {"true": "a"}.
-        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-    def _scalar(self, node: yaml.Node) -> JSON:
-        self._expect(node, "str", "int", "float", "bool", "null", "value")
-        kind, text = node.tag.rpartition(":")[2], node.value
-        if kind == "null":
-            return None
-        if kind == "bool":
-            return text.lower() in ("yes", "true", "on")
-        if kind == "int":
-            return self._integer(node, text.replace("_", ""))
-        if kind == "float":
-            return self._float(node, text.replace("_", ""))
-        return text
-
-    def _integer(self, node: yaml.Node, text: str) -> int:
-        sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
-        octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal()
         try:
-            return sign * int(f"0o{digits[1:]}" if octal else digits, 0)
-        except ValueError:
-            raise self._error(node, f"{text!r} is not a number") from None
-
-    def _float(self, node: yaml.Node, text: str) -> float:
-        lowered = text.lower()
-        if lowered.lstrip("+-") in (".inf", ".nan"):
-            raise self._error(node, f"{text!r} is not a number that JSON has")
-        try:
-            value = float(lowered)
-        except ValueError:
-            raise self._error(node, f"{text!r} is not a number") from None
-        if not math.isfinite(value):
-            raise self._error(node, f"{text!r} is too large a number")
-        return value
+            return read_key(node.tag, node.value)
+        except ValueError as error:
+            raise self._error(node, str(error)) from None
 
 
 def compose(text: str) -> list[yaml.Node]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.store.json_stream import limit_integer, scan_json
+from app.store.json_stream import make_number, scan_json
 
 
 def test_values_have_their_positions() -> None:
@@ -37,9 +37,12 @@ def test_other_values_are_errors_and_the_former_values_stay(value: str, reason: 
 
 @pytest.mark.parametrize(
     ("number", "kept"),
-    [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (2**63, 2.0**63), (2**64 - 1, 2.0**64), (-(2**63) - 1, -(2.0**63))],
-)
-def test_integers_beyond_64_bits_become_floats(number: int, kept: float) -> None:
-    assert (limit_integer(number), type(limit_integer(number))) == (kept, type(kept))
-    (part,) = scan_json(str(number)).parts
+    [
+        (2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (2**63, 2.0**63), (2**64 - 1, 2.0**64), (-(2**63) - 1, -(2.0**63)),
+        (1.0, 1), (1e3, 1000), (1.5, 1.5), (1e20, 1e20), (-0.0, 0),
+    ],
+)  # fmt: skip
+def test_numbers_are_those_that_kubectl_sends(number: float, kept: float) -> None:
+    assert (make_number(number), type(make_number(number))) == (kept, type(kept))
+    (part,) = scan_json(repr(number)).parts
     assert (part.value, type(part.value)) == (kept, type(kept))

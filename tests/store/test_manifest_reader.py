@@ -75,6 +75,20 @@ def test_documents_that_should_be_objects_are_errors_and_the_others_are_read(tex
     assert error.startswith(f"f:{line}: {reason}")
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [(f"{A}--- {{apiVersion: v1, kind: A, metadata: {{name: c}}}}\n", 4, "only a comment after ---"),
+     (f"%YAML 1.1\n---\n{A}", 1, "no YAML directives"), (f"# c\n\n%TAG ! x\n---\n{A}", 1, "no YAML directives")],
+)  # fmt: skip
+def test_objects_that_kubectl_does_not_read_are_errors(text: str, line: int, reason: str) -> None:
+    _, _, (error,) = read(text)
+    assert error == f"f:{line}: kubectl takes {reason}: remove the text from this line"
+
+
+def test_other_documents_may_have_directives_and_tags() -> None:
+    assert read(f"%YAML 1.1\n---\nsecret: !vault x\n---\n{A}--- {{a: b}}\n--- # c\n{B}") == (["a", "b"], [3, 8], [])
+
+
 def test_all_errors_of_a_file_are_reported() -> None:
     assert [error.split(": ")[0] for error in read(f"a: [\n---\n{A}---\nkind: X\n---\nb: ]\n")[2]] == [
         "f:2",
@@ -149,7 +163,7 @@ def test_fields_of_later_documents_have_their_lines_in_the_file() -> None:
     [
         ("apiVersion: v1\nkind: List\nitems: null", []), ("apiVersion: v1\nkind: List", []),
         ("apiVersion: v1\nkind: List\nmetadata: {}\nitems: []", []),
-        ("apiVersion: v1\nkind: AList\nitems: [{metadata: {name: x}}, {kind: B, apiVersion: v2, metadata: {name: y}}]", ["v1 A x", "v2 B y"]),
+        ("apiVersion: v1\nkind: AList\nitems: [{metadata: {name: x}}, {kind: B, apiVersion: v2, metadata: {name: q}}]", ["v1 A x", "v2 B q"]),
         ("apiVersion: v1\nkind: AllowList\nmetadata: {name: own}\nitems: [1]", ["v1 AllowList own"]),
         ("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: BList, items: [{metadata: {name: z}}]}]", ["v1 B z"]),
     ],

@@ -20,17 +20,12 @@ def value_of(text: str) -> Any:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("2023-01-01", "2023-01-01"), ("2023-01-01T10:00:00Z", "2023-01-01T10:00:00Z"), ("12:30:45", "12:30:45"),
-        ("1:30", "1:30"), ("yes", True), ("Off", False), ("y", "y"), ("0644", 420), ("0o644", 420), ("0x1F", 31), ("0b11", 3), ("-5", -5),
-        ("+5", 5), ("1_000", 1000), ("1.5", 1.5), ("1e3", 1000.0), (".5", 0.5), ("1.", 1.0), ("08", "08"), ("~", None),
-        ("null", None), ("", None), ("'1'", "1"), ("1.2.3", "1.2.3"), ("1e", "1e"), ("123abc", "123abc"), ("=", "="),
-        ("{1: a, true: b, null: c, 1.5: d}", {"1": "a", "true": "b", "null": "c", "1.5": "d"}),
-        ("9007199254740993", 9007199254740993), ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}),
-        ("{a: &x {k: 1, l: 2}, b: {<<: *x, k: 3}}", {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}}),
-        ('"\\u263A"', "☺"),
+        ("12:30:45", "12:30:45"), ("yes", True), ("0644", 420), ("1e3", 1000), ("~", None), ("'1'", "1"), ('"\\u263A"', "☺"),
+        ("{1: a, true: b, 1.5: d}", {"1": "a", "true": "b", "1.5": "d"}), ("!vault x", "x"), ("!x {a: !y [b]}", {"a": ["b"]}),
+        ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}), ("{a: &x {k: 1, l: 2}, b: {<<: *x, k: 3}}", {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}}),
     ],
 )  # fmt: skip
-def test_scalars_are_decoded_as_kubernetes_does(text: str, value: Any) -> None:
+def test_nodes_are_converted_to_json(text: str, value: Any) -> None:
     found = value_of(text)
     assert (found, type(found)) == (value, type(value))
 
@@ -38,11 +33,9 @@ def test_scalars_are_decoded_as_kubernetes_does(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{a: 1, a: 2}", "duplicate key 'a'"), ("{1: a, '1': b}", "duplicate key '1'"),
-        (".nan", "not a number that JSON has"), ("-.inf", "not a number that JSON has"), ("1e999", "too large a number"),
-        ("!!python/object:os.system {}", "is not allowed in a manifest"), ("!!binary aGk=", "is not allowed"),
-        ("!custom x", "the tag !custom is not allowed"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"),
-        ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"),
+        ("{a: 1, a: 2}", "duplicate key 'a' (column 14)"), ("{1: a, '1': b}", "duplicate key '1'"),
+        (".nan", "not a number that JSON has"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"), ("{~: a}", "kubectl takes no key '~'"),
+        ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"), ("[&x 1, &x 2]", "the anchor is defined twice"),
     ],
 )  # fmt: skip
 def test_values_without_json_form_are_errors_with_their_line(text: str, reason: str) -> None:
@@ -53,9 +46,9 @@ def test_values_without_json_form_are_errors_with_their_line(text: str, reason: 
 
 
 def test_documents_are_split_and_empty_ones_skipped() -> None:
-    text = f"---\n# nothing\n---\n{HEAD}---\n\n---\n{HEAD.replace('x', 'y')}...\n"
+    text = f"---\n# nothing\n---\n{HEAD}---\n\n---\n{HEAD.replace('x', 'z')}...\n"
     documents = read_documents(text, source="f")
-    assert [(document.object["metadata"]["name"], document.line) for document in documents] == [("x", 4), ("y", 10)]
+    assert [(document.object["metadata"]["name"], document.line) for document in documents] == [("x", 4), ("z", 10)]
 
 
 def test_an_alias_bomb_is_refused() -> None:
