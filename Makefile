@@ -11,6 +11,8 @@ CONSOLE_PORT ?= 9444
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
+# Some images of containers set it. Each of the hundreds of processes of the tests would then compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help run test test-all test-oldest check docs format bench bench-quick schemas lock console-assets screenshots controlplane image image-test dist clean
 
 help: ## List the targets
@@ -58,7 +60,8 @@ test-all: $(VENV)/dev.stamp node_modules/stamp ## Run all tests as CI does (need
 	rm -rf $(REPORTS)
 	$(MAKE) test PROFILE=full ARGS=
 	$(MAKE) controlplane dist image image-test test-oldest ARGS=
-	$(PYTEST) --hypothesis-profile=full $(FULL)
+	@# These tests wait for other processes half of the time.
+	$(PYTEST) -n 4 --hypothesis-profile=full $(FULL)
 	@$(BIN)/python -m tests.summary $(REPORTS)
 
 # These tests need kube-apiserver and etcd, and no kube-controller-manager of that release.
