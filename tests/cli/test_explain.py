@@ -22,6 +22,7 @@ from tests.dispatch.builders import (
     widget,
     workspace,
 )
+from tests.waiting import NET
 
 
 def test_a_cluster_can_be_named_by_its_path(write_yaml: WriteYAML) -> None:
@@ -164,7 +165,7 @@ def test_a_condition_that_uses_the_authorizer_is_an_error_with_a_note(write_yaml
 
 async def test_offline_dispatching_calls_no_webhook() -> None:
     store = store_of(*provide_webhooks(webhook(failurePolicy="Ignore")))
-    deadline = Deadline(time.monotonic() + 30)
+    deadline = Deadline(time.monotonic() + NET)
     dispatched = await build_offline_dispatcher(store).dispatch(
         request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
     )

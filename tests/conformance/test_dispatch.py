@@ -37,6 +37,7 @@ from app.outbound.client import HookClient
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.waiting import NET
 
 # --- Complete phases, against webhooks that answer over TLS --------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class Run:
         worker, turns = Worker(), Turns()
         self.context = RequestContext(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
-            deadline=Deadline(time.monotonic() + 30),
+            deadline=Deadline(time.monotonic() + NET),
             call_webhook=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).call,
             convert=None,
             authorize=None,
@@ -363,7 +364,7 @@ async def test_kcps_own_webhooks_are_called_only_in_their_workspace(server: Webh
             metadata = {"generateName": step["generateName"]}
             cowboy = {"apiVersion": f"{group}/{version}", "kind": "Cowboy", "metadata": metadata}
             asked_for = review(cowboy, resource={"group": group, "version": version, "resource": resource})
-            deadline = Deadline(time.monotonic() + 30)
+            deadline = Deadline(time.monotonic() + NET)
             found = await dispatcher(documents, client).dispatch(
                 request_of(asked_for), cluster=step["cluster"], phase=phase, deadline=deadline
             )
@@ -400,7 +401,7 @@ async def test_kcps_example_denies_and_names_the_workspace(server: Webhooks, cli
     cowboy = {"apiVersion": "wildwest.dev/v1alpha1", "kind": "Cowboy", "metadata": {"name": name}, "spec": spec}
     found = await dispatcher(documents, client).dispatch(
         request_of(review(cowboy, resource={"group": "wildwest.dev", "version": "v1alpha1", "resource": "cowboys"})),
-        cluster="2b1n", phase="validating", deadline=Deadline(time.monotonic() + 30),
+        cluster="2b1n", phase="validating", deadline=Deadline(time.monotonic() + NET),
     )  # fmt: skip
     assert found.response.allowed is case["expect"]["allowed"]
     expected = case["expect"]["errorContains"].replace("<consumer logical cluster>", "2b1n")

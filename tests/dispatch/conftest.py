@@ -13,6 +13,7 @@ from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import request_of
 from tests.dispatch.webhook_server import Webhooks, webhooks
+from tests.waiting import NET
 
 
 def read_stopped_clock() -> float:
@@ -40,7 +41,7 @@ class Front:
         *,
         cluster: str,
         phase: Phase = "validating",
-        seconds: float = 30,
+        seconds: float = NET,
         clock: Callable[[], float] = time.monotonic,
         **rest: Any,
     ) -> DispatchResult:
@@ -49,7 +50,7 @@ class Front:
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
 
     async def dispatch_by(
-        self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = 30
+        self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = NET
     ) -> DispatchResult:
         """Validate with a dispatcher that is shared by several requests."""
         deadline = Deadline(time.monotonic() + seconds)

@@ -33,7 +33,7 @@ from tests.waiting import NET
 
 
 async def run_explain(world: World, made: dict[str, Any], cluster: str = "ws3") -> Explanation:
-    deadline = Deadline(time.monotonic() + 30)
+    deadline = Deadline(time.monotonic() + NET)
     return await explain(world.dispatcher, request_of(made), cluster=cluster, deadline=deadline)
 
 

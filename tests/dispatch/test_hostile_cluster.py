@@ -18,6 +18,7 @@ from app.store.store import key_of
 from tests.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
 from tests.hypothesis_profiles import examples
+from tests.waiting import NET
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 EVIL = "evil"
@@ -73,7 +74,7 @@ async def collect_results(world: World, question: Question) -> Any:
     world.calls.clear()
     dispatched = await world.dispatch(made, cluster=found.cluster, phase=phase)
     calls = tuple(world.calls)
-    deadline = Deadline(time.monotonic() + 30)
+    deadline = Deadline(time.monotonic() + NET)
     try:
         explained = msgspec.to_builtins(
             await explain(world.dispatcher, request_of(made), cluster=found.cluster, deadline=deadline)

@@ -13,6 +13,7 @@ from app.dispatch.own_endpoints import OwnEndpoints, list_own_addresses
 from tests.dispatch.builders import configuration, request_of, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook
+from tests.waiting import NET
 
 OWN = OwnEndpoints(
     lambda: list_own_addresses(
@@ -94,7 +95,7 @@ async def test_own_routes_are_skipped_with_a_warning(front: Front, server: Webho
     assert noted == {"configuration": "hooks", "webhook": "own.example.org"}
 
     dispatcher = front.dispatcher(store, own=own)
-    found = await explain(dispatcher, request_of(review()), cluster="ws1", deadline=Deadline(time.monotonic() + 30))
+    found = await explain(dispatcher, request_of(review()), cluster="ws1", deadline=Deadline(time.monotonic() + NET))
     explained = found.mutating if phase == "mutating" else found.validating
     assert [(one.decision, one.stage) for one in explained] == [("skip", "ownEndpoint"), ("call", "")]
     assert explained[0].reason in warning

@@ -24,6 +24,7 @@ from app.model.admission import AdmissionRequest
 from tests.dispatch.builders import WIDGETS, binding, configuration, namespace, store_of, webhook
 from tests.dispatch.raw_reviews import LARGE, NOT_UTF8, PLAIN, TOO_LARGE_NUMBERS, encode_review
 from tests.hypothesis_profiles import examples
+from tests.waiting import NET
 
 
 def decode(body: bytes) -> AdmissionRequest:
@@ -47,7 +48,7 @@ DISPATCHER = Dispatcher(STORE, Configurations(STORE), Dependencies(call_webhook=
 
 
 def dispatch(request: AdmissionRequest, *, cluster: str = "a", phase: Phase = "mutating") -> DispatchResult:
-    deadline = Deadline(time.monotonic() + 30)
+    deadline = Deadline(time.monotonic() + NET)
     return asyncio.run(DISPATCHER.dispatch(request, cluster=cluster, phase=phase, deadline=deadline))
 
 

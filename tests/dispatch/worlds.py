@@ -31,6 +31,7 @@ from tests.dispatch.builders import (
     webhook,
     widget,
 )
+from tests.waiting import NET
 
 CLUSTERS = ("a", "b", "c")
 
@@ -163,7 +164,7 @@ class World:
         return WebhookResponse(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
 
     async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
-        deadline = Deadline(time.monotonic() + 30)
+        deadline = Deadline(time.monotonic() + NET)
         return await self.dispatcher.dispatch(request_of(made), cluster=cluster, phase=phase, deadline=deadline)
 
 

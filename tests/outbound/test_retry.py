@@ -1,7 +1,9 @@
 """Responses with ``Retry-After``: retries within the deadline, slot and breaker of their call."""
 
 import asyncio
+import contextlib
 import json
+import math
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from app.outbound.client import CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
 from app.outbound.retry import MAX_RETRIES
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
-from tests.waiting import NET, until
+from tests.waiting import NET, until, with_patience_async
 
 BUSY = "429 Too Many Requests"
 
@@ -51,10 +53,10 @@ async def test_a_retry_sends_the_same_request_over_the_same_connection(
     client: HookClient, hook: RawHook, status: str
 ) -> None:
     hook.answer = in_turn(respond(busy(status=status)), respond(busy(status=status)), respond(http(b'{"a": 1}')))
-    assert await client.post(endpoint(hook), b'{"large": "body"}', seconds=7) == b'{"a": 1}'
+    assert await client.post(endpoint(hook), b'{"large": "body"}', seconds=30) == b'{"a": 1}'
     assert hook.asked == [hook.asked[0]] * 3
     assert hook.asked[0].body == b'{"large": "body"}'
-    assert hook.asked[0].head.startswith(b"POST /hook?timeout=7s ")
+    assert hook.asked[0].head.startswith(b"POST /hook?timeout=30s ")
     assert hook.connections == 1
     assert client.retries == ({"429": 2, "5xx": 0} if status == BUSY else {"429": 0, "5xx": 2})
 
@@ -128,9 +130,14 @@ async def test_a_retry_after_beyond_the_deadline_fails_at_once(
 
 
 async def test_a_retry_ends_with_the_webhooks_timeout(client: HookClient, hook: RawHook) -> None:
-    hook.answer = in_turn(respond(busy()), silent)
-    error = await failure(client, hook, seconds=0.5)
-    assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout=1s": context deadline exceeded'
+    async def call(seconds: float) -> tuple[float, CallError]:
+        hook.asked.clear()
+        hook.answer = in_turn(respond(busy()), silent)
+        return seconds, await failure(client, hook, seconds=seconds)
+
+    seconds, error = await with_patience_async(call, lambda _: len(hook.asked) == 2)
+    url = f"{hook.url}?timeout={math.ceil(seconds)}s"
+    assert str(error) == f'failed to call webhook: Post "{url}": context deadline exceeded'
     assert (error.timed_out, error.cut_short, len(hook.asked)) == (True, False, 2)
 
 
@@ -182,30 +189,42 @@ async def test_a_response_with_a_retry_closes_the_breaker_at_once(client: HookCl
     await asyncio.gather(probe, return_exceptions=True)
 
 
-async def test_a_retry_without_response_is_no_evidence(client: HookClient, hook: RawHook) -> None:
-    hook.answer = in_turn(respond(busy()), silent)
-    assert (await failure(client, hook, seconds=3)).timed_out
-    for _ in range(MAX_FAILURES - 1):
+async def test_a_retry_without_response_is_no_evidence(hook: RawHook) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def call(seconds: float) -> HookClient:
+            made = await stack.enter_async_context(HookClient(allow_private=True))
+            hook.asked.clear()
+            hook.answer = in_turn(respond(busy()), silent)
+            assert (await failure(made, hook, seconds=seconds)).timed_out
+            return made
+
+        client = await with_patience_async(call, lambda _: len(hook.asked) == 2)
+        for _ in range(MAX_FAILURES - 1):
+            assert (await failure(client, hook, seconds=0.1)).timed_out
+        assert not client.is_silent(endpoint(hook), Parties())
         assert (await failure(client, hook, seconds=0.1)).timed_out
-    assert not client.is_silent(endpoint(hook), Parties())
-    assert (await failure(client, hook, seconds=0.1)).timed_out
-    assert client.is_silent(endpoint(hook), Parties())
+        assert client.is_silent(endpoint(hook), Parties())
 
 
 async def test_long_or_truncated_discarded_responses_close_only_their_connection(
     client: HookClient, hook: RawHook
 ) -> None:
-    hook.answer = in_turn(
-        respond(busy(body=b"x" * 4096)),
-        respond_and_close(http(b"", status=BUSY, retry_after="0", content_length="9")),
-        respond(
-            b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024
-        ),
-        respond(http(b'{"a": 1}')),
-    )
+    chunked = b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024
+
+    async def call(seconds: float) -> CallError:
+        hook.asked.clear()
+        hook.answer = in_turn(
+            respond(busy(body=b"x" * 4096)),
+            respond_and_close(http(b"", status=BUSY, retry_after="0", content_length="9")),
+            respond(chunked),
+            respond(http(b'{"a": 1}')),
+        )
+        return await failure(client, hook, seconds=seconds)
+
     # The third response never ends, so the call waits until its deadline.
-    assert (await failure(client, hook, seconds=1)).timed_out
-    assert len(hook.asked) == 3
+    error = await with_patience_async(call, lambda _: len(hook.asked) == 3)
+    assert (error.timed_out, len(hook.asked)) == (True, 3)
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b'{"a": 1}'
 
 

@@ -23,6 +23,7 @@ from app.crds.controller import verifier_process
 from app.crds.controller.verifier_process import Answer, Question, answer_question, process_question, scale_limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, dotted, release, small
+from tests.waiting import NET
 
 VALUES = build_values(name="demo", namespace="n", ca_pem=new_authority(now=datetime.now(UTC)).certificate_pem)
 
@@ -135,6 +136,6 @@ def test_a_fork_has_limits_and_no_files(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_module_runs_as_a_process() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", verifier_process.MODULE], input=b"", capture_output=True, timeout=60, check=False
+        [sys.executable, "-m", verifier_process.MODULE], input=b"", capture_output=True, timeout=NET, check=False
     )
     assert (done.returncode, done.stdout) == (0, b"")
