@@ -5,6 +5,7 @@ has readable lines. Each function yields the lines that can be read, and the fau
 """
 
 import contextlib
+import fcntl
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -194,6 +195,8 @@ def _read_any_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, by
             data = stream.read(_CHUNK)
             if not data:
                 yield inflater.flush()
+                if _is_being_written(stream):
+                    return b""
                 raise _UnreadableError("the gzip data is cut off here")
         before = inflater.copy()
         try:
@@ -205,6 +208,22 @@ def _read_any_member(stream: BinaryIO, data: bytes) -> Generator[bytes, None, by
         if content:
             yield content
     return inflater.unused_data
+
+
+def _is_being_written(stream: BinaryIO) -> bool:
+    """Return whether a server writes to a file: it holds a lock, and the end of the data is still to come."""
+    try:
+        descriptor = stream.fileno()
+    except (AttributeError, OSError):  # data in memory
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system or a pipe without locks
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
 
 
 def _salvage(inflater: "zlib._Decompress", data: bytes) -> bytes:

@@ -1,7 +1,9 @@
+import fcntl
 import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,6 +27,23 @@ def read(content: bytes, **limits: int) -> tuple[list[bytes], list[Fault]]:
 )  # fmt: skip
 def test_lines_of_any_form_are_read(content: bytes) -> None:
     assert read(content) == (LINES, [])
+
+
+@pytest.mark.parametrize(
+    ("is_locked", "faults"), [(True, []), (False, [Fault(5_001, "the gzip data is cut off here")])]
+)
+def test_the_end_of_a_file_may_be_missing_while_a_server_writes_it(
+    tmp_path: Path, *, is_locked: bool, faults: list[Fault]
+) -> None:
+    compressor = zlib.compressobj(wbits=31)
+    path = tmp_path / "reviews.jsonl.gz"
+    path.write_bytes(compressor.compress(TEXT) + compressor.flush(zlib.Z_SYNC_FLUSH))
+    with path.open("rb+") as writer, path.open("rb") as stream:
+        if is_locked:
+            fcntl.flock(writer, fcntl.LOCK_EX)
+        found = list(read_lines(stream))
+    assert [one for one in found if isinstance(one, Fault)] == faults
+    assert len(found) == len(LINES) + len(faults)
 
 
 def test_lines_are_counted_from_one() -> None:
