@@ -6,6 +6,7 @@ It uses only the standard library, to be short, and answers one review at a time
 """
 
 import base64
+import contextlib
 import json
 import ssl
 import sys
@@ -57,13 +58,14 @@ class Webhook(BaseHTTPRequestHandler):
 
 
 def main():
-    certificate, key, port = sys.argv[1], sys.argv[2], int((sys.argv[3:] or ["9444"])[0])
+    certificate, key, port = sys.argv[1], sys.argv[2], int((sys.argv[3:] or ["9445"])[0])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server = ThreadingHTTPServer(("127.0.0.1", port), Webhook)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     print(f"the webhook of ws1 listens on https://localhost:{server.server_port}", flush=True)
-    server.serve_forever()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         manifests = directory / "manifests"
         shutil.copytree(EXAMPLE, manifests)
         for file in manifests.glob("*.yaml"):
-            file.write_text(file.read_text().replace("localhost:9444", f"localhost:{port}"))
+            file.write_text(file.read_text().replace("localhost:9445", f"localhost:{port}"))
         with serving(directory, manifests=manifests, SSL_CERT_FILE=str(certificates.authority_certificate)) as server:
             yield Running(server, process.stdout)
     finally:

@@ -70,7 +70,7 @@ def record(directory: Path) -> None:
         manifests = directory / "examples"
         shutil.copytree(EXAMPLES, manifests)
         for file in (manifests / "kcp-widgets").glob("*.yaml"):
-            file.write_text(file.read_text().replace("localhost:9444", f"localhost:{port}"))
+            file.write_text(file.read_text().replace("localhost:9445", f"localhost:{port}"))
         environment = {
             "FLEETHOOK_RECORD": str(directory / "records"),
             "SSL_CERT_FILE": str(certificates.authority_certificate),
