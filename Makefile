@@ -8,6 +8,7 @@ IMAGE ?= localhost/fleethook:dev
 BASE ?=
 PORT ?= 9443
 CONSOLE_PORT ?= 9444
+RECORDS := .run/records
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
@@ -37,11 +38,14 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	@echo '    --data @$(REVIEW) \'
 	@echo '    https://localhost:$(PORT)/mutate-apps-v1-deployment'
 	@echo
+	@mkdir -p -m 700 $(RECORDS)
 	@# The hooks of the examples are on this server, so their certificate is from its CA.
 	@# A shell lets its background processes ignore Ctrl-C, so it ends both by SIGTERM.
 	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
-	$(BIN)/fleethook console --manifests examples --port $(CONSOLE_PORT) & console=$$!; \
-	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) & server=$$!; \
+	$(BIN)/fleethook console --manifests examples --port $(CONSOLE_PORT) --records $(RECORDS) \
+	  --metrics-url https://localhost:$(PORT)/metrics --metrics-ca-file certs/ca.crt & console=$$!; \
+	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) \
+	  --record $(RECORDS) --record-max 64Mi & server=$$!; \
 	wait $$server
 
 # The tests of these directories need more than Python: a control plane, Chromium, Go, Node, promtool or an image.
@@ -135,4 +139,4 @@ dist: $(VENV)/dev.stamp ## Build the sdist and the wheel into dist/, and run the
 	FLEETHOOK_DIST=dist $(PYTEST) -n 0 tests/distribution $(ARGS)
 
 clean: ## Remove the environments and caches of these targets
-	rm -rf $(VENV) site dist $(BENCH) $(REPORTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site dist .run $(BENCH) $(REPORTS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

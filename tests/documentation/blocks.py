@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 
 from tests.serving import ROOT
 
+DOCS: Final = ROOT / "docs"
+TUTORIALS: Final = ("overriders", "interpreters", "dispatch", "crds")
 CLUSTER: Final = "<!-- needs a cluster -->"
 """The line before a block that tests/e2e/test_documentation.py runs."""
 STOP: Final = "<!-- stop the servers -->"
@@ -43,9 +45,22 @@ class Block(NamedTuple):
 
 
 def list_pages() -> list[Path]:
-    """Return the pages for users and contributors; the decisions have no commands to repeat."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "charts/fleethook/README.md"]
-    return [*pages, *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions")]
+    """Return the pages for users and contributors in the order in which a reader follows them.
+
+    The decisions have no commands to repeat.
+    """
+    first = [ROOT / "README.md", *(DOCS / "tutorials" / f"{name}.md" for name in TUTORIALS)]
+    first += sorted((DOCS / "how-to").glob("*.md"))
+    others = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decisions" and path not in first)
+    return [*first, *others, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "charts/fleethook/README.md"]
+
+
+def list_transcripts(*, with_cluster: bool = False) -> list[list[Block]]:
+    """Return the blocks to run of each page that has any; with a cluster, of the pages that need one."""
+    pages = [[block for block in read_blocks(page) if block.language == "console"] for page in list_pages()]
+    if with_cluster:
+        return [blocks for blocks in pages if any(block.needs_cluster for block in blocks)]
+    return [found for blocks in pages if (found := [block for block in blocks if not block.needs_cluster])]
 
 
 def read_blocks(page: Path) -> Iterator[Block]:

@@ -1,88 +1,89 @@
-"""A shell for the commands of a page: one directory, the examples in it, servers on free ports."""
+"""Terminals for the commands of pages: a clone of the repository, in which the commands run as they are printed."""
 
 import contextlib
 import os
 import re
 import shutil
-import socket
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import sysconfig
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.documentation.blocks import Block, Step
-from tests.serving import EXAMPLES, ROOT, started
-from tests.waiting import NET
+from tests.serving import ROOT
+from tests.waiting import NET, wait_for
 
-RECORDS: Final = "tests/conformance/records"
+EXAMPLES_SERVER: Final = "make run"
+"""The README starts it, and it runs while a reader tries the other pages."""
 
-PORT: Final = "9443"
-WEBHOOK_PORT: Final = "9444"
-MIRROR_PORT: Final = "8000"
-_SERVERS: Final = {
-    PORT: re.compile(r"^(?:make run$|fleethook serve )"),
-    WEBHOOK_PORT: re.compile(r"^\S*python3? \S+/webhook\.py "),
-    MIRROR_PORT: re.compile(r"^python3 -m http\.server "),
-}
+_SERVERS: Final = (
+    (re.compile(r"^make run$"), ("fleethook serves on ", "fleethook console: ")),
+    (re.compile(r"^(\.venv/bin/)?fleethook serve "), ("fleethook serves on ",)),
+    (re.compile(r"^\S*python3? \S+/webhook\.py "), (" listens on ",)),
+    (re.compile(r"^python3 -m http\.server "), ("Serving HTTP on ",)),
+)
+"""Commands that run until Ctrl+C, with the lines for which a reader waits."""
 _RANDOM: Final = (
     (re.compile(r"reviews-\d{8}T\d{6}Z-[0-9a-f]{8}-"), "reviews-"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<digest>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "<time>"),
     (re.compile(r" +[\d,]+(?= bytes|  <time>)"), " <size>"),
-    (re.compile(r"(localhost|127\.0\.0\.1):\d+"), r"\1"),
 )
-_PROGRAMS: Final = {
-    "fleethook": f'exec {sys.executable} -m app "$@"',
-    "python": f'exec {sys.executable} -u "$@"',
-    "python3": f'exec {sys.executable} -u "$@"',
-}
+"""The parts of outputs that differ by nature."""
+
+
+class _Server(NamedTuple):
+    command: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
 
 
 class Shell:
-    """Runs the commands of one page, and keeps directory, files and servers from one to the next."""
+    """Runs the commands of pages in order. Files and the server of the README stay from one page to the next."""
 
-    def __init__(self, directory: Path, stack: contextlib.ExitStack, environment: Mapping[str, str]) -> None:
-        """Copy the examples into the directory.
+    def __init__(self, directory: Path, **environment: str) -> None:
+        """Copy the repository.
 
         Args:
-            directory: An empty directory, the root of the repository for the page.
-            stack: Ends the servers.
-            environment: Additional environment variables of commands.
+            directory: An empty directory, for the clone and the files of the shell.
+            **environment: Additional environment variables of commands.
         """
-        self._directory: Final = directory
-        self._stack: Final = stack
-        self._here = directory
-        self._ports: Final[dict[str, str]] = {}
-        shutil.copytree(EXAMPLES, directory / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-        self._webhook_port: Final = find_free_port()
-        for file in (directory / "examples" / "kcp-widgets").glob("*.yaml"):
-            file.write_text(file.read_text().replace(f"localhost:{WEBHOOK_PORT}", f"localhost:{self._webhook_port}"))
-        shutil.copytree(ROOT / RECORDS, directory / RECORDS)
-        for name in ("charts", "app"):
-            (directory / name).symlink_to(ROOT / name)
-        programs = directory / ".venv" / "bin"
-        programs.mkdir(parents=True)
-        for name, script in _PROGRAMS.items():
-            self.add_program(name, script)
-        self._environment = {
-            **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(directory),
-            "XDG_CACHE_HOME": str(directory / ".cache"), "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1",
-            "NO_COLOR": "1", "COLUMNS": "160", **environment,
+        self._clone: Final = directory / "clone"
+        self._state: Final = directory / "terminal.sh"
+        self._programs: Final = directory / "bin"
+        self._programs.mkdir()
+        self._servers: Final[list[_Server]] = []
+        home = directory / "home"
+        home.mkdir()
+        copy_repository(self._clone)
+        self._environment: Final = {
+            **os.environ, "PATH": f"{self._programs}:{os.environ['PATH']}", "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"),
+            "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1", "NO_COLOR": "1", "COLUMNS": "160", **environment,
         }  # fmt: skip
+        for name in ("VIRTUAL_ENV", "PYTHONPATH"):
+            self._environment.pop(name, None)
+        self._open_terminal()
 
     def add_program(self, name: str, script: str) -> None:
-        """Let a name in commands run a script of the shell."""
-        path = self._directory / ".venv" / "bin" / name
+        """Let a name in commands run a script."""
+        path = self._programs / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def run_block(self, block: Block) -> None:
-        """Run the commands of a block, and compare their outputs."""
-        if block.stops_servers:
-            self._stack.close()
-        for step in block.read_steps():
-            self.run(step)
+    def run_page(self, blocks: list[Block]) -> None:
+        """Run the blocks of a page in a new terminal, and stop the servers that the page has started."""
+        print(f"\n=== {blocks[0].page.relative_to(ROOT)}")
+        self._open_terminal()
+        for block in blocks:
+            if block.stops_servers:
+                self.stop_servers(kept=EXAMPLES_SERVER)
+            for step in block.read_steps():
+                self.run(step)
+        self.stop_servers(kept=EXAMPLES_SERVER)
 
     def run(self, step: Step) -> None:
         """Run a command, and compare its output with that of the page.
@@ -90,53 +91,99 @@ class Shell:
         An output on the page may have a line "…" for any number of lines. The exit code is 0, or 1 for a command of
         fleethook whose output shows the failure.
         """
-        command = step.command.replace(".venv/bin/fleethook", "fleethook")
-        for known, pattern in _SERVERS.items():
-            if pattern.match(command):
-                self._serve(command, known)
+        print(f"$ {step.command}")
+        for pattern, lines in _SERVERS:
+            if pattern.match(step.command):
+                self._serve(step.command, lines)
                 return
-        for known, port in self._ports.items():
-            command = re.sub(rf"(localhost|127\.0\.0\.1):{known}\b", rf"\1:{port}", command)
+        # The next command has the variables and the directory that this one leaves.
+        script = f"{step.command}\ncode=$?; {{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > {self._state}; exit $code"
         done = subprocess.run(
-            ["bash", "-c", f"{command}\ncode=$?; pwd > {self._directory}/.here; exit $code"],
-            cwd=self._here, capture_output=True, text=True, timeout=NET, check=False, env=self._environment,
+            ["bash", "-c", f". {self._state}\n{script}"], cwd=self._clone, env=self._environment, text=True, timeout=NET,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
-        may_fail = command.startswith("fleethook ") and bool(step.output.strip())
-        assert done.returncode == 0 or (may_fail and done.returncode == 1), (
-            f"{step.command}\n{done.stdout}{done.stderr}"
-        )
-        self._here = Path((self._directory / ".here").read_text().strip())
+        print(done.stdout, end="")
+        may_fail = "fleethook " in step.command and bool(step.output.strip())
+        assert done.returncode == 0 or (may_fail and done.returncode == 1), f"{step.command}: {done.returncode}"
         if step.output.strip():
-            shown, found = normalize(step.output), normalize(done.stdout + done.stderr)
-            assert matches(shown, found), f"{step.command}\n{done.stdout}{done.stderr}"
+            shown, found = normalize(step.output), normalize(done.stdout)
+            assert matches(shown, found), f"the page shows another output of {step.command}:\n{step.output}"
 
-    def _serve(self, command: str, known: str) -> None:
-        """Start a server that runs until the page ends; the page's port stands for the one that it gets."""
-        if command == "make run":
-            printed = subprocess.run(
-                ["make", "--no-print-directory", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True
-            )
-            (command,) = re.findall(r"\S+ \S+/fleethook serve [^&]+", printed.stdout)
-        if known == PORT:
-            command = f"{re.sub(' --port [0-9]+', '', command)} --port 0"
-        elif known == MIRROR_PORT:
-            command = command.replace(MIRROR_PORT, "0")
-        else:
-            command += f" {self._webhook_port}"
-        script = ["bash", "-c", f"cd {self._here} && exec env {command}"]
-        log = self._directory / f"server-{known}.log"
-        _, port = self._stack.enter_context(started(script, log, r"(?::| port )(\d+)\b", **self._environment))
-        self._ports[known] = str(port)
+    def _serve(self, command: str, lines: tuple[str, ...]) -> None:
+        """Start a server, and open another terminal, as a reader does."""
+        if command == EXAMPLES_SERVER and any(one.command == command for one in self._servers):
+            print("(still running)")
+            return
+        log = self._clone.parent / f"server-{len(self._servers)}.log"
+        with log.open("wb") as output:
+            # A background job of a shell ignores Ctrl+C, and so would everything that it starts.
+            process = subprocess.Popen(
+                ["env", "--default-signal=INT", "bash", "-c", f". {self._state}\n{command}"],
+                cwd=self._clone, env=self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True,
+            )  # fmt: skip
+        self._servers.append(_Server(command, process, log))
+
+        def is_ready() -> bool:
+            return process.poll() is not None or all(line in log.read_text() for line in lines)
+
+        wait_for(is_ready, what=f"{command} serves")
+        assert process.poll() is None, f"{command} ended:\n{log.read_text()}"
+        print("".join(line for line in log.read_text().splitlines(keepends=True) if not line.startswith("{")), end="")
+        self._open_terminal()
+
+    def _open_terminal(self) -> None:
+        """Go to the root of the clone, without the variables that earlier commands have exported."""
+        self._state.write_text(f"cd {self._clone}\n")
+
+    def stop_servers(self, *, kept: str = "") -> None:
+        """Press Ctrl+C in each terminal with a server, and expect that fleethook ends without an error."""
+        for server in [one for one in self._servers if one.command != kept]:
+            print(f"^C ({server.command})")
+            self._servers.remove(server)
+            _interrupt(server)
+            if "http.server" not in server.command and server.command != EXAMPLES_SERVER:
+                assert "Traceback" not in server.log.read_text(), server.log.read_text()
+
+    def close(self) -> None:
+        """End the servers that a failed command has left."""
+        for server in self._servers:
+            _interrupt(server)
 
 
-def find_free_port() -> int:
-    """Return a port that was free a moment ago, for a server whose clients must know it before it starts."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def _interrupt(server: _Server) -> None:
+    """Send SIGINT to all processes of a terminal."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.process.pid, signal.SIGINT)
+    server.process.wait(NET)
+
+
+def copy_repository(clone: Path) -> None:
+    """Copy the files of the repository with an environment as `make run` makes it, from the packages of this one."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, clone / name)
+    environment = clone / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "packages.pth").write_text(f"{clone}\n{sysconfig.get_path('purelib')}\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for name, target in project["scripts"].items():
+        module, _, function = target.partition(":")
+        script = environment / "bin" / name
+        script.write_text(
+            f"#!{environment}/bin/python\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+        )
+        script.chmod(0o755)
+    (environment / "run.stamp").touch()
 
 
 def normalize(text: str) -> str:
-    """Return an output without ports and random names, and without spaces at the ends of lines."""
+    """Return an output without the parts that differ by nature, and without spaces at the ends of lines."""
     for pattern, replacement in _RANDOM:
         text = pattern.sub(replacement, text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
@@ -151,5 +198,8 @@ def matches(shown: str, found: str) -> bool:
 @contextlib.contextmanager
 def open_shell(directory: Path, **environment: str) -> Iterator[Shell]:
     """Provide a shell, and end its servers afterwards."""
-    with contextlib.ExitStack() as stack:
-        yield Shell(directory, stack, environment)
+    shell = Shell(directory, **environment)
+    try:
+        yield shell
+    finally:
+        shell.close()

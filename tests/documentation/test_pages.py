@@ -1,33 +1,26 @@
 """The commands of the README and of docs/: each transcript runs, in order, and prints the output of the page."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.documentation.blocks import COMMAND, Block, list_pages, read_blocks
-from tests.documentation.shell import matches, normalize, open_shell
+from tests.documentation.blocks import COMMAND, TUTORIALS, Block, list_pages, list_transcripts, read_blocks
+from tests.documentation.own_network import run_in_own_network
+from tests.documentation.shell import matches, normalize
 from tests.serving import ROOT
 
 MAX_README_LINES = 150
-TUTORIALS = {"overriders", "interpreters", "dispatch", "crds"}
 
 
-def list_transcripts(page: Path) -> list[Block]:
-    return [block for block in read_blocks(page) if block.language == "console" and not block.needs_cluster]
-
-
-RUNNABLE = [page for page in list_pages() if list_transcripts(page)]
-
-
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_of_a_page_print_its_output(page: Path, tmp_path: Path) -> None:
-    with open_shell(tmp_path) as shell:
-        for block in list_transcripts(page):
-            shell.run_block(block)
+def test_a_reader_runs_all_pages_in_one_clone() -> None:
+    run_in_own_network(Path(__file__).with_name("pages.py"))
 
 
 def test_each_engine_has_a_tutorial_that_runs() -> None:
-    assert {page.stem for page in RUNNABLE if page.parent.name == "tutorials"} >= TUTORIALS
+    pages = [blocks[0].page for blocks in list_transcripts()]
+    assert [page.stem for page in pages if page.parent.name == "tutorials"] == list(TUTORIALS)
+    assert pages[0] == ROOT / "README.md"
 
 
 def test_each_block_with_a_command_is_run_or_checked() -> None:
@@ -50,6 +43,14 @@ def test_the_readme_is_one_page() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
 
 
+def test_the_first_lines_of_the_readme_show_each_user_a_command_and_a_picture() -> None:
+    first = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:15]
+    users = [line for line in first if re.search(r"\[`fleethook [a-z ]+`\]\(docs/tutorials/", line)]
+    tutorials = {name for line in users for name in re.findall(r"docs/tutorials/(\w+)\.md", line)}
+    assert (len(users), tutorials) == (4, set(TUTORIALS))
+    assert any(line.startswith("![") for line in first)
+
+
 @pytest.mark.parametrize(
     ("shown", "found", "equal"),
     [
@@ -60,7 +61,8 @@ def test_the_readme_is_one_page() -> None:
         ("a\n…\nd", "a\nb\nc\nd", True),
         ("a\n…\nd", "a\nd", True),
         ("a\n…\ne", "a\nb\nd", False),
-        ("at localhost:9443", "at localhost:31007", True),
+        ("at localhost:9443", "at localhost:31007", False),
+        (f"sha256:{'a' * 64} 404 bytes", f"sha256:{'b' * 64} 1,246 bytes", True),
     ],
 )
 def test_an_output_is_compared_line_by_line(shown: str, found: str, *, equal: bool) -> None:

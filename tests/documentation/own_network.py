@@ -1,0 +1,54 @@
+"""Runs tests in a network namespace of their own: every port that a page prints is free there."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.programs import require_program
+from tests.serving import ROOT
+
+_UNSHARE: Final = ("unshare", "--map-root-user", "--net")
+_REMEDY: Final = (
+    "the commands of the documentation are not run, because they need a network namespace with the printed ports: "
+    "install util-linux, and allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns), or run the tests as root"
+)
+_SIOCGIFFLAGS: Final = 0x8913
+_SIOCSIFFLAGS: Final = 0x8914
+_IFF_UP: Final = 1
+
+
+def run_in_own_network(module: Path) -> None:
+    """Run the tests of a file in another pytest, in a network namespace; skip, or fail in CI, if there can be none."""
+    require_program(*_find_unshare())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [*_UNSHARE, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(module)],
+        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def _find_unshare() -> tuple[Path | None, str]:
+    """Return the program if it can make a namespace here, and the reason if it cannot."""
+    program = shutil.which(_UNSHARE[0])
+    if program is None:
+        return None, f"no program unshare: {_REMEDY}"
+    probe = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
+    return (Path(program), "") if probe.returncode == 0 else (None, f"no namespace ({probe.stderr.strip()}): {_REMEDY}")
+
+
+def enable_loopback() -> None:
+    """Enable the loopback interface of a new network namespace, as ``ip link set lo up`` does."""
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as any_socket:
+        answer = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))
+        _, flags = struct.unpack("16sh14x", answer)
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
