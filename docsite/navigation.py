@@ -1,4 +1,4 @@
-"""The navigation of the site: each page of docs/ has a place, without a list of pages to maintain."""
+"""The navigation of the site: each page of docs/ for users has a place, without a list of pages to maintain."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -13,11 +13,13 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "How-to": ("how-to/*",),
     DEFAULT_SECTION: (),
     "Reference": ("reference/*", "bundle.md", "python.md", "clients.md"),
-    "Explanations": ("explanation/*", "failure-policy.md", "performance.md", "who-calls-dispatch.md"),
+    "Explanations": ("explanation/*", "failure-policy.md", "who-calls-dispatch.md"),
     "Project": ("project/*",),
-    "Decisions": ("decisions/*",),
 }
 """Titles in their order, with patterns of paths below docs/. Other pages are in the default section."""
+
+LINKED_ONLY: Final = ("decisions/*", "performance.md")
+"""Patterns of the pages for contributors, decisions and measurements. Other pages link to them."""
 
 
 def find_section(page: str) -> str:
@@ -28,6 +30,11 @@ def find_section(page: str) -> str:
     return DEFAULT_SECTION
 
 
+def is_linked_only(page: str) -> bool:
+    """Return whether a page, by its path below docs/, has no place in the navigation."""
+    return any(fnmatchcase(page, pattern) for pattern in LINKED_ONLY)
+
+
 def make_navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     """Return the value of ``nav`` for MkDocs.
 
@@ -36,6 +43,6 @@ def make_navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     """
     sections: dict[str, list[str]] = {title: [] for title in SECTIONS}
     for page in sorted(pages):
-        if page != HOME:
+        if page != HOME and not is_linked_only(page):
             sections[find_section(page)].append(page)
     return [{"Home": HOME}, *({title: found} for title, found in sections.items() if found)]

@@ -74,10 +74,9 @@ def explain(
     resource: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PLURAL[.VERSION][.GROUP][/SUBRESOURCE]",
-            help="Resource that the objects are sent to, such as deployments.apps/scale (default: that of their kind). "
-            "With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may be "
-            "repeated.",
+            metavar="PLURAL.GROUP",
+            help="With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may "
+            "be repeated.",
         ),
     ] = None,
     cluster: Annotated[
@@ -85,10 +84,7 @@ def explain(
         typer.Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
     ] = None,
     operation: Annotated[
-        Operation | None,
-        typer.Option(
-            help="Operation of the request (default: the review's, or CREATE, or the only one of a subresource)."
-        ),
+        Operation | None, typer.Option(help="Operation of the request (default: the review's, or CREATE).")
     ] = None,
     subresource: Annotated[str, typer.Option(help="Subresource, such as status or scale.")] = "",
     old: Annotated[Path | None, typer.Option(help="Stored object, for UPDATE and DELETE.")] = None,
@@ -118,10 +114,8 @@ def explain(
     if bool(file) == every:
         fail("give either -f FILE or --all")
     source_options = live.beside(() if manifests is None else (manifests,))
-    if resource and every and not source_options.reads_cluster:
-        fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
-    if resource and not every and len(resource) > 1:
-        fail("--resource may be repeated only with --all")
+    if resource and not (every and source_options.reads_cluster):
+        fail("--resource needs --all and a cluster: give --kubeconfig or --in-cluster")
     source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
     store = source.store(INDEXES)
     named = None if cluster is None else _resolve_cluster(store, cluster)
@@ -135,8 +129,7 @@ def explain(
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     stored = None if old is None else read_old(old)
     plain = "" if source_options.reads_cluster and store.knows("") else None
-    named_resource = resource[0] if resource and not every else ""
-    options = RequestOptions(operation, subresource, user_info, stored, dry_run, plain, named_resource)
+    options = RequestOptions(operation, subresource, user_info, stored, dry_run, default_cluster=plain)
     task = _Task(inputs, options, phase, as_kcp=as_kcp)
     explained = _explain(store, task)
     before = _explain(source.store_before(INDEXES), task) if source_options.changes else None
@@ -194,7 +187,8 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
 
 
 def _list_notes(store: StoreView, request: PlannedRequest, explained: ExplainedRequest) -> Iterator[str]:
-    yield from request.notes
+    if request.guess:
+        yield request.guess
     if not store.knows(request.cluster):
         yield f"there are no objects of {request.cluster or 'a plain cluster'}"
     if _uses_authorizer(explained.explanation):

@@ -13,12 +13,29 @@ _INTRODUCTION: Final = (
     "failed, and 2 for invalid arguments or unreadable input. `fleethook --version` prints the version."
 )
 _WIDTH: Final = 100
+_PLUGIN: Final = """## kubectl plugin
+
+The package installs `kubectl-fleethook` beside `fleethook`. If its directory is in `PATH`, kubectl runs it as a plugin
+with the same commands:
+
+```sh
+kubectl fleethook render -f overrider.yaml -f yurtappset.yaml --output diff
+kubectl fleethook doctor
+```
+
+kubectl 1.26 and later also completes commands, options and values of the plugin by `kubectl_complete-fleethook`, which
+the package installs, too.
+
+## Shell completion
+
+`fleethook --install-completion` adds completion to the configuration of the current shell (bash, zsh, fish or
+PowerShell). `fleethook --show-completion` prints the script instead. Both take the name of a shell."""
 
 
 def render_commands() -> str:
     """Return the page."""
     root = get_command(app)
-    return render_page("Commands", _INTRODUCTION, *_render_command(root, None, "fleethook"))
+    return render_page("Commands", _INTRODUCTION, *_render_command(root, None, "fleethook"), _PLUGIN)
 
 
 def _render_command(command: Any, parent: Any, name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-from docsite.navigation import HOME, find_section, make_navigation
+from docsite.navigation import HOME, find_section, is_linked_only, make_navigation
 from tests.serving import ROOT
 
 
@@ -7,10 +7,16 @@ def flatten(navigation: list[dict[str, object]]) -> list[object]:
     return [page for value in values for page in (value if isinstance(value, list) else [value])]
 
 
-def test_each_page_has_one_place() -> None:
+def test_each_page_for_users_has_one_place() -> None:
     pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
-    assert sorted(map(str, flatten(make_navigation(pages)))) == pages
-    assert HOME in pages
+    placed = sorted(map(str, flatten(make_navigation(pages))))
+    assert placed == [page for page in pages if not is_linked_only(page)]
+    assert HOME in placed
+
+
+def test_decisions_and_measurements_have_no_place() -> None:
+    pages = ["index.md", "decisions/0001-rendering.md", "performance.md"]
+    assert make_navigation(pages) == [{"Home": "index.md"}]
 
 
 def test_a_new_page_is_a_guide() -> None:
@@ -20,7 +26,7 @@ def test_a_new_page_is_a_guide() -> None:
 
 def test_a_folder_is_a_section() -> None:
     assert find_section("tutorials/overriders.md") == "Tutorials"
-    assert find_section("decisions/0001-rendering.md") == "Decisions"
+    assert find_section("project/support.md") == "Project"
 
 
 def test_empty_sections_are_left_out() -> None:

@@ -171,7 +171,8 @@ def is_near_miss(hook: ExplainedHook) -> bool:
 
 
 def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -> Iterator[str]:
-    yield from planned.notes
+    if planned.guess:
+        yield planned.guess
     if not store.knows(planned.cluster):
         yield f"there are no objects of {planned.cluster or 'a plain cluster'}"
     yield from found.notes

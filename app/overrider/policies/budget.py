@@ -1,8 +1,8 @@
 """Bounds the number of policies in a cluster. No I/O.
 
 kube-apiserver keeps each compiled policy in memory, and compares its selectors with each write of a workload, also of
-one in another namespace (docs/policies.md has figures). So overriders beyond a limit stay with the webhook. Without the
-limit, a tenant who may create overriders could exhaust the memory of kube-apiserver. A large policy takes
+one in another namespace (docs/performance.md has figures). So overriders beyond a limit stay with the webhook. Without
+the limit, a tenant who may create overriders could exhaust the memory of kube-apiserver. A large policy takes
 several places.
 """
 
