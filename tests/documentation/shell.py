@@ -64,7 +64,7 @@ class Shell:
             **os.environ, "PATH": f"{self._programs}:{os.environ['PATH']}", "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"),
             "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1", "NO_COLOR": "1", "COLUMNS": "160", **environment,
         }  # fmt: skip
-        for name in ("VIRTUAL_ENV", "PYTHONPATH"):
+        for name in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):
             self._environment.pop(name, None)
         self._open_terminal()
 
