@@ -11,6 +11,7 @@ from tests.documentation.shell import matches, normalize
 from tests.serving import ROOT
 
 MAX_README_LINES = 150
+FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 
 
 def test_a_reader_runs_all_pages_in_one_clone() -> None:
@@ -31,6 +32,16 @@ def test_each_block_with_a_command_is_run_or_checked() -> None:
     assert [
         f"{block.page.relative_to(ROOT)}:{block.line}" for block in unmarked if generated not in str(block.page)
     ] == []
+
+
+def test_each_command_is_in_a_fenced_block() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}: {line.strip()}"
+        for page in list_pages()
+        for line in FENCED.sub("", page.read_text(encoding="utf-8")).splitlines()
+        if line.startswith("    ") and COMMAND.match(line.strip())
+    ]
+    assert found == []
 
 
 def test_each_line_of_a_transcript_belongs_to_a_command() -> None:
