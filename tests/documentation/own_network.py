@@ -14,6 +14,8 @@ from typing import Final
 from tests.programs import require_program
 from tests.serving import ROOT
 
+MAX_SECONDS: Final = 3600
+"""The time limit of all pages together: a busy machine runs their commands slowly, and each has a limit of its own."""
 _UNSHARE: Final = ("unshare", "--map-root-user", "--net")
 _REMEDY: Final = (
     "the commands of the documentation are not run, because they need a network namespace with the printed ports: "
@@ -26,11 +28,11 @@ _IFF_UP: Final = 1
 
 
 def run_in_own_network(module: Path) -> None:
-    """Run the tests of a file in another pytest, in a network namespace; skip, or fail in CI, if there can be none."""
+    """Run the tests of a file in another pytest, in a network namespace; fail with the reason if there can be none."""
     require_program(*_find_unshare())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [*_UNSHARE, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(module)],
+        [*_UNSHARE, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--timeout={MAX_SECONDS}", str(module)],
         cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         check=False,
     )  # fmt: skip

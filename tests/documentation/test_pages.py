@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.documentation.blocks import COMMAND, TUTORIALS, Block, list_pages, list_transcripts, read_blocks
-from tests.documentation.own_network import run_in_own_network
+from tests.documentation.own_network import MAX_SECONDS, run_in_own_network
 from tests.documentation.shell import matches, normalize
 from tests.serving import ROOT
 
@@ -14,6 +14,7 @@ MAX_README_LINES = 150
 FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.timeout(MAX_SECONDS)
 def test_a_reader_runs_all_pages_in_one_clone() -> None:
     run_in_own_network(Path(__file__).with_name("pages.py"))
 

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.documentation.blocks import DOCS, list_transcripts
-from tests.documentation.own_network import run_in_own_network
+from tests.documentation.own_network import MAX_SECONDS, run_in_own_network
 from tests.serving import ROOT
 
 
@@ -12,5 +14,6 @@ def test_each_page_that_needs_a_cluster_is_run() -> None:
     assert pages == [ROOT / "README.md", DOCS / "how-to" / "install.md"]
 
 
+@pytest.mark.timeout(MAX_SECONDS)
 def test_a_reader_installs_overrides_and_uninstalls(binaries: Path) -> None:
     run_in_own_network(Path(__file__).with_name("pages_with_a_cluster.py"))
