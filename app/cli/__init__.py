@@ -1,113 +1,119 @@
 """The ``fleethook`` command: one module per subcommand, imported when the subcommand runs."""
 
+import os
 import sys
-from pathlib import Path
-from typing import Final
-
-import typer
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 from app import __version__
-from app.cli.lazy import CommandSpec, lazy_group
+from app.cli.command_line import CommandSpec, Group, run
+from app.cli.parameters import Option
 from app.cli.standard_output import check_arguments, report_output_errors
+from app.cli.terminal import write
 
 PROGRAM: Final = "fleethook"
 _PLUGIN: Final = "kubectl-fleethook"
+_COMPLETE_VARIABLE: Final = "_FLEETHOOK_COMPLETE"
+"""Set by the completion scripts of `app.cli.kubectl_completion`."""
 
-app = typer.Typer(
-    name=PROGRAM,
-    help="Admission and review webhooks for a fleet of Kubernetes clusters.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    cls=lazy_group(
-        {
-            "serve": CommandSpec("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
-            "console": CommandSpec(
-                "app.cli.console",
-                "console",
-                "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
-            ),
-            "render": CommandSpec(
-                "app.cli.render",
-                "render",
-                "Print the workload of every node pool, before you apply anything.",
-            ),
-            "explain": CommandSpec(
-                "app.cli.explain",
-                "explain",
-                "List the webhooks that a request is sent to, and the reason for skipping each other one.",
-            ),
-            "lint": CommandSpec(
-                "app.cli.lint",
-                "lint",
-                "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
-            ),
-            "diff": CommandSpec(
-                "app.cli.diff",
-                "diff",
-                "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
-            ),
-            "convert": CommandSpec(
-                "app.cli.convert",
-                "convert_command",
-                "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with "
-                "tweaks.",
-            ),
-            "compile": CommandSpec(
-                "app.cli.compile",
-                "compile_command",
-                "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
-            ),
-            "policies": CommandSpec(
-                "app.cli.policies",
-                "policies",
-                "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
-            ),
-            "replay": CommandSpec(
-                "app.cli.replay",
-                "replay",
-                "Ask recorded reviews again, and report which are decided differently.",
-            ),
-            "doctor": CommandSpec(
-                "app.cli.doctor",
-                "doctor",
-                "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
-            ),
-            "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
-            "crds": CommandSpec(
-                "app.cli.crds",
-                "crds",
-                "Fetch, verify and cache the CRD tarballs of Karmada.",
-            ),
-            "interpret": CommandSpec(
-                "app.cli.interpret",
-                "interpret",
-                "Run, test, check and register resource interpreters: Lua, webhooks, Python, native.",
-            ),
-        }
-    ),
+
+def _describe_program(
+    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+    show_completion: Annotated[
+        str, Option(metavar="[bash|zsh|fish]", help="Print the completion script of a shell and exit.")
+    ] = "",
+) -> None:
+    if version:
+        write(f"{PROGRAM} {__version__}")
+        return
+    from app.cli.kubectl_completion import print_script  # noqa: PLC0415 - only this option needs it
+
+    print_script(show_completion)
+
+
+COMMANDS: Final = Group(
+    "Admission and review webhooks for a fleet of Kubernetes clusters.",
+    {
+        "serve": CommandSpec("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+        "console": CommandSpec(
+            "app.cli.console",
+            "console",
+            "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
+        ),
+        "render": CommandSpec(
+            "app.cli.render",
+            "render",
+            "Print the workload of every node pool, before you apply anything.",
+        ),
+        "explain": CommandSpec(
+            "app.cli.explain",
+            "explain",
+            "List the webhooks that a request is sent to, and the reason for skipping each other one.",
+        ),
+        "lint": CommandSpec(
+            "app.cli.lint",
+            "lint",
+            "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
+        ),
+        "diff": CommandSpec(
+            "app.cli.diff",
+            "diff",
+            "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
+        ),
+        "convert": CommandSpec(
+            "app.cli.convert",
+            "convert_command",
+            "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.",
+        ),
+        "compile": CommandSpec(
+            "app.cli.compile",
+            "compile_command",
+            "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
+        ),
+        "policies": CommandSpec(
+            "app.cli.policies",
+            "policies",
+            "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
+        ),
+        "replay": CommandSpec(
+            "app.cli.replay",
+            "replay",
+            "Ask recorded reviews again, and report which are decided differently.",
+        ),
+        "doctor": CommandSpec(
+            "app.cli.doctor",
+            "doctor",
+            "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
+        ),
+        "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
+        "crds": CommandSpec(
+            "app.cli.crds",
+            "crds",
+            "Fetch, verify and cache the CRD tarballs of Karmada.",
+        ),
+        "interpret": CommandSpec(
+            "app.cli.interpret",
+            "interpret",
+            "Run, test, check and register resource interpreters: Lua, webhooks, Python, native.",
+        ),
+    },
+    _describe_program,
 )
 
 
-def _print_version(*, requested: bool) -> None:
-    if requested:
-        sys.stdout.write(f"fleethook {__version__}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=lambda requested: _print_version(requested=requested), is_eager=True,
-        help="Print the version and exit.",
-    ),
-) -> None:  # fmt: skip
-    pass
+def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
+    """Run a command line without the program's name."""
+    run(COMMANDS, words, program)
 
 
 def main() -> None:
     """Run the command line, as ``fleethook`` or as kubectl's plugin."""
-    is_plugin = Path(sys.argv[0]).name == _PLUGIN
+    is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
     with report_output_errors():
         check_arguments(sys.argv[1:])
-        app(prog_name="kubectl fleethook" if is_plugin else None)
+        if os.environ.get(_COMPLETE_VARIABLE):
+            from app.cli.kubectl_completion import complete  # noqa: PLC0415 - only scripts of shells need it
+
+            complete(sys.argv[1:])
+            return
+        run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)

@@ -5,19 +5,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from app.certs.authority import find_renewal_time, list_names
 from app.certs.files import CertificateError, ensure_certificates
+from app.cli.command_line import Group
 from app.cli.exit_codes import fail
 from app.cli.json_output import write_json
+from app.cli.parameters import Option
 from app.cli.terminal import write
 
-certs = typer.Typer(help="Create and show serving certificates.", no_args_is_help=True)
-
-_Directory = Annotated[Path, typer.Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
+_Directory = Annotated[Path, Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
 
 
 class Output(StrEnum):
@@ -27,15 +26,12 @@ class Output(StrEnum):
     JSON = "json"
 
 
-_Output = Annotated[Output, typer.Option(help="Output format.")]
+_Output = Annotated[Output, Option(help="Output format.")]
 
 
-@certs.command()
 def issue(
     cert_dir: _Directory = Path("certs"),
-    name: Annotated[
-        list[str] | None, typer.Option(help="DNS name or IP address of the server; may be repeated.")
-    ] = None,
+    name: Annotated[list[str] | None, Option(help="DNS name or IP address of the server; may be repeated.")] = None,
     output: _Output = Output.TEXT,
 ) -> None:
     """Create a CA and a serving certificate, or renew the certificate if it is due; then show both.
@@ -52,7 +48,6 @@ def issue(
     _print(cert_dir, output)
 
 
-@certs.command()
 def show(cert_dir: _Directory = Path("certs"), output: _Output = Output.TEXT) -> None:
     """Show the certificates of a directory: subject, issuer, names, validity and renewal.
 
@@ -97,3 +92,6 @@ def _describe(file: Path) -> list[dict[str, Any]]:
         }
         for certificate in certificates
     ]
+
+
+certs = Group("Create and show serving certificates.", {"issue": issue, "show": show})

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from app.cli.exit_codes import fail
-from app.cli.list_progress import show_lists
 from app.cli.manifests import read_mappings
 from app.cli.missing_rights import describe_missing
+from app.cli.progress import show_lists
 from app.cli.terminal import write_error
 from app.model.json import JSONObject, as_object
 from app.store.sources.kubernetes.listing import identified

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
 from app.cli.json_output import write_json
-from app.cli.option_groups import expand
 from app.cli.options import OptionalFilesOption, StrictOption
+from app.cli.parameters import Option
 from app.cli.report import count_levels
 from app.cli.sources import ClusterOptions, fill_store, read_source
 from app.cli.terminal import write, write_document
@@ -34,15 +32,14 @@ class Output(StrEnum):
     JSON = "json"
 
 
-@expand
 def compile_command(
     file: OptionalFilesOption = None,
     live: ClusterOptions = ClusterOptions(),
     failure_policy: Annotated[
-        FailurePolicy, typer.Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
+        FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,
     strict: StrictOption = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.YAML,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
 ) -> None:
     """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
 

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 import uvloop
 
 from app.api.logs import configure_logging
@@ -13,6 +12,7 @@ from app.cli.acceptor import bind
 from app.cli.exit_codes import fail
 from app.cli.load_settings import load_settings
 from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KcpOption, KubeconfigOption
+from app.cli.parameters import Option
 from app.cli.terminal import flush, write
 from app.console.metrics_sampler import MetricsTarget, check_target
 from app.console.process import ConsoleOptions, run_console
@@ -22,44 +22,42 @@ from app.settings import Settings
 
 
 def console(
-    manifests: Annotated[Path | None, typer.Option(help="Directory of YAML manifests; no cluster is needed.")] = None,
+    manifests: Annotated[Path | None, Option(help="Directory of YAML manifests; no cluster is needed.")] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     namespace: Annotated[
         str | None,
-        typer.Option(
-            help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system)."
-        ),
+        Option(help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system)."),
     ] = None,
     interpreters: InterpretersOption = None,
-    records: Annotated[Path | None, typer.Option(help="Directory of recorded reviews (`serve --record`).")] = None,
+    records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[
-        Path | None, typer.Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
+        Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
     ] = None,
-    playground: Annotated[bool, typer.Option(help="Let the playground run scripts in a sandbox.")] = True,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    playground: Annotated[bool, Option(help="Let the playground run scripts in a sandbox.")] = True,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     cert_dir: Annotated[
-        Path | None, typer.Option(help="Directory of the serving certificate, for other addresses than loopback.")
+        Path | None, Option(help="Directory of the serving certificate, for other addresses than loopback.")
     ] = None,
     client_ca_file: Annotated[
-        Path | None, typer.Option(help="PEM file of the CAs of client certificates that users may present.")
+        Path | None, Option(help="PEM file of the CAs of client certificates that users may present.")
     ] = None,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="Name by which the console may be called (default: any); repeatable.")
+        list[str] | None, Option(help="Name by which the console may be called (default: any); repeatable.")
     ] = None,
     metrics_url: Annotated[
-        str | None, typer.Option(help="URL of a server's /metrics, for the charts of the overview.")
+        str | None, Option(help="URL of a server's /metrics, for the charts of the overview.")
     ] = None,
     metrics_ca_file: Annotated[
         Path | None,
-        typer.Option(help="PEM file of the CAs that --metrics-url is verified with (default: the system's)."),
+        Option(help="PEM file of the CAs that --metrics-url is verified with (default: the system's)."),
     ] = None,
     metrics_token_file: Annotated[
-        Path | None, typer.Option(help="File with a bearer token for --metrics-url; it is read for each request.")
+        Path | None, Option(help="File with a bearer token for --metrics-url; it is read for each request.")
     ] = None,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
+    port: Annotated[int, Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
 ) -> None:
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
 

@@ -5,8 +5,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-import typer
-
 from app.cli.cluster_reader import read_cluster
 from app.cli.convert_output import (
     Places,
@@ -21,6 +19,7 @@ from app.cli.convert_output import (
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.manifests import read_objects
 from app.cli.options import ContextOption, InClusterOption, KubeconfigOption, OptionalFilesOption, StrictOption
+from app.cli.parameters import Option
 from app.cli.report import count_levels
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
@@ -68,12 +67,12 @@ class _Input(NamedTuple):
 
 def convert_command(
     file: OptionalFilesOption = None,
-    to: Annotated[Version, typer.Option(help="Version to convert to.")] = Version.V1BETA1,
+    to: Annotated[Version, Option(help="Version to convert to.")] = Version.V1BETA1,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     strict: StrictOption = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.YAML,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
 ) -> None:
     """Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.
 

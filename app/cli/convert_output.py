@@ -3,12 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rich.text import Text
-
 from app.cli.json_output import write_json
 from app.cli.report import ObjectRow, describe_object
-from app.cli.styles import console, styled
-from app.cli.terminal import write, write_document, write_error
+from app.cli.terminal import Styled, concatenate, styled, write, write_document, write_error, write_styled
 from app.cli.yaml_output import NoAliasDumper, yaml_text
 from app.model.json import JSON
 from app.overrider.convert.conversion import Converted
@@ -136,20 +133,19 @@ def print_json(converted: Sequence[Converted], rows: Sequence[Row]) -> None:
 
 def print_diff(converted: Sequence[Converted]) -> None:
     """Write the differences between the workloads before and after to standard output, by node pool."""
-    terminal = console()
     for one in converted:
         for pool in one.pools:
-            terminal.print(styled(f"{_title(one)}, node pool {pool}", "bold"))
+            write_styled(styled(f"{_title(one)}, node pool {pool}", "bold"))
             remarks = [remark for remark in one.remarks if remark.path and pool in (remark.pools or one.pools)]
             if not remarks:
-                terminal.print(styled("  as before", "dim"))
+                write_styled(styled("  as before", "dim"))
             for line in _format_differences(remarks):
-                terminal.print(line)
+                write_styled(line)
 
 
-def _format_differences(remarks: Sequence[Remark]) -> Iterator[Text]:
+def _format_differences(remarks: Sequence[Remark]) -> Iterator[Styled]:
     for remark in remarks:
-        yield Text.assemble(styled(f"  {remark.path}"), styled(f"  # {remark.field}: {remark.text}", "cyan"))
+        yield concatenate(styled(f"  {remark.path}"), styled(f"  # {remark.field}: {remark.text}", "cyan"))
         for sign, style, value in (("-", "red", remark.before), ("+", "green", remark.after)):
             if value is not None:
                 text = _dump(value).removesuffix("...\n").rstrip("\n")

@@ -4,23 +4,17 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from app.cli import crds_options as option
-from app.cli.crds_arguments import check_reach, read_file, select_sources
-from app.cli.crds_cache import cache
-from app.cli.crds_controller import DATA_DIR
+from app.cli.command_line import CommandSpec, Group
+from app.cli.crds_arguments import check_reach, open_cache, read_file, select_sources
 from app.cli.crds_output import Output, exit_on_error, show, warn
-from app.cli.crds_progress import Style, display_progress
 from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
-from app.cli.lazy import CommandSpec, lazy_group
-from app.cli.option_groups import expand
+from app.cli.parameters import Argument, Option
+from app.cli.progress import Style, show_download
 from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
-from app.crds.cache.cache import Cache
-from app.crds.cache.data_directory import find_data_directory
 from app.crds.download.download import download
 from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
@@ -29,61 +23,12 @@ from app.crds.fetch import fetch as fetch_tarball
 from app.crds.provenance.verify import Provenance
 from app.crds.source import Policy, Source
 
-crds = typer.Typer(
-    name="crds",
-    help="Fetch, verify and cache the CRD tarballs of Karmada.",
-    no_args_is_help=True,
-    cls=lazy_group(
-        {
-            "render": CommandSpec(
-                "app.cli.crds_apply",
-                "render",
-                "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
-            ),
-            "apply": CommandSpec(
-                "app.cli.crds_apply",
-                "apply",
-                "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
-            ),
-            "diff": CommandSpec(
-                "app.cli.crds_diff",
-                "diff",
-                "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
-            ),
-            "controller": CommandSpec(
-                "app.cli.crds_controller",
-                "controller",
-                "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",
-            ),
-        }
-    ),
-)
-crds.add_typer(cache, name="cache")
 
-
-@crds.callback()
-def _options(
-    context: typer.Context,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Data directory of the cache (default: that of the user; for the controller /var/lib/karmada)."
-        ),
-    ] = None,
-) -> None:
-    default = DATA_DIR if context.invoked_subcommand == "controller" else find_data_directory()
-    context.obj = Cache(data_dir or default)
-
-
-@crds.command()
-@expand
 def fetch(
-    context: typer.Context,
     *,
+    data_dir: option.DataDir = None,
     url: option.URL = None,
-    karmada: Annotated[
-        list[Path] | None, typer.Option(help="Manifest of Karmada instances, for their crdTarball.")
-    ] = None,
+    karmada: Annotated[list[Path] | None, Option(help="Manifest of Karmada instances, for their crdTarball.")] = None,
     version: option.Version = None,
     follow_instance: option.Follow = False,
     policy: option.DownloadPolicy = None,
@@ -94,7 +39,7 @@ def fetch(
     mirror: option.Mirror = None,
     offline: option.Offline = False,
     no_conditional: Annotated[
-        bool, typer.Option("--no-conditional", help="Download the tarball even if it has not changed.")
+        bool, Option("--no-conditional", help="Download the tarball even if it has not changed.")
     ] = False,
     stale_if_error: option.Stale = False,
     strict: option.Strict = False,
@@ -118,14 +63,15 @@ def fetch(
         if ca is not None:
             changes["ca_pem"] = read_file(ca)
         given = {name: value for name, value in changes.items() if value}
+        kept = open_cache(data_dir)
         style = Style.NONE if output is Output.JSON else progress
         for one in chosen:
             warn(one.warnings)
             check_reach(one)
             source = one.source._replace(**given)
-            with display_progress(style, redact(source.url)) as report:
+            with show_download(style, redact(source.url)) as report:
                 fetched = fetch_tarball(
-                    context.obj,
+                    kept,
                     source,
                     Policy.NEVER if offline else policy or one.policy,
                     conditional=not no_conditional,
@@ -150,11 +96,9 @@ def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
     show(output, [*lines, *format_provenance(proven)], document)
 
 
-@crds.command()
-@expand
 def verify(
     *,
-    file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
+    file: Annotated[Path, Argument(help="Path of the tarball.")],
     sha256: option.SHA256 = "",
     attestation: ProvenanceOptions,
     strict: option.Strict = False,
@@ -176,11 +120,9 @@ def verify(
             raise CRDsError(Exit.ARCHIVE, "Karmada's own operator cannot use this tarball")
 
 
-@crds.command()
-@expand
 def pin(
     *,
-    url: Annotated[str, typer.Argument(help="Address of the tarball.")],
+    url: Annotated[str, Argument(help="Address of the tarball.")],
     proxy: option.Proxy = "",
     ca: option.CA = None,
     attestation: ProvenanceOptions,
@@ -193,7 +135,7 @@ def pin(
         proven, sha256 = verify_provenance(attestation, sha256="")
         source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
-        with display_progress(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
+        with show_download(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path, normalize_dot=normalize_dot)
         if output is Output.JSON:
@@ -216,3 +158,35 @@ def _print_manifest(manifest: Manifest, proven: Provenance | None, output: Outpu
     verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
     lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {verdict}"]
     show(output, [*lines, *(f"    {problem}" for problem in problems), *format_provenance(proven)], document)
+
+
+crds = Group(
+    "Fetch, verify and cache the CRD tarballs of Karmada.",
+    {
+        "fetch": fetch,
+        "verify": verify,
+        "pin": pin,
+        "cache": CommandSpec("app.cli.crds_cache", "cache", "List, check, export and remove the entries of the cache."),
+        "render": CommandSpec(
+            "app.cli.crds_apply",
+            "render",
+            "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
+        ),
+        "apply": CommandSpec(
+            "app.cli.crds_apply",
+            "apply",
+            "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
+        ),
+        "diff": CommandSpec(
+            "app.cli.crds_diff",
+            "diff",
+            "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
+        ),
+        "controller": CommandSpec(
+            "app.cli.crds_controller",
+            "controller",
+            "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",
+        ),
+    },
+    shared=option.SHARED,
+)

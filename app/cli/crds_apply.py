@@ -6,15 +6,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from app.cli import crds_options as option
 from app.cli.crds_instances import ApplyOptions, apply_to_instances, check_names
 from app.cli.crds_output import Output, exit_on_error, show
 from app.cli.crds_release import ReleaseOptions, read_release
 from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.json_output import write_json
-from app.cli.option_groups import expand
+from app.cli.parameters import Option
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, render_crds
@@ -31,12 +29,10 @@ class Form(StrEnum):
     JSON = "json"
 
 
-@expand
 def render(
-    context: typer.Context,
     wanted: ReleaseOptions,
     *,
-    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.YAML,
+    output: Annotated[Form, Option("--output", "-o", help="Output format.")] = Form.YAML,
 ) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.
 
@@ -44,7 +40,7 @@ def render(
     """
     wanted = wanted.show_progress(shown=output is not Form.JSON)
     with exit_on_error():
-        tree, patches = read_release(context, wanted)
+        tree, patches = read_release(wanted)
         found = list(render_crds(tree.crds, patches).values())
         if output is Form.YAML:
             write_document(dump(found))
@@ -53,36 +49,30 @@ def render(
             write_json(listed)
 
 
-@expand
 def apply(
-    context: typer.Context,
     wanted: ReleaseOptions,
     *,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config). With --instance or "
             "--all, that of the host cluster."
         ),
     ] = None,
     wait_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for the CRDs to become established; 0 does not wait.")
+        float, Option(minimum=0, help="Seconds to wait for the CRDs to become established; 0 does not wait.")
     ] = 60.0,
     one: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--instance",
             metavar="NAMESPACE/NAME",
             help="Instance in the cluster of --kubeconfig; its Secrets name its API server; may be repeated.",
         ),
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Apply to all instances in the cluster of --kubeconfig.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send dry-run requests only.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Allow dropping versions that objects may be stored in.")
-    ] = False,
+    every: Annotated[bool, Option("--all", help="Apply to all instances in the cluster of --kubeconfig.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Send dry-run requests only.")] = False,
+    force: Annotated[bool, Option("--force", help="Allow dropping versions that objects may be stored in.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.
@@ -101,9 +91,9 @@ def apply(
         if one or every:
             check_names(one or (), wanted, every=every)
             options = ApplyOptions(dry_run, force, wait_seconds, output)
-            apply_to_instances(context, wanted, one or (), kubeconfig=find_kubeconfig(kubeconfig), options=options)
+            apply_to_instances(wanted, one or (), kubeconfig=find_kubeconfig(kubeconfig), options=options)
             return
-        tree, patches = read_release(context, wanted)
+        tree, patches = read_release(wanted)
         target = _Target(find_kubeconfig(kubeconfig), dry_run, force, wait_seconds, output)
         asyncio.run(_apply(target, tree, patches))
 

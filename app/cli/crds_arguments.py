@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from app.cli.manifests import read_objects
+from app.crds.cache.cache import Cache
+from app.crds.cache.data_directory import find_data_directory
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.source_selection import SelectedSource, select_source
 from app.crds.instance.version import build_release_url, is_release, parse_release
@@ -39,6 +41,11 @@ def select_sources(
         yield SelectedSource(Source(build_release_url(check_version(version))), Policy.IF_NOT_PRESENT)
     else:
         raise CRDsError(Exit.USAGE, "give a URL, --karmada FILE or --version RELEASE")
+
+
+def open_cache(data_dir: Path | None) -> Cache:
+    """Return the cache below a data directory, that of the user by default."""
+    return Cache(data_dir or find_data_directory())
 
 
 def check_sha256(text: str) -> str:

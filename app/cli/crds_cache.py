@@ -4,13 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from app.cli import crds_options as option
+from app.cli.command_line import Group
+from app.cli.crds_arguments import open_cache
 from app.cli.crds_output import Output, exit_on_error, show, warn
 from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
 from app.cli.crds_units import parse_age, parse_size
-from app.cli.option_groups import expand
+from app.cli.parameters import Argument, Option
 from app.crds.cache.cache import Cache, Origin
 from app.crds.cache.listing import Listed
 from app.crds.cache.permissions import is_key
@@ -18,9 +18,7 @@ from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 
-cache = typer.Typer(name="cache", help="List, check, export and remove the entries of the cache.", no_args_is_help=True)
-
-_EntryArgument = Annotated[str, typer.Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
+_EntryArgument = Annotated[str, Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
 
 
 def _parse_key(entry: str) -> str:
@@ -40,40 +38,38 @@ def _build_document(one: Listed) -> dict[str, object]:
     }  # fmt: skip
 
 
-@cache.command(name="ls")
-def list_entries(context: typer.Context, output: option.OutputFormat = Output.TEXT) -> None:
+def list_entries(data_dir: option.DataDir = None, output: option.OutputFormat = Output.TEXT) -> None:
     """List the entries."""
     with exit_on_error():
-        found = _get_cache(context).entries()
+        found = open_cache(data_dir).entries()
         show(output, list(map(_format_line, found)) or ["the cache is empty"], [_build_document(one) for one in found])
 
 
-@cache.command(name="show")
-def show_entry(context: typer.Context, entry: _EntryArgument, output: option.OutputFormat = Output.TEXT) -> None:
+def show_entry(
+    entry: _EntryArgument, data_dir: option.DataDir = None, output: option.OutputFormat = Output.TEXT
+) -> None:
     """Show one entry; exits 10 if there is none."""
     with exit_on_error():
-        one = _find_entry(_get_cache(context), _parse_key(entry))
+        one = _find_entry(open_cache(data_dir), _parse_key(entry))
         document = _build_document(one)
         show(output, [f"{name}: {value}" for name, value in document.items() if value != ""], document)
 
 
-@cache.command(name="path")
-def print_path(context: typer.Context, entry: _EntryArgument) -> None:
+def print_path(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
     """Print the path of an entry, whether or not it exists."""
     with exit_on_error():
-        show(Output.TEXT, [str(_get_cache(context).path(_parse_key(entry)))], None)
+        show(Output.TEXT, [str(open_cache(data_dir).path(_parse_key(entry)))], None)
 
 
-@cache.command(name="verify")
 def verify_entries(
-    context: typer.Context,
-    entry: Annotated[str | None, typer.Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
+    data_dir: option.DataDir = None,
+    entry: Annotated[str | None, Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
+    repair: Annotated[bool, Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
     with exit_on_error():
-        kept = _get_cache(context)
+        kept = open_cache(data_dir)
         problems: dict[str, list[str]] = {}
         for key in [_parse_key(entry)] if entry else kept.keys():
             found = kept.verify(key)
@@ -88,17 +84,16 @@ def verify_entries(
             raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run `crds cache verify --repair`")
 
 
-@cache.command()
 def prune(
-    context: typer.Context,
+    data_dir: option.DataDir = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Age, such as 30d, since the origin last confirmed an entry.")
+        str | None, Option(help="Age, such as 30d, since the origin last confirmed an entry.")
     ] = None,
     max_size: Annotated[
-        str | None, typer.Option(help="Size of the cache, such as 200MiB; the oldest entries beyond it are removed.")
+        str | None, Option(help="Size of the cache, such as 200MiB; the oldest entries beyond it are removed.")
     ] = None,
-    keep: Annotated[int, typer.Option(min=0, help="Number of newest entries to keep in any case.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the entries without removing them.")] = False,
+    keep: Annotated[int, Option(minimum=0, help="Number of newest entries to keep in any case.")] = 0,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the entries without removing them.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Remove entries that are too old, then those that exceed the size; entries in use stay."""
@@ -110,25 +105,22 @@ def prune(
             raise CRDsError(Exit.USAGE, str(error)) from None
         if age is None and size is None:
             raise CRDsError(Exit.USAGE, "give --older-than or --max-size: without them no entry is removed")
-        gone = _get_cache(context).prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
+        gone = open_cache(data_dir).prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
         show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(one) for one in gone])
 
 
-@cache.command(name="rm")
-def remove(context: typer.Context, entry: _EntryArgument) -> None:
+def remove(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
     """Remove an entry; exits 10 if there is none."""
     with exit_on_error():
-        if not _get_cache(context).remove(_parse_key(entry)):
+        if not open_cache(data_dir).remove(_parse_key(entry)):
             raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache")
 
 
-@cache.command(name="import")
-@expand
 def import_tarball(
-    context: typer.Context,
     *,
-    file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
-    url: Annotated[str, typer.Option(help="URL of the tarball.")],
+    data_dir: option.DataDir = None,
+    file: Annotated[Path, Argument(help="Path of the tarball.")],
+    url: Annotated[str, Option(help="URL of the tarball.")],
     sha256: option.SHA256 = "",
     attestation: ProvenanceOptions,
     strict: option.Strict = False,
@@ -138,7 +130,7 @@ def import_tarball(
     """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
     with exit_on_error():
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
-        kept, key = _get_cache(context), Source(url).key
+        kept, key = open_cache(data_dir), Source(url).key
         origin = Origin(url=redact(url), asked=0)
         entry = kept.import_file(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
@@ -147,15 +139,14 @@ def import_tarball(
         show(output, [*lines, *format_provenance(proven)], {**document, **document_provenance(proven)})
 
 
-@cache.command()
 def export(
-    context: typer.Context,
     entry: _EntryArgument,
-    to: Annotated[Path, typer.Option(help="File to write; it must not exist.")],
+    to: Annotated[Path, Option(help="File to write; it must not exist.")],
+    data_dir: option.DataDir = None,
 ) -> None:
     """Write the tarball of an entry to a file, to import it elsewhere; exits 10 if there is none."""
     with exit_on_error():
-        kept, key = _get_cache(context), _parse_key(entry)
+        kept, key = open_cache(data_dir), _parse_key(entry)
         with kept.reading(key):
             found = kept.tarball(key)
         if found is None:
@@ -167,14 +158,24 @@ def export(
             raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
 
 
-def _get_cache(context: typer.Context) -> Cache:
-    found = context.find_object(Cache)
-    assert found is not None, "the group's callback made it"
-    return found
-
-
 def _find_entry(kept: Cache, key: str) -> Listed:
     found = kept.inspect(key)
     if found is None:
         raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {kept.directory}")
     return found
+
+
+cache = Group(
+    "List, check, export and remove the entries of the cache.",
+    {
+        "ls": list_entries,
+        "show": show_entry,
+        "path": print_path,
+        "verify": verify_entries,
+        "prune": prune,
+        "rm": remove,
+        "import": import_tarball,
+        "export": export,
+    },
+    shared=option.SHARED,
+)

@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from app.cli import crds_options as option
 from app.cli.crds_output import exit_on_error
+from app.cli.parameters import Option
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
 from app.crds.failures import CRDsError, Exit
@@ -18,45 +17,45 @@ DATA_DIR: Final = Path("/var/lib/karmada")
 
 
 def controller(
-    context: typer.Context,
+    data_dir: option.DataDir = None,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(help="Kubeconfig of the cluster that has the instances (default: the pod's service account)."),
+        Option(help="Kubeconfig of the cluster that has the instances (default: the pod's service account)."),
     ] = None,
     beside_operator: Annotated[
         bool,
-        typer.Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs."),
+        Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs."),
     ] = False,
-    version: Annotated[str, typer.Option(help="Release of the operator, for instances that name none.")] = "",
+    version: Annotated[str, Option(help="Release of the operator, for instances that name none.")] = "",
     follow_instance: option.Follow = False,
     stale_if_error: option.Stale = False,
     strict: option.Strict = False,
     no_env_proxy: option.NoEnvProxy = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Host to allow downloads from, or .suffix; may be repeated (default: any).")
+        list[str] | None, Option(help="Host to allow downloads from, or .suffix; may be repeated (default: any).")
     ] = None,
     no_private: Annotated[
-        bool, typer.Option("--no-private", help="Refuse private, loopback and link-local addresses.")
+        bool, Option("--no-private", help="Refuse private, loopback and link-local addresses.")
     ] = False,
     local_root: Annotated[
-        Path | None, typer.Option(help="Directory of the files that localSource may name (default: none).")
+        Path | None, Option(help="Directory of the files that localSource may name (default: none).")
     ] = None,
     faithful_backoff: Annotated[
         bool,
-        typer.Option("--faithful-backoff", help="Retry at the Go operator's pace: after 5 ms, doubled, up to 1000 s."),
+        Option("--faithful-backoff", help="Retry at the Go operator's pace: after 5 ms, doubled, up to 1000 s."),
     ] = False,
     apply: Annotated[
         bool,
-        typer.Option("--apply", help="Apply the CRDs to the API server of each instance, found in its Secrets."),
+        Option("--apply", help="Apply the CRDs to the API server of each instance, found in its Secrets."),
     ] = False,
-    namespace: Annotated[str, typer.Option(help="Namespace of the Lease.")] = "karmada-system",
+    namespace: Annotated[str, Option(help="Namespace of the Lease.")] = "karmada-system",
     lease_duration: Annotated[
-        float, typer.Option(help="Seconds after which another replica takes over from one that has ended.", min=1)
+        float, Option(help="Seconds after which another replica takes over from one that has ended.", minimum=1)
     ] = 15.0,
-    host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port of these endpoints; 0 picks a free port.", min=0, max=65535)] = 8080,
+    host: Annotated[str, Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port of these endpoints; 0 picks a free port.", minimum=0, maximum=65535)] = 8080,
     otlp_endpoint: Annotated[
-        str | None, typer.Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
+        str | None, Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
     ] = None,
 ) -> None:
     """Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.
@@ -68,8 +67,6 @@ def controller(
             raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
         if version:
             parse_release(version)
-        cache = context.find_object(Cache)
-        assert cache is not None, "the group's callback made it"
         options = Options(
             version=version,
             beside=beside_operator,
@@ -83,4 +80,8 @@ def controller(
         )
         from app.cli.crds_process import ProcessOptions, run_controller  # noqa: PLC0415 - other commands need no web server
 
-        run_controller(cache, options, ProcessOptions(kubeconfig, namespace, lease_duration, host, port, otlp_endpoint))
+        run_controller(
+            Cache(data_dir or DATA_DIR),
+            options,
+            ProcessOptions(kubeconfig, namespace, lease_duration, host, port, otlp_endpoint),
+        )

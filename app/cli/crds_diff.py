@@ -5,14 +5,12 @@ import contextlib
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from app.cli import crds_options as option
 from app.cli.crds_output import Output, exit_on_error, show
 from app.cli.crds_release import ReleaseOptions, read_release, read_tree
 from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.exit_codes import CHECK_FAILED
-from app.cli.option_groups import expand
+from app.cli.parameters import Option
 from app.crds.apply.diff import CRDChange
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch
@@ -23,16 +21,14 @@ from app.crds.failures import CRDsError, Exit
 _READ: Final = ("crds/bases", "crds/patches")
 
 
-@expand
 def diff(
-    context: typer.Context,
     wanted: ReleaseOptions,
     *,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config).")
+        Path | None, Option(help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config).")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Tarball, or directory with crds/, to compare with instead of a server.")
+        Path | None, Option(help="Tarball, or directory with crds/, to compare with instead of a server.")
     ] = None,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
@@ -46,13 +42,13 @@ def diff(
         if against is not None:
             if kubeconfig is not None:
                 raise CRDsError(Exit.USAGE, "give --kubeconfig or --against, not both")
-            changes = compare_releases(_read_other(against), read_tree(context, wanted))
+            changes = compare_releases(_read_other(against), read_tree(wanted))
         else:
-            tree, patches = read_release(context, wanted)
+            tree, patches = read_release(wanted)
             changes = asyncio.run(_compare_with_server(find_kubeconfig(kubeconfig), tree, patches))
         show(output, format_changes(changes), [_build_document(one) for one in changes])
         if changes:
-            raise typer.Exit(CHECK_FAILED)
+            raise SystemExit(CHECK_FAILED)
 
 
 def _read_other(path: Path) -> Tree:

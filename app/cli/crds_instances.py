@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import typer
-
 from app.cli.crds_arguments import read_file
 from app.cli.crds_output import Output
 from app.cli.crds_release import ReleaseOptions, read_instance_tree
@@ -79,12 +77,11 @@ def check_names(names: Sequence[str], wanted: ReleaseOptions, *, every: bool) ->
 
 
 def apply_to_instances(
-    context: typer.Context, wanted: ReleaseOptions, names: Sequence[str], *, kubeconfig: Path, options: ApplyOptions
+    wanted: ReleaseOptions, names: Sequence[str], *, kubeconfig: Path, options: ApplyOptions
 ) -> None:
     """Apply CRDs to the API servers of instances, and print one line for each; a failure does not end the others.
 
     Args:
-        context: Context of the command, with the cache.
         wanted: Options of the tarball; without one, each instance gets the tarball that it names.
         names: Instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
         kubeconfig: Kubeconfig of the cluster that has the instances.
@@ -92,18 +89,18 @@ def apply_to_instances(
 
     Raises:
         CRDsError: The instances cannot be read.
-        typer.Exit: The highest exit code of all instances, if it is not 0.
+        SystemExit: The highest exit code of all instances, if it is not 0.
     """
     ca_pem = None if wanted.ca_file is None else read_file(wanted.ca_file)
     instances = asyncio.run(_read_all(kubeconfig, list(dict.fromkeys(names)), ca_pem))
     # Outside of the event loop, because Ctrl-C ends a download only there.
-    work = [_read_release(context, wanted, one) for one in instances]
+    work = [_read_release(wanted, one) for one in instances]
     outcomes = asyncio.run(_apply_all(work, options))
     if options.output is Output.JSON:
         write_json([one.document() for one in outcomes], indent=None)
     worst = max((one.exit for one in outcomes), default=Exit.OK)
     if worst:
-        raise typer.Exit(worst)
+        raise SystemExit(worst)
 
 
 # --- Reading instances ------------------------------------------------------------------------------------------------
@@ -163,7 +160,7 @@ class _InstanceWork(NamedTuple):
     patches: list[Patch] | None = None
 
 
-def _read_release(context: typer.Context, wanted: ReleaseOptions, one: Instance) -> _InstanceWork:
+def _read_release(wanted: ReleaseOptions, one: Instance) -> _InstanceWork:
     if one.target is None:
         return _InstanceWork(one)
     metadata = as_object(one.karmada.get("metadata"))
@@ -173,7 +170,7 @@ def _read_release(context: typer.Context, wanted: ReleaseOptions, one: Instance)
             namespace=wanted.namespace or metadata.get("namespace", ""),
             ca_pem=one.target.ca_pem,
         )
-        tree = read_instance_tree(context, wanted, one.karmada)
+        tree = read_instance_tree(wanted, one.karmada)
         return _InstanceWork(one, tree, build_patches(tree, values))
     except CRDsError as error:
         return _InstanceWork(one._replace(failure=error))

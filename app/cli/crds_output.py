@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
-import typer
-
 from app.cli.json_output import write_json
 from app.cli.terminal import write, write_error
 from app.crds.failures import CRDsError, Exit
@@ -26,10 +24,10 @@ def exit_on_error(interrupted: str = "the cache is unchanged") -> Iterator[None]
         yield
     except CRDsError as error:
         write_error(f"fleethook: {error}")
-        raise typer.Exit(error.exit) from None
+        raise SystemExit(error.exit) from None
     except KeyboardInterrupt:
         write_error(f"fleethook: interrupted; {interrupted}")
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
 
 
 def warn(warnings: tuple[str, ...]) -> None:

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
-import typer
-
 from app.cli import crds_options as option
-from app.cli.crds_arguments import check_reach, check_sha256, read_file, select_sources
+from app.cli.crds_arguments import check_reach, check_sha256, open_cache, read_file, select_sources
 from app.cli.crds_output import warn
-from app.cli.crds_progress import Style, display_progress
 from app.cli.manifests import read_objects
+from app.cli.parameters import Option
+from app.cli.progress import Style, show_download
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch, build_patches
 from app.crds.apply.placeholders import build_values
@@ -26,21 +25,20 @@ from app.model.operator import KARMADA
 
 KarmadaOption = Annotated[
     Path | None,
-    typer.Option(help="Manifest of one Karmada instance, for its crdTarball, name and namespace."),
+    Option(help="Manifest of one Karmada instance, for its crdTarball, name and namespace."),
 ]
 TarballOption = Annotated[
-    Path | None, typer.Option(help="Local tarball to use instead of a download; the cache is not used.")
+    Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
 ]
-NameOption = Annotated[
-    str, typer.Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")
-]
-NamespaceOption = Annotated[str, typer.Option(help="Namespace of the instance (default: the manifest's).")]
-CAFileOption = Annotated[Path | None, typer.Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
+NameOption = Annotated[str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")]
+NamespaceOption = Annotated[str, Option(help="Namespace of the instance (default: the manifest's).")]
+CAFileOption = Annotated[Path | None, Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
 
 
 class ReleaseOptions(NamedTuple):
     """Options of commands about a tarball, its download, and its instance (`app.cli.option_groups.expand`)."""
 
+    data_dir: option.DataDir = None
     url: option.URL = None
     karmada: KarmadaOption = None
     version: option.Version = None
@@ -65,7 +63,7 @@ class ReleaseOptions(NamedTuple):
         return self if shown else self._replace(progress=Style.NONE)
 
 
-def read_release(context: typer.Context, wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
+def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
     """Return the release that is wanted, and its patches for the instance; raises CRDsError."""
     wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
     instance = None if wanted.karmada is None else _read_manifest(wanted.karmada)
@@ -76,28 +74,26 @@ def read_release(context: typer.Context, wanted: ReleaseOptions) -> tuple[Tree, 
         namespace=wanted.namespace or metadata.get("namespace", ""),
         ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
     )
-    tree = _read_tree(context, wanted, instance)
+    tree = _read_tree(wanted, instance)
     return tree, build_patches(tree, values)
 
 
-def read_tree(context: typer.Context, wanted: ReleaseOptions) -> Tree:
+def read_tree(wanted: ReleaseOptions) -> Tree:
     """Return the release that is wanted, for no instance; raises CRDsError."""
     wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
-    return _read_tree(context, wanted, None if wanted.karmada is None else _read_manifest(wanted.karmada))
+    return _read_tree(wanted, None if wanted.karmada is None else _read_manifest(wanted.karmada))
 
 
-def read_instance_tree(context: typer.Context, wanted: ReleaseOptions, karmada: JSONObject) -> Tree:
+def read_instance_tree(wanted: ReleaseOptions, karmada: JSONObject) -> Tree:
     """Return the release of the options, or else the one that an instance names; raises CRDsError."""
     elsewhere = wanted.url is not None or wanted.tarball is not None
-    return _read_tree(context, wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
+    return _read_tree(wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
 
 
-def _read_tree(context: typer.Context, wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
+def _read_tree(wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
     if wanted.tarball is not None:
         return _read_tarball(wanted.tarball, wanted)
-    kept = context.find_object(Cache)
-    assert kept is not None, "the group's callback made it"
-    return _fetch_tree(kept, _select_source(wanted, instance), wanted)
+    return _fetch_tree(open_cache(wanted.data_dir), _select_source(wanted, instance), wanted)
 
 
 def _read_manifest(manifest: Path) -> JSONObject:
@@ -127,7 +123,7 @@ def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> 
     source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
     policy = Policy.NEVER if wanted.offline else wanted.policy or chosen.policy
     env_proxies = not wanted.no_env_proxy
-    with display_progress(wanted.progress, redact(source.url)) as report:
+    with show_download(wanted.progress, redact(source.url)) as report:
         fetched = fetch(
             kept, source, policy, strict=wanted.strict, normalize_dot=wanted.normalize_dot, env_proxies=env_proxies,
             progress=report,

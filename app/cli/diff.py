@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
-import typer
 
 from app.cli.diff_output import Allowed, Output, print_outcomes
 from app.cli.exit_codes import CHECK_FAILED, fail
@@ -17,6 +16,7 @@ from app.cli.options import (
     OptionalFilesOption,
     WithoutOption,
 )
+from app.cli.parameters import Option
 from app.cli.sources import Source, SourceOptions, read_source
 from app.cli.terminal import write_error
 from app.control.slices import run_at_once
@@ -53,16 +53,16 @@ def diff(
     file: OptionalFilesOption = None,
     manifests: Annotated[
         list[Path] | None,
-        typer.Option(help="Directory or file of the present objects, in place of a cluster; may be repeated."),
+        Option(help="Directory or file of the present objects, in place of a cluster; may be repeated."),
     ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     without: WithoutOption = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
-    """Print the effect of applying FILEs on the running workloads: rollouts, scales, creations and deletions.
+    """Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.
 
     FILEs hold YurtAppOverriders, YurtAppSets, YurtAppDaemons and NodePools. --without removes an object. The command
     reads these kinds, Deployments and StatefulSets from a cluster or from --manifests, and writes nothing.
@@ -85,7 +85,7 @@ def diff(
     print_outcomes(outcomes, _find_allowances(source, before, after), output)
     print_lines(rows)
     if has_failures(rows, strict=False) or sum_outcomes(outcomes).changes:
-        raise typer.Exit(CHECK_FAILED)
+        raise SystemExit(CHECK_FAILED)
 
 
 def _select_changed(source: Source) -> list[Any]:

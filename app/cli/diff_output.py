@@ -5,11 +5,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from rich.text import Text
-
 from app.cli.json_output import write_json
-from app.cli.styles import console, styled
-from app.cli.terminal import write
+from app.cli.terminal import concatenate, styled, write, write_styled
 from app.overrider.rollout.effect import EFFECTS
 from app.overrider.rollout.guard import ALLOW_ANNOTATION
 from app.overrider.rollout.prediction import Outcome
@@ -56,25 +53,24 @@ def _describe_key(key: ObjectKey) -> str:
 
 
 def _print_text(outcomes: Sequence[Outcome], allowed: Sequence[Allowed]) -> None:
-    terminal = console()
     groups = list(_group(outcomes))
     for title, group in groups:
-        terminal.print(Text.assemble(styled(title, "bold"), styled(f": {sum_outcomes(group).headline}")))
+        write_styled(concatenate(styled(title, "bold"), styled(f": {sum_outcomes(group).headline}")))
         for one in group:
             if one.effect.name == "unchanged" and not one.effect.notes:
                 continue
             label = _LABELS.get(one.effect.name, one.effect.name)
-            terminal.print(
+            write_styled(
                 styled(f"  {one.pool}: {_describe_workload(one)}"),
                 styled(label, _STYLES.get(one.effect.name, "")),
                 styled(_describe_details(one)),
             )
             for note in one.effect.notes:
-                terminal.print(styled(f"    {note}", "dim"))
+                write_styled(styled(f"    {note}", "dim"))
     if len(groups) != 1:
-        terminal.print(styled(f"Total: {sum_outcomes(outcomes).headline}", "bold"))
+        write_styled(styled(f"Total: {sum_outcomes(outcomes).headline}", "bold"))
     for line in _describe_allowed(allowed):
-        terminal.print(styled(line))
+        write_styled(styled(line))
 
 
 def _describe_workload(one: Outcome) -> str:

@@ -7,14 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from app.cli.doctor_cluster import Doctor
 from app.cli.doctor_findings import Diagnosis
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.json_output import write_json
 from app.cli.options import ContextOption, InClusterOption, StrictOption
-from app.cli.styles import console, styled
+from app.cli.parameters import Option
+from app.cli.terminal import styled, write_styled
 
 _STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
 _VARIABLE: Final = "KUBECONFIG"
@@ -29,22 +28,22 @@ class Output(StrEnum):
 
 def doctor(
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Kubeconfig of the cluster (default: $KUBECONFIG, or ~/.kube/config).")
+        Path | None, Option(help="Kubeconfig of the cluster (default: $KUBECONFIG, or ~/.kube/config).")
     ] = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
+        str, Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
     ] = "default",
     service_account: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAMESPACE/NAME",
             help="Service account of the server, whose rights are checked (default: those of its Pods).",
         ),
     ] = None,
     strict: StrictOption = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Examine the registration of fleethook with an apiserver, and name a remedy for each fault.
 
@@ -68,7 +67,7 @@ def doctor(
         _print(found)
     failing = ("error", "warning") if strict else ("error",)
     if any(one.level in failing for one in found):
-        raise typer.Exit(CHECK_FAILED)
+        raise SystemExit(CHECK_FAILED)
 
 
 def _find_kubeconfig() -> Path:
@@ -98,11 +97,10 @@ def _examine(kubeconfig: Path | None, context: str | None, namespace: str, accou
 
 
 def _print(found: Sequence[Diagnosis]) -> None:
-    terminal = console()
     for one in found:
         head = styled(f"{one.level:<8}", _STYLES[one.level])
-        terminal.print(head, styled(f"{one.check}: {one.text}"))
+        write_styled(head, styled(f"{one.check}: {one.text}"))
         if one.remedy:
-            terminal.print(styled(f"         → {one.remedy}", "dim"))
+            write_styled(styled(f"         → {one.remedy}", "dim"))
     numbers = {level: sum(one.level == level for one in found) for level in ("error", "warning")}
-    terminal.print(styled(", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in numbers.items())))
+    write_styled(styled(", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in numbers.items())))

@@ -6,8 +6,6 @@ Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable inp
 
 from typing import Final, NoReturn
 
-import typer
-
 from app.cli.terminal import write_error
 
 CHECK_FAILED: Final = 1
@@ -17,4 +15,4 @@ UNREADABLE: Final = 2
 def fail(message: str, *, code: int = UNREADABLE) -> NoReturn:
     """Write ``message`` to standard error and exit with ``code``."""
     write_error(f"fleethook: {message}")
-    raise typer.Exit(code)
+    raise SystemExit(code)

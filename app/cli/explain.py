@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import msgspec
-import typer
 
 from app.api.request_plan import (
     NAMESPACE,
@@ -31,7 +30,7 @@ from app.cli.explain_output import (
     print_explained,
 )
 from app.cli.explain_resources import find_lists
-from app.cli.option_groups import expand
+from app.cli.parameters import Option
 from app.cli.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from app.cli.terminal import write_error
 from app.dispatch.call import Deadline
@@ -55,25 +54,22 @@ class PhaseName(StrEnum):
     VALIDATING = "validating"
 
 
-@expand
 def explain(
     manifests: Annotated[
         Path | None,
-        typer.Option(
-            help="Directory or file of APIBindings, APIExports, schemas, webhook configurations and Namespaces."
-        ),
+        Option(help="Directory or file of APIBindings, APIExports, schemas, webhook configurations and Namespaces."),
     ] = None,
     live: ClusterOptions = ClusterOptions(),
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", help="Object or AdmissionReview to explain; '-' for stdin; may be repeated."),
+        Option("--file", "-f", help="Object or AdmissionReview to explain; '-' for stdin; may be repeated."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Explain every object of the manifests, or of --resource in a cluster.")
+        bool, Option("--all", help="Explain every object of the manifests, or of --resource in a cluster.")
     ] = False,
     resource: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="PLURAL.GROUP",
             help="With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may "
             "be repeated.",
@@ -81,24 +77,24 @@ def explain(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
+        Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
     ] = None,
     operation: Annotated[
-        Operation | None, typer.Option(help="Operation of the request (default: the review's, or CREATE).")
+        Operation | None, Option(help="Operation of the request (default: the review's, or CREATE).")
     ] = None,
-    subresource: Annotated[str, typer.Option(help="Subresource, such as status or scale.")] = "",
-    old: Annotated[Path | None, typer.Option(help="Stored object, for UPDATE and DELETE.")] = None,
-    user: Annotated[str, typer.Option(help="User name of the request.")] = "",
-    group: Annotated[list[str] | None, typer.Option(help="Group of the user; may be repeated.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Explain a dry run.")] = False,
-    phase: Annotated[PhaseName | None, typer.Option(help="Explain only this phase.")] = None,
+    subresource: Annotated[str, Option(help="Subresource, such as status or scale.")] = "",
+    old: Annotated[Path | None, Option(help="Stored object, for UPDATE and DELETE.")] = None,
+    user: Annotated[str, Option(help="User name of the request.")] = "",
+    group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Explain a dry run.")] = False,
+    phase: Annotated[PhaseName | None, Option(help="Explain only this phase.")] = None,
     as_kcp: Annotated[
-        bool, typer.Option("--as-kcp", help="Behave like kcp: allow requests whose schema owner is ambiguous.")
+        bool, Option("--as-kcp", help="Behave like kcp: allow requests whose schema owner is ambiguous.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show all checks, also of webhooks that are called.")
+        bool, Option("--verbose", "-v", help="Show all checks, also of webhooks that are called.")
     ] = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 
@@ -141,7 +137,7 @@ def explain(
         pairs = zip(before, explained, strict=True)
         print_differences([(one.explained, other.explained) for one, other in pairs], view)
     if any(describe_refusal(one.explained.explanation) for one in explained):
-        raise typer.Exit(CHECK_FAILED)
+        raise SystemExit(CHECK_FAILED)
 
 
 def _read_objects(lists: Sequence[ListRequest], options: SourceOptions, cluster: str | None) -> list[InputDocument]:

@@ -6,11 +6,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
-from rich.text import Text
 
 from app.cli.json_output import write_json
-from app.cli.styles import console, styled
-from app.cli.terminal import write_error
+from app.cli.terminal import Styled, concatenate, styled, write_error, write_styled
 from app.dispatch.explain import ExplainedHook, Explanation
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}
@@ -96,9 +94,8 @@ def print_explained(explained: Sequence[ExplainedRequest], view: View) -> None:
         if view.output is Output.JSON:
             write_json(one.explanation)
             continue
-        terminal = console()
         for line in _format_tree(one, view):
-            terminal.print(line)
+            write_styled(line)
 
 
 def print_differences(pairs: Sequence[tuple[ExplainedRequest, ExplainedRequest]], view: View) -> None:
@@ -123,19 +120,18 @@ def print_differences(pairs: Sequence[tuple[ExplainedRequest, ExplainedRequest]]
             _print_tree_difference(list(_format_tree(before, view)), list(_format_tree(after, view)))
 
 
-def _print_tree_difference(before: Sequence[Text], after: Sequence[Text]) -> None:
+def _print_tree_difference(before: Sequence[Styled], after: Sequence[Styled]) -> None:
     """Print the lines of the tree after a change, and with ``-`` those that it no longer has."""
-    terminal = console()
-    matcher = SequenceMatcher(None, [one.plain for one in before], [one.plain for one in after], autojunk=False)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         same = tag == "equal"
         for line in () if same else before[start:end]:
-            terminal.print(Text.assemble(styled("- ", "red"), line))
+            write_styled(concatenate(styled("- ", "red"), line))
         for line in after[new_start:new_end]:
-            terminal.print(Text.assemble(styled("  " if same else "+ ", "" if same else "green"), line))
+            write_styled(concatenate(styled("  " if same else "+ ", "" if same else "green"), line))
 
 
-def _format_tree(explained: ExplainedRequest, view: View) -> Iterator[Text]:
+def _format_tree(explained: ExplainedRequest, view: View) -> Iterator[Styled]:
     subject, _, explanation = explained
     owner = explanation.owner
     request = f"{explanation.operation} of {explanation.resource}, {subject}, in {_name_cluster(explanation.cluster)}"
@@ -160,9 +156,11 @@ def _name_cluster(name: str) -> str:
     return name or "the cluster"
 
 
-def _format_hook(hook: ExplainedHook, *, verbose: bool) -> Iterator[Text]:
+def _format_hook(hook: ExplainedHook, *, verbose: bool) -> Iterator[Styled]:
     reason = f"{hook.stage}: {hook.reason}" if hook.stage else hook.reason
-    yield Text.assemble(styled(f"  {hook.decision:<6}", _STYLES[hook.decision]), " ", styled(f"{hook.uid}  {reason}"))
+    yield concatenate(
+        styled(f"  {hook.decision:<6}", _STYLES[hook.decision]), styled(" "), styled(f"{hook.uid}  {reason}")
+    )
     if verbose:
         for one in hook.predicates:
             yield styled(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", "dim")
@@ -181,13 +179,12 @@ class _Line(NamedTuple):
 
 
 def _print_table(lines: Sequence[_Line]) -> None:
-    terminal = console()
     every = [_Line(("CLUSTER", "OBJECT", "OWNER"), "WEBHOOKS", is_refused=False), *lines]
     widths = [max(len(line.cells[column]) for line in every) for column in range(3)]
     for number, line in enumerate(every):
         style = "bold" if not number else "bold red" if line.is_refused else ""
         first = "  ".join(cell.ljust(width) for cell, width in zip(line.cells, widths, strict=True))
-        terminal.print(styled(f"{first}  {line.webhooks}", style))
+        write_styled(styled(f"{first}  {line.webhooks}", style))
 
 
 def _format_row(row: Row) -> _Line:

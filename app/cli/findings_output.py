@@ -7,8 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from app.cli.report import ObjectRow, count_levels, describe_object
-from app.cli.styles import console, styled
-from app.cli.terminal import write_error
+from app.cli.terminal import styled, write_error, write_styled
 from app.dispatch.lint.codes import Finding as WebhookFinding
 from app.overrider.manifest_findings import ManifestFinding
 
@@ -73,12 +72,11 @@ def _describe(row: Row) -> str:
 
 def print_text(rows: Sequence[Row]) -> None:
     """Write findings with their codes to standard output, two lines each, then the numbers of errors and warnings."""
-    terminal = console()
     for row in rows:
-        terminal.print(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
-        terminal.print(styled(f"  {_describe(row)}"))
+        write_styled(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
+        write_styled(styled(f"  {_describe(row)}"))
     if rows:
-        terminal.print(styled(count_levels(rows)))
+        write_styled(styled(count_levels(rows)))
 
 
 def print_lines(rows: Sequence[Row]) -> None:

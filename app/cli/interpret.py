@@ -7,9 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
 import watchfiles
 
+from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.interpret_chain import build_chain, explain_error
 from app.cli.interpret_check import check
@@ -20,6 +20,7 @@ from app.cli.json_output import write_json
 from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import read_mappings, read_objects, read_values
 from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KubeconfigOption
+from app.cli.parameters import Argument, Option
 from app.cli.sources import SourceOptions, read_source, replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.yaml_output import yaml_text
@@ -36,15 +37,9 @@ from app.store.sources.kubernetes.resources import INTERPRETING, karmada_config
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
-interpret = typer.Typer(
-    help="Run, test, check and register resource interpreters: Lua, webhooks, Python, native.", no_args_is_help=True
-)
-interpret.command("register")(register)
-interpret.command("check")(check)
-
 _Manifests = Annotated[
     list[Path] | None,
-    typer.Option("--manifests", help="Customizations, webhook configurations and CRDs to use; may be repeated."),
+    Option("--manifests", help="Customizations, webhook configurations and CRDs to use; may be repeated."),
 ]
 
 
@@ -88,30 +83,27 @@ def _read_status_items(path: Path | None) -> list[JSON]:
     return items[0] if len(items) == 1 and isinstance(items[0], list) else items
 
 
-@interpret.command()
 def run(
     operation: Annotated[
         str,
-        typer.Option(help="Operation such as InterpretHealth or Retain, or ExploreHealthy or ExploreRetaining."),
+        Option(help="Operation such as InterpretHealth or Retain, or ExploreHealthy or ExploreRetaining."),
     ],
     filenames: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--filename", "-f", help="Object to ask about, or customizations to use; '-' for stdin; may be repeated."
         ),
     ] = None,
-    desired_file: Annotated[Path | None, typer.Option(help="Object to ask about; '-' for stdin.")] = None,
-    observed_file: Annotated[Path | None, typer.Option(help="Object as observed in a member cluster.")] = None,
-    status_file: Annotated[
-        Path | None, typer.Option(help="AggregatedStatusItems, as YAML documents or as a list.")
-    ] = None,
-    desired_replica: Annotated[int | None, typer.Option(help="Desired number of replicas.")] = None,
+    desired_file: Annotated[Path | None, Option(help="Object to ask about; '-' for stdin.")] = None,
+    observed_file: Annotated[Path | None, Option(help="Object as observed in a member cluster.")] = None,
+    status_file: Annotated[Path | None, Option(help="AggregatedStatusItems, as YAML documents or as a list.")] = None,
+    desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
-    output: Annotated[RunOutput, typer.Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
+    output: Annotated[RunOutput, Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
 
@@ -176,13 +168,12 @@ def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
         write_document(yaml_text(value).removesuffix("...\n"))
 
 
-@interpret.command("test")
 def run_tests(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Fixture files or directories.")],
+    paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
-    watch: Annotated[bool, typer.Option("--watch", help="Run again whenever a file changes.")] = False,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    watch: Annotated[bool, Option("--watch", help="Run again whenever a file changes.")] = False,
 ) -> None:
     """Run fixtures through all layers, and print the answers that differ.
 
@@ -198,12 +189,12 @@ def run_tests(
 
     if not watch:
         if not all(result.passed for result in run_once()):
-            raise typer.Exit(CHECK_FAILED)
+            raise SystemExit(CHECK_FAILED)
         return
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
     with contextlib.suppress(KeyboardInterrupt):
         for _ in _watch([*paths, *(manifests or []), *python]):
-            with contextlib.suppress(typer.Exit):
+            with contextlib.suppress(SystemExit):
                 run_once()
 
 
@@ -235,3 +226,9 @@ def _watch(paths: Sequence[Path]) -> Iterator[None]:
     for _ in watchfiles.watch(*paths, raise_interrupt=True):
         write("")
         yield
+
+
+interpret = Group(
+    "Run, test, check and register resource interpreters: Lua, webhooks, Python, native.",
+    {"register": register, "check": check, "run": run, "test": run_tests},
+)

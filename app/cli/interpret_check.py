@@ -5,13 +5,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-import typer
-
 from app.cli.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
 from app.cli.exit_codes import CHECK_FAILED
 from app.cli.interpret_chain import load_interpreters
 from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts
 from app.cli.manifests import read_objects
+from app.cli.parameters import Argument, Option
 from app.cli.terminal import write
 from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.hook_validation import problems
@@ -53,11 +52,9 @@ class _Checked(NamedTuple):
 def check(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."
-        ),
+        Argument(help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."),
     ],
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Check customizations, webhook configurations and interpreters, and print the rules that they set.
 
@@ -77,7 +74,7 @@ def check(
     if output is not Output.TEXT:
         write_annotations(annotations, AnnotationFormat(output))
     if not usable:
-        raise typer.Exit(CHECK_FAILED)
+        raise SystemExit(CHECK_FAILED)
 
 
 def _check_all(paths: Sequence[Path]) -> Iterator[_Checked]:

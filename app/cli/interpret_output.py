@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
 
 from app.cli.json_output import write_json
-from app.cli.styles import console, styled
-from app.cli.terminal import write_document
+from app.cli.terminal import styled, write_document, write_styled
 from app.interpret.fixtures import Difference
 from app.model.text import escape
 
@@ -66,16 +65,15 @@ def _describe_failure(result: FixtureResult) -> Iterator[tuple[str, str]]:
 
 
 def _print_text(results: Sequence[FixtureResult]) -> None:
-    terminal = console()
     for result in results:
         word, style = ("ok  ", "green") if result.passed else ("FAIL", "bold red")
-        terminal.print(styled(word, style), styled(f"{result.operation:<20} {result.layer:<8} {result.name}"))
+        write_styled(styled(word, style), styled(f"{result.operation:<20} {result.layer:<8} {result.name}"))
         if not result.passed:
-            terminal.print(styled(f"     {result.file}:{result.line}", "cyan"))
+            write_styled(styled(f"     {result.file}:{result.line}", "cyan"))
             for line, line_style in _describe_failure(result):
-                terminal.print(styled(f"     {line}", line_style))
+                write_styled(styled(f"     {line}", line_style))
     failed = sum(not result.passed for result in results)
-    terminal.print(styled(f"{len(results) - failed} passed, {failed} failed"))
+    write_styled(styled(f"{len(results) - failed} passed, {failed} failed"))
 
 
 def _print_json(results: Sequence[FixtureResult]) -> None:

@@ -7,14 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from app.cli.cluster_reader import UnservedError, read_resource
 from app.cli.exit_codes import fail
 from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
 from app.cli.manifests import read_objects
 from app.cli.options import ContextOption, InterpretersOption
+from app.cli.parameters import Option
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.interpret.lua.runner import Runner
@@ -50,27 +49,27 @@ class Output(StrEnum):
 
 def register(
     service: Annotated[
-        str | None, typer.Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of the server.")
+        str | None, Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of the server.")
     ] = None,
     webhook_url: Annotated[
-        str | None, typer.Option(help="URL at which Karmada calls the server, instead of a Service.")
+        str | None, Option(help="URL at which Karmada calls the server, instead of a Service.")
     ] = None,
     ca_file: Annotated[
-        Path | None, typer.Option(help="PEM file of the CAs of the server's certificate (default: the system's CAs).")
+        Path | None, Option(help="PEM file of the CAs of the server's certificate (default: the system's CAs).")
     ] = None,
     manifests: Annotated[
         list[Path] | None,
-        typer.Option("--manifests", help="Customizations and webhook configurations; may be repeated."),
+        Option("--manifests", help="Customizations and webhook configurations; may be repeated."),
     ] = None,
     interpreters: InterpretersOption = None,
-    bundle: Annotated[bool, typer.Option(help="Include the bundled interpreters, if the server uses them.")] = True,
+    bundle: Annotated[bool, Option(help="Include the bundled interpreters, if the server uses them.")] = True,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Read the customizations of this Karmada, and register there.")
+        Path | None, Option(help="Read the customizations of this Karmada, and register there.")
     ] = None,
     context: ContextOption = None,
     output: Annotated[
         Output | None,
-        typer.Option("--output", "-o", help="Print the configuration in this format, and change nothing."),
+        Option("--output", "-o", help="Print the configuration in this format, and change nothing."),
     ] = None,
 ) -> None:
     """Write the ResourceInterpreterWebhookConfiguration that makes Karmada call the server.

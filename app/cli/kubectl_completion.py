@@ -1,43 +1,97 @@
-"""``kubectl_complete-fleethook``: completes ``kubectl fleethook …``.
+"""Completes command lines of ``fleethook`` in shells, and of ``kubectl fleethook``.
 
-kubectl 1.26 and later runs a program of this name with the words of the command line, the last of which is to be
-completed. It expects the output of cobra's ``__complete``: a line for each completion, and a line with flags.
+kubectl 1.26 and later runs ``kubectl_complete-fleethook`` with the words of the command line, the last of which is to
+be completed. It expects the output of cobra's ``__complete``: a line for each completion, and a line with flags. The
+scripts for shells run the same program, by an environment variable.
 """
 
-import contextlib
-import io
-import os
-import shlex
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
-from app.cli import PROGRAM, app
+from app.cli import COMMANDS
+from app.cli.command_line import HELP, Function, Group
+from app.cli.exit_codes import fail
+from app.cli.parameters import Parameter, list_parameters
 from app.cli.terminal import write
 
 _COMPLETE_FILES: Final = ":0"
 _COMPLETE_NO_FILES: Final = ":4"
+_SCRIPTS: Final = {
+    "bash": """_fleethook_completion() {
+    local IFS=$'\\n'
+    COMPREPLY=($(_FLEETHOOK_COMPLETE=1 "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _fleethook_completion fleethook""",
+    "zsh": """#compdef fleethook
+_fleethook_completion() {
+    local -a found
+    found=("${(@f)$(_FLEETHOOK_COMPLETE=1 "${words[1]}" "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
+    if [[ -n "$found" ]]; then compadd -a found; else _files; fi
+}
+compdef _fleethook_completion fleethook""",
+    "fish": """function _fleethook_completion
+    set -l words (commandline -opc) (commandline -ct)
+    set -lx _FLEETHOOK_COMPLETE 1
+    set -l found ($words[1] $words[2..-1] 2>/dev/null)
+    if test -n "$found"; printf '%s\\n' $found; else; __fish_complete_path (commandline -ct); end
+end
+complete -c fleethook -f -a '(_fleethook_completion)'""",
+}
+
+
+def print_script(shell: str) -> None:
+    """Print the completion script of a shell. Exits with a message for an unknown one."""
+    if shell not in _SCRIPTS:
+        fail(f"--show-completion: {shell!r} is none of {', '.join(_SCRIPTS)}")
+    write(*_SCRIPTS[shell].splitlines())
 
 
 def list_completions(words: Sequence[str]) -> list[str]:
-    """Return the completions of the last word of a command line without the program's name.
+    """Return the completions of the last word of a command line without the program's name; none for files."""
+    *before, last = words or [""]
+    command: Function | Group = COMMANDS
+    waiting: Parameter | None = None
+    for word in before:
+        parameters = _list_options(command)
+        named = [one for one in parameters if word in (*one.flags, *one.declared.old) and one.type is not bool]
+        if waiting is not None:
+            waiting = None
+        elif named:
+            waiting = named[0]
+        elif isinstance(command, Group) and not word.startswith("-"):
+            if word not in command.commands:
+                return []
+            command = command.load(word)
+    parameters = _list_options(command)
+    if waiting is not None:
+        return _list_values(waiting, last)
+    flag, separator, value = last.partition("=")
+    if separator:
+        found = [one for one in parameters if flag in one.flags]
+        return [f"{flag}={text}" for one in found for text in _list_values(one, value)]
+    if last.startswith("-"):
+        flags = [name for one in parameters for name in (*one.flags, one.negative) if name.startswith("--")]
+        return [name for name in (*flags, HELP[1]) if name.startswith(last)]
+    return [name for name in command.commands if name.startswith(last)] if isinstance(command, Group) else []
 
-    Typer completes by the protocol of its bash script.
-    """
-    line = shlex.join([PROGRAM, *words])
-    protocol = {f"_{PROGRAM.upper()}_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
-    os.environ.update(protocol)
-    output = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
-            app(prog_name=PROGRAM)
-    finally:
-        for name in protocol:
-            del os.environ[name]
-    return [line for line in output.getvalue().splitlines() if line]
+
+def _list_options(command: Function | Group) -> list[Parameter]:
+    return command.options if isinstance(command, Group) else list_parameters(command)
+
+
+def _list_values(one: Parameter, start: str) -> list[str]:
+    values = [str(value) for value in one.type] if issubclass(one.type, StrEnum) else []
+    return [value for value in values if value.startswith(start)]
+
+
+def complete(words: Sequence[str]) -> None:
+    """Print the completions for a script of a shell."""
+    write(*list_completions(words))
 
 
 def main() -> None:
-    """Print the completions of the program's arguments."""
+    """Print the completions of the arguments for kubectl, as the program ``kubectl_complete-fleethook``."""
     found = list_completions(sys.argv[1:])
     write(*found, _COMPLETE_NO_FILES if found else _COMPLETE_FILES)

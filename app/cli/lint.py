@@ -5,16 +5,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, make_webhook_row, print_text, select_new
 from app.cli.json_output import write_json
-from app.cli.option_groups import expand
 from app.cli.options import (
     StrictOption,
 )
+from app.cli.parameters import Option
 from app.cli.sources import ClusterOptions, fill_store, read_source, select_dispatching
 from app.dispatch.factory import INDEXES
 from app.dispatch.lint.lint import lint as lint_webhooks
@@ -34,16 +32,15 @@ class Output(StrEnum):
     GITHUB = "github"
 
 
-@expand
 def lint(
     manifests: Annotated[
         list[Path] | None,
-        typer.Option(help="Directory or file of overriders, subjects and webhook configurations; may be repeated."),
+        Option(help="Directory or file of overriders, subjects and webhook configurations; may be repeated."),
     ] = None,
     live: ClusterOptions = ClusterOptions(),
-    new: Annotated[bool, typer.Option("--new", help="Report only findings that --change or --without causes.")] = False,
+    new: Annotated[bool, Option("--new", help="Report only findings that --change or --without causes.")] = False,
     strict: StrictOption = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.
 
@@ -74,7 +71,7 @@ def lint(
     else:
         write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
     if has_failures(rows, strict=strict):
-        raise typer.Exit(CHECK_FAILED)
+        raise SystemExit(CHECK_FAILED)
 
 
 def _check(documents: Sequence[Document]) -> list[Row]:

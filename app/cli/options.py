@@ -3,34 +3,30 @@
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from app.cli.parameters import Option
 
-_FILES: Final = typer.Option(
-    "--file", "-f", help="Manifest file or directory, '-' for standard input; may be repeated."
-)
+_FILES: Final = Option("--file", "-f", help="Manifest file or directory, '-' for standard input; may be repeated.")
 
 FilesOption = Annotated[list[Path], _FILES]
 OptionalFilesOption = Annotated[list[Path] | None, _FILES]
 KubeconfigOption = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="Read the objects of this cluster, and write nothing.")
+    Path | None, Option("--kubeconfig", help="Read the objects of this cluster, and write nothing.")
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", help="Context of the kubeconfig (default: its current context).")
+    str | None, Option("--context", help="Context of the kubeconfig (default: its current context).")
 ]
-InClusterOption = Annotated[
-    bool, typer.Option("--in-cluster", help="Read the objects of the cluster that this pod runs in.")
-]
-KcpOption = Annotated[bool, typer.Option("--kcp", help="Read all logical clusters of a kcp at once.")]
+InClusterOption = Annotated[bool, Option("--in-cluster", help="Read the objects of the cluster that this pod runs in.")]
+KcpOption = Annotated[bool, Option("--kcp", help="Read all logical clusters of a kcp at once.")]
 ChangeOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--change",
         help="Manifest file or directory to apply to the objects, '-' for standard input; may be repeated.",
     ),
 ]
 WithoutOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--without",
         metavar="KIND/NAME",
         help="Object to remove, as KIND/NAME, with .GROUP, NAMESPACE/ and @CLUSTER if needed: "
@@ -39,6 +35,6 @@ WithoutOption = Annotated[
 ]
 InterpretersOption = Annotated[
     list[str] | None,
-    typer.Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
+    Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
 ]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
+StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]

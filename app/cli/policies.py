@@ -4,29 +4,20 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.options import ContextOption
+from app.cli.parameters import Option
 from app.cli.terminal import write
 
 if TYPE_CHECKING:
     from app.overrider.policy_removal import Removal
 
-policies = typer.Typer(help="Manage the MutatingAdmissionPolicies of overriders in a cluster.", no_args_is_help=True)
 
-
-@policies.callback()
-def _group() -> None:
-    # With a single command, typer would drop the name of the group's command.
-    pass
-
-
-@policies.command()
 def remove(
-    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the cluster.")] = None,
+    kubeconfig: Annotated[Path | None, Option(help="Kubeconfig of the cluster.")] = None,
     context: ContextOption = None,
-    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False,
+    in_cluster: Annotated[bool, Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False,
 ) -> None:
     """Delete all policies of overriders, after a rollback to a version without policies or before an uninstall.
 
@@ -71,3 +62,6 @@ def _print(done: "Removal") -> None:
             "controller.overriderMode), or stop the server",
             code=CHECK_FAILED,
         )
+
+
+policies = Group("Manage the MutatingAdmissionPolicies of overriders in a cluster.", {"remove": remove})

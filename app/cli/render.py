@@ -3,16 +3,14 @@
 from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple
 
-import typer
-
 from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
-from app.cli.option_groups import expand
 from app.cli.options import (
     OptionalFilesOption,
     StrictOption,
 )
+from app.cli.parameters import Option
 from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
 from app.cli.sources import ClusterOptions, fill_store, read_source
@@ -58,13 +56,12 @@ class _Rendered(NamedTuple):
     rows: list[Row]
 
 
-@expand
 def render(
     file: OptionalFilesOption = None,
     live: ClusterOptions = ClusterOptions(),
-    pool: Annotated[str | None, typer.Option(help="Render only this node pool.")] = None,
+    pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
     strict: StrictOption = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.yaml,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.yaml,
 ) -> None:
     """Print the workload of every node pool, before you apply anything.
 

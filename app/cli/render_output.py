@@ -4,12 +4,8 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from rich.console import Console
-from rich.text import Text
-
 from app.cli.json_output import write_json
-from app.cli.styles import console, styled
-from app.cli.terminal import write, write_document
+from app.cli.terminal import Styled, styled, write, write_document, write_styled
 from app.cli.yaml_output import yaml_text
 from app.model.json import JSON, JSONObject
 from app.overrider.preview import Change, Preview
@@ -50,25 +46,24 @@ def _print_json(previews: Sequence[Preview]) -> None:
 
 
 def _print_diff(previews: Sequence[Preview]) -> None:
-    terminal = console()
     for preview in previews:
-        terminal.print(_format_title(preview))
+        write_styled(_format_title(preview))
         if not preview.changes:
-            terminal.print(styled("  as the template", "dim"))
-        _print_differences(terminal, preview.changes)
+            write_styled(styled("  as the template", "dim"))
+        _print_differences(preview.changes)
 
 
-def _format_title(preview: Preview) -> Text:
+def _format_title(preview: Preview) -> Styled:
     overrider = f" by {preview.overrider}" if preview.overrider else ""
     return styled(f"{preview.subject}, node pool {preview.pool}, {preview.kind}{overrider}", "bold")
 
 
-def _print_differences(terminal: Console, changes: Sequence[Change]) -> None:
+def _print_differences(changes: Sequence[Change]) -> None:
     for change in changes:
-        terminal.print(styled(f"  {change.path}"), styled(f"  # {change.source or 'template'}", "cyan"))
+        write_styled(styled(f"  {change.path}"), styled(f"  # {change.source or 'template'}", "cyan"))
         for sign, style, value in (("-", "red", change.before), ("+", "green", change.after)):
             if value is not None:
-                terminal.print(styled(_prefix_lines(sign, value), style, keep="\n"))
+                write_styled(styled(_prefix_lines(sign, value), style, keep="\n"))
 
 
 def _prefix_lines(sign: str, value: JSON) -> str:
@@ -85,12 +80,11 @@ def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
     if output is Output.json:
         write_json([describe_change(one) for one in changes])
     elif output is Output.diff:
-        terminal = console()
         for one in changes:
-            terminal.print(_format_title(one.preview))
+            write_styled(_format_title(one.preview))
             if one.before is None or one.after is None:
-                terminal.print(styled("  new", "green") if one.before is None else styled("  gone", "red"))
-            _print_differences(terminal, one.changes)
+                write_styled(styled("  new", "green") if one.before is None else styled("  gone", "red"))
+            _print_differences(one.changes)
     else:
         for one in changes:
             if one.after is None:

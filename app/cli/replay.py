@@ -7,13 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from app.asgi import Fleethook, Outside
 from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.file_progress import show_files
 from app.cli.load_settings import load_settings
-from app.cli.option_groups import expand
+from app.cli.parameters import Argument, Option
+from app.cli.progress import show_files
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from app.cli.replay_output import Output, Printer, make_printer
 from app.cli.replay_resources import list_resources
@@ -34,34 +32,29 @@ _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 
 
-@expand
 def replay(
-    files: Annotated[
-        list[Path], typer.Argument(help="Recordings or directories of recordings; '-' for standard input.")
-    ],
+    files: Annotated[list[Path], Argument(help="Recordings or directories of recordings; '-' for standard input.")],
     manifests: Annotated[
         list[Path] | None,
-        typer.Option("--manifests", help="Directory or file of the objects to decide with; may be repeated."),
+        Option("--manifests", help="Directory or file of the objects to decide with; may be repeated."),
     ] = None,
     live: ClusterOptions = ClusterOptions(),
     route: Annotated[
         list[str] | None,
-        typer.Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
+        Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="Replay records from this time on (RFC 3339), or the last ones (1h30m before the newest)."),
+        Option(help="Replay records from this time on (RFC 3339), or the last ones (1h30m before the newest)."),
     ] = None,
     call: Annotated[
-        bool, typer.Option("--call", help="Call webhooks, as dry runs, in place of their recorded answers.")
+        bool, Option("--call", help="Call webhooks, as dry runs, in place of their recorded answers.")
     ] = False,
     expect: Annotated[
-        Path | None, typer.Option(help="Expected changes: JSON output of a former replay, or a list of keys.")
+        Path | None, Option(help="Expected changes: JSON output of a former replay, or a list of keys.")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")
-    ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Ask recorded reviews again, and report which are decided differently.
 
@@ -94,7 +87,7 @@ def replay(
         report.is_complete = True
     except KeyboardInterrupt:
         printer.end(report)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise SystemExit(_INTERRUPTED) from None
     printer.end(report)
     _exit(report, selection)
 
@@ -166,4 +159,4 @@ def _exit(report: Report, selection: Selection) -> None:
     if not report.reviews:
         fail("nothing to replay: no record can be read")
     if not report.passes:
-        raise typer.Exit(CHECK_FAILED)
+        raise SystemExit(CHECK_FAILED)

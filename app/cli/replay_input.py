@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from app.cli.exit_codes import fail
-from app.cli.file_progress import FileProgress, show_files
+from app.cli.progress import FileProgress, show_files
 from app.records.format import FILE_SUFFIX
 from app.records.reader import Entry, Problem, read_entries
 from app.records.since import parse_duration, parse_time

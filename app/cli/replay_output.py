@@ -7,8 +7,7 @@ from typing import Any, Final, Protocol
 from xml.etree import ElementTree as ET
 
 from app.cli.json_output import encode_other
-from app.cli.styles import console, styled
-from app.cli.terminal import write_document, write_error
+from app.cli.terminal import styled, write_document, write_error, write_styled
 from app.model.text import escape, escape_json
 from app.records.changes import Change
 from app.records.describe import describe_change, describe_patch
@@ -110,18 +109,18 @@ class TextPrinter:
 
     def end(self, report: Report) -> None:
         """Write groups, notes and numbers."""
-        terminal, groups = console(), list_groups(report)
+        groups = list_groups(report)
         for group in groups[:MAX_SHOWN]:
             number = count(group.unexpected, "review")
-            terminal.print(styled(f"{describe_group(group)}: {number}", "bold"))
-            terminal.print(styled(f"  for example {describe_example(group.example)}"))
+            write_styled(styled(f"{describe_group(group)}: {number}", "bold"))
+            write_styled(styled(f"  for example {describe_example(group.example)}"))
             for sign, text in describe_change(group.example):
-                terminal.print(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
+                write_styled(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
         if len(groups) > MAX_SHOWN:
-            terminal.print(styled(f"and {count(len(groups) - MAX_SHOWN, 'further kind')} of changes"))
+            write_styled(styled(f"and {count(len(groups) - MAX_SHOWN, 'further kind')} of changes"))
         for note in list_notes(report):
-            terminal.print(styled(note, "yellow"))
-        terminal.print(styled(summarize(report)))
+            write_styled(styled(note, "yellow"))
+        write_styled(styled(summarize(report)))
         report_problems(report)
 
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
 import uvloop
 
 from app.api.log_lines import LogLines
@@ -16,6 +15,7 @@ from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
 from app.cli.load_settings import load_settings
 from app.cli.options import ContextOption, InterpretersOption
+from app.cli.parameters import Option
 from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from app.dispatch.credentials.files import CredentialFileError
@@ -27,59 +27,53 @@ from app.tracing.setup import TracingError
 
 def serve(
     manifests: Annotated[
-        Path | None, typer.Option(help="Directory of YAML manifests to answer from; no cluster is needed.")
+        Path | None, Option(help="Directory of YAML manifests to answer from; no cluster is needed.")
     ] = None,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Kubeconfig of the cluster to follow, for a server outside of it.")
+        Path | None, Option(help="Kubeconfig of the cluster to follow, for a server outside of it.")
     ] = None,
     context: ContextOption = None,
-    kcp: Annotated[bool | None, typer.Option("--kcp", help="Follow all logical clusters of a kcp at once.")] = None,
-    in_cluster: Annotated[
-        bool | None, typer.Option("--in-cluster", help="Follow the cluster that this pod runs in.")
-    ] = None,
-    cert_dir: Annotated[
-        Path | None, typer.Option(help="Directory of the serving certificate (default: certs).")
-    ] = None,
+    kcp: Annotated[bool | None, Option("--kcp", help="Follow all logical clusters of a kcp at once.")] = None,
+    in_cluster: Annotated[bool | None, Option("--in-cluster", help="Follow the cluster that this pod runs in.")] = None,
+    cert_dir: Annotated[Path | None, Option(help="Directory of the serving certificate (default: certs).")] = None,
     cert_secret: Annotated[
-        str | None, typer.Option(help="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.")
+        str | None, Option(help="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.")
     ] = None,
     client_ca_file: Annotated[
-        Path | None, typer.Option(help="PEM file of the CAs of client certificates, which review routes then require.")
+        Path | None, Option(help="PEM file of the CAs of client certificates, which review routes then require.")
     ] = None,
     register: Annotated[
         bool | None,
-        typer.Option("--register", help="Apply CRDs and webhook configurations, and maintain their caBundle."),
+        Option("--register", help="Apply CRDs and webhook configurations, and maintain their caBundle."),
     ] = None,
     service: Annotated[
-        str | None, typer.Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of this server.")
+        str | None, Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of this server.")
     ] = None,
-    webhook_url: Annotated[str | None, typer.Option(help="URL that the apiserver calls, instead of a Service.")] = None,
+    webhook_url: Annotated[str | None, Option(help="URL that the apiserver calls, instead of a Service.")] = None,
     namespace: Annotated[
-        str | None, typer.Option(help="Namespace of this server, which holds its Lease (default: the pod's).")
+        str | None, Option(help="Namespace of this server, which holds its Lease (default: the pod's).")
     ] = None,
     interpreters: InterpretersOption = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free port (default: 9443).")] = None,
-    workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store (default: 1).")] = None,
+    host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,
+    port: Annotated[int | None, Option(help="Port to listen on; 0 chooses a free port (default: 9443).")] = None,
+    workers: Annotated[int | None, Option(help="Server processes, each with its own store (default: 1).")] = None,
     drain_delay: Annotated[
-        float | None, typer.Option(help="Seconds between becoming unready and closing the listener (default: 0).")
+        float | None, Option(help="Seconds between becoming unready and closing the listener (default: 0).")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(help="Directory to record reviews and answers in, with hashes in place of Secrets.")
+        Path | None, Option(help="Directory to record reviews and answers in, with hashes in place of Secrets.")
     ] = None,
-    record_sample: Annotated[float | None, typer.Option(help="Share of reviews to record (default: 1).")] = None,
+    record_sample: Annotated[float | None, Option(help="Share of reviews to record (default: 1).")] = None,
     record_max: Annotated[
-        str | None, typer.Option(help="Size of the recording, for example 1Gi; the oldest files are deleted.")
+        str | None, Option(help="Size of the recording, for example 1Gi; the oldest files are deleted.")
     ] = None,
     record_route: Annotated[
-        list[str] | None, typer.Option(help="Route to record, for example /explore. Repeatable (default: all).")
+        list[str] | None, Option(help="Route to record, for example /explore. Repeatable (default: all).")
     ] = None,
     otlp_endpoint: Annotated[
-        str | None, typer.Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
+        str | None, Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file of settings; flags and FLEETHOOK_* override it.")
-    ] = None,
+    config: Annotated[Path | None, Option(help="YAML file of settings; flags and FLEETHOOK_* override it.")] = None,
 ) -> None:
     """Serve admission reviews over HTTPS.
 
@@ -120,7 +114,7 @@ def serve(
     if settings.manifests is not None and not settings.manifests.is_dir():
         fail(f"--manifests: {settings.manifests} is not a directory")
     if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
-        raise typer.Exit(_run_workers(settings))
+        raise SystemExit(_run_workers(settings))
     lock_file = os.environ.get(LOCK_VARIABLE)
     with (
         LogLines(lock_file=None if lock_file is None else Path(lock_file)) as lines,
@@ -141,7 +135,7 @@ def serve(
         ) as error:
             fail(str(error))
     if not served:
-        raise typer.Exit(UNREADABLE)
+        raise SystemExit(UNREADABLE)
 
 
 def _run_workers(settings: Settings) -> int:

@@ -1,12 +1,12 @@
 """The page of settings of ``fleethook serve``."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic.fields import FieldInfo
-from typer.main import get_command
 
-from app.cli import app
+from app.cli.parameters import list_parameters
+from app.cli.serve import serve
 from app.settings import ENV_PREFIX, Settings
 from docsite.reference.tables import render_page, render_table
 
@@ -45,9 +45,7 @@ def render_settings() -> str:
 
 def _find_flags() -> dict[str, str]:
     """Return the flags of ``serve`` by the name of the setting."""
-    group: Any = get_command(app)
-    options = group.commands["serve"].load().params
-    return {one.name: one.opts[0] for one in options if one.name in Settings.model_fields}
+    return {one.name: one.flags[0] for one in list_parameters(serve) if one.name in Settings.model_fields}
 
 
 def _render_default(name: str, field: FieldInfo) -> str:

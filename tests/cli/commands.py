@@ -1,11 +1,53 @@
-"""Runs the ``fleethook`` command in a process of its own."""
+"""Runs the ``fleethook`` command, in a process of its own or in this one."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from unittest import mock
 
+from app.cli import run_command as run_words
 from tests.serving import ROOT
 from tests.waiting import NET
+
+
+class Result(NamedTuple):
+    """The exit code and the output of a command."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self) -> str:
+        return self.stdout + self.stderr
+
+
+def invoke(words: Sequence[str], *, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Result:
+    """Run the command in this process."""
+    # Like the streams of a process, these have a buffer of bytes.
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    given = io.TextIOWrapper(io.BytesIO((stdin or "").encode()), encoding="utf-8")
+    code: object = 0
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "stdin", given),
+        mock.patch.dict(os.environ, env or {}),
+    ):
+        try:
+            run_words(words)
+        except SystemExit as left:
+            code = left.code
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        assert isinstance(stream.buffer, io.BytesIO)
+        texts.append(stream.buffer.getvalue().decode())
+    return Result(int(str(code)), *texts)
 
 
 def run_command(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
-from app.cli import app
+from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster, serve_cluster
 from tests.crds.origin import Origin, serving, tarball
 from tests.crds.tarballs import release
@@ -48,8 +47,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
         monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
-        assert result.exit_code == code, (result.output, result.exception)
+        result = invoke(["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
+        assert result.exit_code == code, result.output
         return result
 
     return run

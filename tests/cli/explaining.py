@@ -3,19 +3,16 @@
 import json
 from typing import Any
 
-from typer.testing import CliRunner
-
-from app.cli import app
+from tests.cli.commands import invoke
 from tests.dispatch.builders import binding, configuration, export
 from tests.serving import EXAMPLES
 
-RUNNER = CliRunner()
 EXAMPLE = ("-f", str(EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml"), "--manifests", str(EXAMPLES))
 
 
 def explain(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error."""
-    result = RUNNER.invoke(app, ["explain", *arguments], input=stdin)
+    result = invoke(["explain", *arguments], stdin=stdin)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from app.cli import app
+from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 
-RUNNER = CliRunner()
 DIRECTORY = EXAMPLES / "interpreter"
 RETENTION = EXAMPLES / "retention"
 DATABASE = str(DIRECTORY / "database.py")
@@ -32,7 +29,7 @@ FIXTURE = f"name: ready\noperation: InterpretHealth\nobservedObj: {GAME}\noutput
 
 def run(*arguments: str) -> tuple[int, str, str]:
     """Return exit code, standard output and standard error."""
-    result = RUNNER.invoke(app, ["interpret", *arguments])
+    result = invoke(["interpret", *arguments])
     return result.exit_code, result.stdout, result.stderr
 
 

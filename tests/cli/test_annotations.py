@@ -1,12 +1,11 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.cli.annotations import Annotation, AnnotationFormat, annotate_row, write_annotations
 from app.cli.findings_output import Row
 from tests.builders import entry, image, overrider, yurt_app_set
+from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.serving import EXAMPLES
 
@@ -17,7 +16,7 @@ ROW = Row(
 
 
 def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, arguments, input=stdin)
+    result = invoke(arguments, stdin=stdin)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -1,15 +1,11 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from app.cli import app
-
-RUNNER = CliRunner()
+from tests.cli.commands import invoke
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = RUNNER.invoke(app, ["certs", *arguments])
+    result = invoke(["certs", *arguments])
     return result.exit_code, result.output
 
 

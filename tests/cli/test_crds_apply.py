@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
 from app.certs.authority import new_authority
-from app.cli import app
+from tests.cli.commands import Result, invoke
 from tests.crds.apply.apiserver import ApiServer, kubeconfig
 from tests.crds.apply.apiserver import serving as serving_api
 from tests.crds.origin import Origin, serving, tarball
@@ -39,8 +38,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
     (tmp_path / "crds.tar.gz").write_bytes(TARBALL)
 
     def run(*arguments: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
-        assert result.exit_code == code, (result.output, result.stderr, result.exception)
+        result = invoke(["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
+        assert result.exit_code == code, result.output
         return result
 
     return run

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from app.cli import app
 from app.crds.archive import archive
+from tests.cli.commands import Result, invoke
 from tests.crds.tarballs import build, crd, patch, small
 
 
@@ -23,8 +22,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
     (tmp_path / "new.tar.gz").write_bytes(build(new))
 
     def run(*arguments: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, ["crds", "diff", *map(str, arguments)])
-        assert result.exit_code == code, (result.output, result.exception)
+        result = invoke(["crds", "diff", *map(str, arguments)])
+        assert result.exit_code == code, result.output
         return result
 
     return run

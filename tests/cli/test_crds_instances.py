@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
+from tests.cli.commands import invoke
 from tests.crds.apply.apiserver import kubeconfig, serving
 
 
@@ -28,8 +27,8 @@ from tests.crds.apply.apiserver import kubeconfig, serving
 def test_contradictory_options_are_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
     config = kubeconfig(tmp_path, "http://127.0.0.1:9")
     given = arguments if "--kubeconfig" in arguments else (*arguments, "--kubeconfig", str(config))
-    result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), "apply", *given])
-    assert result.exit_code == 2, (result.output, result.exception)
+    result = invoke(["crds", "--data-dir", str(tmp_path / "data"), "apply", *given])
+    assert result.exit_code == 2, result.output
     assert text in result.stderr
     assert result.stdout == ""
 
@@ -44,8 +43,8 @@ def test_a_cluster_without_the_kind_is_reported(tmp_path: Path) -> None:
             "--kubeconfig",
             str(kubeconfig(tmp_path, address)),
         ]
-        every = CliRunner().invoke(app, [*command, "--all"])
+        every = invoke([*command, "--all"])
         assert (every.exit_code, "give the kubeconfig of the host cluster" in every.stderr) == (2, True)
-        named = CliRunner().invoke(app, [*command, "--instance", "ns/demo"])
+        named = invoke([*command, "--instance", "ns/demo"])
     assert named.exit_code == 2
     assert named.stdout == f"failed   ns/demo  there is no Karmada ns/demo at {address}\n"

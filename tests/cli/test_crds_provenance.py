@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from app.cli import app
 from app.crds.provenance.attestation import MAX_BYTES
+from tests.cli.commands import Result, invoke
 from tests.crds.origin import Origin, serving, tarball
 from tests.crds.provenance.signing import REF, SOURCE, Sigstore, statement
 from tests.crds.tarballs import build, small
@@ -37,8 +36,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
     Path("root.pem").write_bytes(SIGSTORE.pem)
 
     def run(*arguments: object, code: int = 0) -> Result:
-        result = CliRunner().invoke(app, ["crds", "--data-dir", "data", *map(str, arguments)])
-        assert result.exit_code == code, (result.output, result.exception)
+        result = invoke(["crds", "--data-dir", "data", *map(str, arguments)])
+        assert result.exit_code == code, result.output
         return result
 
     return run

@@ -2,10 +2,9 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 
@@ -17,7 +16,7 @@ RUNNING = [rendered(workload(pool=name), SET, OLD) for name in ("hangzhou", "bei
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["diff", *arguments], env={"NO_COLOR": "1", "COLUMNS": "300"})
+    result = invoke(["diff", *arguments], env={"NO_COLOR": "1", "COLUMNS": "300"})
     return result.exit_code, result.stdout, result.stderr
 
 

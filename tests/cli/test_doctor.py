@@ -1,14 +1,13 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
+from tests.cli.commands import invoke
 from tests.cli.fake_cluster import Cluster
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["doctor", *arguments], env=environment)
+    result = invoke(["doctor", *arguments], env=environment)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -1,7 +1,6 @@
 """Tests of ending a command."""
 
 import pytest
-import typer
 
 from app.cli.exit_codes import CHECK_FAILED, fail
 
@@ -10,9 +9,9 @@ from app.cli.exit_codes import CHECK_FAILED, fail
 def test_a_failure_has_a_message_and_an_exit_code(
     capsys: pytest.CaptureFixture[str], options: dict[str, int], code: int
 ) -> None:
-    with pytest.raises(typer.Exit) as caught:
+    with pytest.raises(SystemExit) as caught:
         fail("no such\nfile", **options)
-    assert caught.value.exit_code == code
+    assert caught.value.code == code
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("fleethook: no such")

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.overrider.admission import validate_overrider
 from app.store.manifest_reader import read_documents
 from tests.builders import request, store_of
+from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 
-RUNNER = CliRunner()
 SUBJECT = """\
 apiVersion: apps.openyurt.io/v1alpha1
 kind: YurtAppSet
@@ -61,8 +59,7 @@ NODE_POOL = "apiVersion: apps.openyurt.io/{}\nkind: NodePool\nmetadata: {{name: 
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    result = RUNNER.invoke(app, list(arguments))
-    assert result.exception is None or isinstance(result.exception, SystemExit)
+    result = invoke(list(arguments))
     return result.exit_code, result.stdout, result.stderr
 
 

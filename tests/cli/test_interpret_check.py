@@ -1,14 +1,12 @@
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
-from app.cli import app
+from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 
 
 def check(*arguments: str) -> tuple[int, list[str]]:
-    result = CliRunner().invoke(app, ["interpret", "check", *arguments])
+    result = invoke(["interpret", "check", *arguments])
     return result.exit_code, result.stdout.splitlines()
 
 

@@ -42,21 +42,19 @@ def test_kubectl_completes_files_if_there_is_nothing_else() -> None:
 
 
 def test_the_plugin_names_itself_as_users_call_it() -> None:
-    assert run("", "/usr/bin/kubectl-fleethook", "lint", "--help")[1].split()[1:4] == ["kubectl", "fleethook", "lint"]
-    assert run("", "/usr/bin/fleethook", "lint", "--help")[1].split()[1:3] == ["fleethook", "lint"]
+    assert run("", "/usr/bin/kubectl-fleethook", "lint", "--help")[0].split()[1:4] == ["kubectl", "fleethook", "lint"]
+    assert run("", "/usr/bin/fleethook", "lint", "--help")[0].split()[1:3] == ["fleethook", "lint"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell_asks_the_program(shell: str) -> None:
-    script = run("", "fleethook", "--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert "_FLEETHOOK_COMPLETE=" in "\n".join(script)
+    script = run("", "fleethook", "--show-completion", shell)
+    assert "_FLEETHOOK_COMPLETE" in "\n".join(script)
 
 
 def test_bash_completes_with_the_script() -> None:
     """Bash calls the function of the script as it does for the tab key."""
-    script = "\n".join(
-        run("", "fleethook", "--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    )
+    script = "\n".join(run("", "fleethook", "--show-completion", "bash"))
     ask = '\nCOMP_WORDS=(fleethook lint --output sa) COMP_CWORD=3\n_fleethook_completion fleethook\necho "${COMPREPLY[@]}"'
     result = subprocess.run(
         ["bash", "--norc", "-c", script + ask], capture_output=True, text=True, timeout=NET, check=True,

@@ -5,23 +5,21 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from app.cli import app
 from tests.builders import entry, image, overrider, yurt_app_set
+from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 from tests.dispatch.builders import configuration, definition, webhook
 from tests.serving import EXAMPLES
 
-RUNNER = CliRunner()
 WriteManifests = Callable[..., str]
 WIDGET = definition("c", "widgets.example.org", "v1")
 SLOW = webhook(failurePolicy="Ignore", timeoutSeconds=11)
 
 
 def lint(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    result = RUNNER.invoke(app, ["lint", *arguments], env=environment)
+    result = invoke(["lint", *arguments], env=environment)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-import typer
 
 from app.cli.load_settings import load_settings
 from app.settings import CONFIG_VARIABLE
@@ -45,9 +44,9 @@ def test_the_environment_is_as_before_for_commands_of_the_same_process(
 def test_a_missing_file_and_an_invalid_setting_end_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit):
+    with pytest.raises(SystemExit):
         load_settings({}, tmp_path / "none.yaml")
     assert "none.yaml is not a file" in capsys.readouterr().err
-    with pytest.raises(typer.Exit):
+    with pytest.raises(SystemExit):
         load_settings({}, write(tmp_path, "port: nowhere\n"))
     assert "settings: port: " in capsys.readouterr().err

@@ -4,7 +4,6 @@ import io
 from pathlib import Path
 
 import pytest
-import typer
 
 from app.cli.manifests import read_manifests, read_mappings, read_objects, read_values
 
@@ -59,13 +58,13 @@ def test_unreadable_files_exit_2_with_file_and_line(
 ) -> None:
     file = tmp_path / "a.yaml"
     file.write_bytes(content)
-    with pytest.raises(typer.Exit) as left:
+    with pytest.raises(SystemExit) as left:
         read_mappings(file)
-    assert left.value.exit_code == 2
+    assert left.value.code == 2
     assert problem in capsys.readouterr().err
 
 
 def test_a_missing_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit):
+    with pytest.raises(SystemExit):
         read_objects([tmp_path / "missing.yaml"])
     assert "No such file or directory" in capsys.readouterr().err

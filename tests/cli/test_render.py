@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from tests.builders import entry, image, node_pool, overrider, pool, yurt_app_daemon, yurt_app_set
-from tests.cli.commands import run_command
+from tests.cli.commands import invoke, run_command
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 from tests.serving import EXAMPLES
@@ -76,12 +74,11 @@ def test_nothing_to_render_exits_2() -> None:
 
 
 ALPHA = "/apis/apps.openyurt.io/v1alpha1"
-RUNNER = CliRunner()
 
 
 def render_here(*arguments: str) -> tuple[int, str, str]:
     """Run the command in this process; return exit code, standard output and standard error."""
-    result = RUNNER.invoke(app, ["render", *arguments])
+    result = invoke(["render", *arguments])
     return result.exit_code, result.stdout, result.stderr
 
 

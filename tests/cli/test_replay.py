@@ -12,12 +12,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
 
-from app.cli import app
 from tests.builders import container, entry, image, overrider, workload, yurt_app_set
-from tests.cli.commands import run_command
+from tests.cli.commands import Result, invoke, run_command
 from tests.records.recordings import MUTATE, header, line, write
 from tests.serving import ROOT
 from tests.waiting import NET
@@ -59,7 +56,7 @@ def manifests(tmp_path: Path) -> Path:
 
 def replay(manifests: Path, *arguments: Any, code: int, stdin: str = "") -> Result:
     """Run the command in this process: starting one takes longer than a test."""
-    done = CliRunner().invoke(app, ["replay", *map(str, arguments), "--manifests", str(manifests)], input=stdin)
+    done = invoke(["replay", *map(str, arguments), "--manifests", str(manifests)], stdin=stdin)
     assert done.exit_code == code, done.output
     return done
 

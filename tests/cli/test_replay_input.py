@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import typer
 
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from app.records.format import Record
@@ -62,7 +61,7 @@ def test_a_path_without_a_recording_ends_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(typer.Exit):
+    with pytest.raises(SystemExit):
         list_recordings([tmp_path / name])
     assert f"{tmp_path / name} {message}" in capsys.readouterr().err
 
@@ -100,6 +99,6 @@ def test_a_time_needs_no_recording() -> None:
 def test_a_time_that_cannot_be_used_ends_the_command(
     capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
-    with pytest.raises(typer.Exit):
+    with pytest.raises(SystemExit):
         find_since(text, [Path("-")])
     assert message in capsys.readouterr().err

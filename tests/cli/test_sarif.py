@@ -8,11 +8,10 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.cli.annotations import Annotation
 from app.cli.sarif import build_log
+from tests.cli.commands import invoke
 from tests.serving import EXAMPLES, ROOT
 
 SCHEMA = json.loads((ROOT / "tests/conformance/sarif/sarif-2.1.0-rtm.5.json").read_text())
@@ -94,6 +93,6 @@ def test_every_log_is_valid(findings: list[Annotation]) -> None:
     ],
 )
 def test_commands_print_a_valid_log_and_nothing_else(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, [*arguments, "--output", "sarif"])
+    result = invoke([*arguments, "--output", "sarif"])
     assert result.exit_code in (0, 1)
     assert list_errors(json.loads(result.stdout)) == []

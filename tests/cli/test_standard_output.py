@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = ["serve", "render", "explain", "lint", "convert", "certs", "crds", "interpret"]
 FULL = "fleethook: cannot write to standard output: no space left on device\n"
 C_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-NON_ASCII_HELP = r"from app import cli; cli.app.info.help = 'Gr\xf6\xdfe'"
+NON_ASCII_HELP = r"from app import cli; cli.COMMANDS = cli.COMMANDS._replace(help='Gr\xf6\xdfe')"
 # Not valid UTF-8, but a file name on Linux.
 BROKEN = b"/tmp/\xff.yaml"
 

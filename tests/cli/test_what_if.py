@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-import typer
 
 from app.cli.what_if import Overlay, overlay
 from app.store import key_of
@@ -31,9 +30,9 @@ def change(*objects: dict[str, Any], without: tuple[str, ...] = (), **options: A
 
 def refuse(given: list[Document], changes: Overlay, capsys: pytest.CaptureFixture[str]) -> str:
     """Return the message with which a change is refused."""
-    with pytest.raises(typer.Exit) as caught:
+    with pytest.raises(SystemExit) as caught:
         overlay(given, changes)
-    assert caught.value.exit_code == 2
+    assert caught.value.code == 2
     return capsys.readouterr().err
 
 

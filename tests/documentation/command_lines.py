@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
-from typer.main import get_command
 
-from app.cli import app
+from app.cli import COMMANDS
+from app.cli.command_line import HELP, Function, Group
+from app.cli.parameters import list_parameters
 from tests.documentation.blocks import Block
 from tests.serving import ROOT
 
@@ -38,21 +39,25 @@ def find_unknown_words(words: list[str]) -> list[str]:
 
 def find_unknown_options(arguments: list[str]) -> list[str]:
     """Return the subcommands and options of ``fleethook`` that do not exist."""
-    command: Any = get_command(app)
-    known = {name for one in command.params for name in one.opts}
+    command: Function | Group = COMMANDS
+    known = {*HELP, *_list_names(command)}
     unknown = []
     for word in arguments:
         if word.startswith("-") and word != "-":
             unknown += [word] if word.partition("=")[0] not in known else []
-        elif children := getattr(command, "commands", None):
+        elif isinstance(command, Group):
             # The value of an option of a group, such as --data-dir, is no subcommand.
-            if word in children:
-                child = children[word]
-                command = child.load() if hasattr(child, "load") else child
-                known |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+            if word in command.commands:
+                command = command.load(word)
+                known |= _list_names(command)
             elif "/" not in word and "." not in word:
                 unknown.append(word)
     return unknown
+
+
+def _list_names(command: Function | Group) -> set[str]:
+    options = command.options if isinstance(command, Group) else list_parameters(command)
+    return {name for one in options for name in (*one.flags, one.negative)}
 
 
 def has_value(path: str) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from app.cli import app, crds_process
+from app.cli import crds_process
 from app.crds.controller.options import Options, Reach
+from tests.cli.commands import invoke
 from tests.crds.origin import Origin, hangs_up, serving
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
@@ -88,7 +88,7 @@ def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     container = container_of(rendered(helm, values))
     assert "command" not in container
-    result = CliRunner().invoke(app, container["args"])
+    result = invoke(container["args"])
     assert result.exit_code == 0, result.output
     ((cache, options, place),) = seen
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
-from app.cli import app
 from app.crds.apply.yaml_text import dump
 from app.store.manifest_reader import read_documents
+from tests.cli.commands import Result, invoke
 from tests.crds.tarballs import build, crd, patch
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 
@@ -86,8 +85,8 @@ def run(plane: ControlPlane, administrator: Path, tmp_path: Path) -> Callable[..
         to = ["--kubeconfig", administrator] if command in ("apply", "diff") else []
         instance = ["--name", "demo", "--namespace", "test", "--ca-file", ca]
         every = ["crds", command, "--tarball", tarball, *instance, *to, *arguments]
-        result = CliRunner().invoke(app, list(map(str, every)))
-        assert code is None or result.exit_code == code, (result.output, result.stderr, result.exception)
+        result = invoke(list(map(str, every)))
+        assert code is None or result.exit_code == code, result.output
         return result
 
     return run

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from app.cli import app
+from tests.cli.commands import Result, invoke
 from tests.crds.origin import Origin, tarball
 from tests.crds.tarballs import build
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
@@ -61,8 +60,8 @@ def client_config(admin: Api, release: Release) -> Any:
 def run(account: Path, tmp_path: Path) -> Callable[..., Result]:
     def run(*arguments: object, code: int = 0) -> Result:
         command = ["crds", "--data-dir", tmp_path / "data", "apply", "--kubeconfig", account, *arguments]
-        result = CliRunner().invoke(app, list(map(str, command)))
-        assert result.exit_code == code, (result.output, result.stderr, result.exception)
+        result = invoke(list(map(str, command)))
+        assert result.exit_code == code, result.output
         for text in (result.stdout, result.stderr):
             assert "PRIVATE KEY" not in text
             assert "client-key-data" not in text

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.cli.doctor_rights import list_rights
 from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from tests.cli.commands import invoke
 from tests.cli.test_doctor_rights import allows
 from tests.e2e.chart import template
 from tests.e2e.cluster import Api, ControlPlane, free_port
@@ -82,7 +81,7 @@ def url_of(port: int) -> URLReference:
 
 def examine(kubeconfig: Path, *arguments: str) -> tuple[int, Diagnoses]:
     """Run the command; return its exit code and the findings by check."""
-    result = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(kubeconfig), "--output", "json", *arguments])
+    result = invoke(["doctor", "--kubeconfig", str(kubeconfig), "--output", "json", *arguments])
     assert result.stderr == ""
     found: Diagnoses = {}
     for one in json.loads(result.stdout):
@@ -117,7 +116,7 @@ def test_a_healthy_registration_has_no_fault(
     arguments = ("-n", namespace, "--service-account", f"{NAMESPACE}/{ACCOUNT}", "--strict")
     with run_registered_server(plane, tmp_path):
         code, found, about = examine_until_reached("refused an invalid object", kubeconfig, *arguments)
-        text = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(kubeconfig), *arguments])
+        text = invoke(["doctor", "--kubeconfig", str(kubeconfig), *arguments])
     assert code == 0
     assert {level for rows in levels(found).values() for level in rows} == {"ok"}
     assert set(found) >= {
@@ -281,7 +280,7 @@ def test_checks_without_rights_are_notes(
     registration.write_for(server)
     pair = plane.authority.issue("doctor-reader")
     reader = plane.kubeconfig("reader", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
-    result = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(reader)])
+    result = invoke(["doctor", "--kubeconfig", str(reader)])
     assert (result.exit_code, "mutatingwebhookconfigurations" in result.stderr) == (2, True)
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "doctor-reader"}}
     resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
@@ -295,7 +294,7 @@ def test_checks_without_rights_are_notes(
     admin.apply(f"{RBAC}/clusterrolebindings/doctor-reader", binding)
 
     def has_rights() -> bool:
-        return CliRunner().invoke(app, ["doctor", "--kubeconfig", str(reader)]).exit_code == 0
+        return invoke(["doctor", "--kubeconfig", str(reader)]).exit_code == 0
 
     wait_for(has_rights, what="the apiserver knows the new role")
     _, found = examine(reader, "--service-account", f"{NAMESPACE}/{ACCOUNT}")

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
+from tests.cli.commands import invoke
 from tests.e2e.chart import Release, read_granted_rights, read_used_rights
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import run_registered_server, service_account
@@ -112,14 +111,13 @@ def test_the_command_prints_the_configuration_and_writes_the_same(
     authority = tmp_path / "ca.crt"
     authority.write_text("-----BEGIN CERTIFICATE-----\n")
     where = ["interpret", "register", "--webhook-url", "https://other.example.org", "--ca-file", str(authority)]
-    runner = CliRunner()
-    printed = runner.invoke(app, [*where, "--kubeconfig", kubeconfig, "-o", "json"])
+    printed = invoke([*where, "--kubeconfig", kubeconfig, "-o", "json"])
     assert printed.exit_code == 0, printed.output
     assert admin.call("GET", OWN)[0] == 404
     (webhook,) = json.loads(printed.stdout)["webhooks"]
     try:
         for state in ("written", "unchanged"):
-            done = runner.invoke(app, [*where, "--kubeconfig", kubeconfig])
+            done = invoke([*where, "--kubeconfig", kubeconfig])
             assert (done.exit_code, done.stdout) == (
                 0, f"ResourceInterpreterWebhookConfiguration fleethook {state}\n",
             )  # fmt: skip

@@ -4,10 +4,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from tests.builders import entry
+from tests.cli.commands import invoke
 from tests.e2e.chart import CHART, Release
 from tests.e2e.cluster import Api, ControlPlane, RefusedError, control_plane
 from tests.e2e.conftest import install_crds, new_namespace
@@ -71,7 +70,7 @@ def test_the_command_makes_the_webhook_responsible_and_deletes_the_policies(
     assert images(create(admin, subject, "beijing"))["nginx"] == "nginx:2.0"
     before = applied(admin, subject)
     arguments = ["policies", "remove", "--kubeconfig", str(kubeconfig_of(plane))]
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"the webhook renders the workloads of YurtAppSet {subject.namespace}/demo" in result.stdout
     # Other tests may have left policies of other namespaces, which the command deletes, too.
@@ -81,7 +80,7 @@ def test_the_command_makes_the_webhook_responsible_and_deletes_the_policies(
     assert not is_exempt(admin, subject)
     with pytest.raises(RefusedError, match="failed calling webhook"):
         create(admin, subject, "beijing")
-    again = CliRunner().invoke(app, arguments)
+    again = invoke(arguments)
     assert (again.exit_code, again.stdout) == (0, "no policies found\n")
     with installation.up(**WEBHOOK):
         assert images(create(admin, subject, "beijing"))["nginx"] == "nginx:2.0"

@@ -1,13 +1,12 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.console.views.dispatch_findings import LINTED, PAGE_ROWS, FindingFilter, FindingList, find_all, list_findings
 from app.dispatch.factory import INDEXES
 from app.store import Store
 from app.store.manifest_reader import read_documents
+from tests.cli.commands import invoke
 from tests.dispatch.builders import binding, configuration, namespace, store_of, webhook, widget
 from tests.serving import EXAMPLES
 
@@ -30,7 +29,7 @@ def test_findings_are_those_of_the_command() -> None:
     # The page lints a copy in a thread.
     store = store.copy(LINTED)
     found = [(one.level, one.code, one.configuration, one.webhook, one.text) for one in find_all(store)]
-    result = CliRunner().invoke(app, ["lint", "--manifests", str(EXAMPLES / "kcp-widgets"), "--output", "json"])
+    result = invoke(["lint", "--manifests", str(EXAMPLES / "kcp-widgets"), "--output", "json"])
     expected = [
         (one["level"], one["code"], one["name"], one["webhook"], one["text"]) for one in json.loads(result.stdout)
     ]

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from app.cli.crds import crds
 from app.crds.instance.admission import validate_karmada
 from app.crds.instance.source_selection import select_source
 from app.crds.instance.unknown_fields import find_unknown_fields
 from app.crds.instance.validation import find_problems
+from tests.cli.commands import invoke
 from tests.crds.instance.test_admission import karmada, review
 
 URL = "https://h/crds.tar.gz"
@@ -98,6 +97,6 @@ def test_a_command_refuses_it_before_any_request(tmp_path: Path) -> None:
     manifest = tmp_path / "karmada.yaml"
     document = karmada({"httpSource": {"url": "https://127.0.0.1:1/", "sha265": "a"}})
     manifest.write_text(json.dumps({"apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", **document}))
-    result = CliRunner().invoke(crds, ["--data-dir", str(tmp_path / "d"), "fetch", "--karmada", str(manifest)])
+    result = invoke(["crds", "--data-dir", str(tmp_path / "d"), "fetch", "--karmada", str(manifest)])
     assert result.exit_code == 2
     assert "did you mean sha256?" in result.stderr

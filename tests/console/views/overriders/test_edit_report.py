@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from app.cli import app
 from app.cli.render_output import describe_change
 from app.console.views.overriders import edit_report
 from app.console.views.overriders.edit_report import (
@@ -22,6 +20,7 @@ from app.overrider.preview import cells
 from app.store import key_of
 from app.store.manifest_reader import read_documents
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.cli.commands import invoke
 from tests.console.views.overriders.fleet_stores import DEMO, make_store
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -137,7 +136,7 @@ OVERRIDERS = [
 
 
 def run(*arguments: str) -> tuple[Any, str]:
-    result = CliRunner().invoke(app, list(arguments), env={"NO_COLOR": "1", "COLUMNS": "300"})
+    result = invoke(list(arguments), env={"NO_COLOR": "1", "COLUMNS": "300"})
     return json.loads(result.stdout), result.stderr
 
 

@@ -1,0 +1,56 @@
+"""The help of each command, compared with its source."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.cli import COMMANDS, PROGRAM
+from app.cli.command_line import Function, Group, split_help
+from app.cli.help import format_help, format_usage, suggest
+from app.cli.parameters import list_parameters
+
+
+def list_commands(group: Group = COMMANDS, path: str = PROGRAM) -> Iterator[tuple[str, Function | Group, str]]:
+    """Yield the path of each command of the program, the command, and its line in the list of its group."""
+    for name in group.commands:
+        command = group.load(name)
+        yield f"{path} {name}", command, group.summarize(name)
+        if isinstance(command, Group):
+            yield from list_commands(command, f"{path} {name}")
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+@pytest.mark.parametrize(
+    ("path", "command", "summary"),
+    [(PROGRAM, COMMANDS, ""), *list_commands()],
+    ids=lambda one: one if str(one).startswith(PROGRAM) else "",
+)
+def test_the_help_has_all_texts_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, path: str, command: Function | Group, summary: str, columns: str
+) -> None:
+    """Nothing is eaten, as brackets were, and nothing is cut, as names of options were at 80 columns."""
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = format_help(command, path)
+    shown = " ".join(" ".join(lines).split())
+    source = command.help if isinstance(command, Group) else command.__doc__ or ""
+    assert " ".join(source.split()) in shown
+    assert not summary or summary == split_help(command)[0]
+    for one in command.options if isinstance(command, Group) else list_parameters(command):
+        assert f"{one.usage} {' '.join(one.declared.help.split())}" in shown
+        assert one.declared.help == " ".join(one.declared.help.split())
+    if isinstance(command, Group):
+        assert all(f" {name} {command.summarize(name)}" in shown for name in command.commands)
+
+
+def test_the_usage_has_the_arguments() -> None:
+    usages = {path: format_usage(command, path) for path, command, _ in list_commands()}
+    assert usages["fleethook crds"] == "fleethook crds [OPTIONS] COMMAND [ARGUMENTS]..."
+    assert usages["fleethook crds pin"] == "fleethook crds pin [OPTIONS] URL"
+    assert usages["fleethook crds fetch"] == "fleethook crds fetch [OPTIONS] [URL]"
+    assert usages["fleethook crds cache verify"] == "fleethook crds cache verify [OPTIONS] [URL|KEY]"
+    assert usages["fleethook interpret test"] == "fleethook interpret test [OPTIONS] PATHS..."
+
+
+def test_only_similar_words_are_suggested() -> None:
+    assert suggest("lnit", ["lint", "serve"]) == "; did you mean lint?"
+    assert suggest("xyz", ["lint", "serve"]) == ""
