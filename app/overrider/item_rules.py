@@ -23,6 +23,7 @@ from app.overrider.shapes import (
     text,
 )
 from app.overrider.unknown_fields import find_unknown_fields
+from app.overrider.workload_schema.choices import load_choices
 
 _MAX_REPLICAS: Final = 2**31 - 1
 # Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
@@ -42,13 +43,9 @@ _TOLERATION: Final = Shape(
     "a toleration",
     {**dict.fromkeys(("key", "operator", "value", "effect"), text), "tolerationSeconds": integer},
 )
-_VOLUME_SOURCES: Final = (
-    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi", "downwardAPI", "emptyDir",
-    "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "image",
-    "iscsi", "nfs", "persistentVolumeClaim", "photonPersistentDisk", "portworxVolume", "projected", "quobyte", "rbd",
-    "scaleIO", "secret", "storageos", "vsphereVolume",
-)  # fmt: skip
-_VOLUME: Final = Shape("a volume", {"name": text, **dict.fromkeys(_VOLUME_SOURCES, any_object)}, ("name",))
+_VOLUME: Final = Shape(
+    "a volume", {"name": text, **dict.fromkeys(sorted(load_choices()["core.v1.Volume"].members), any_object)}, ("name",)
+)
 _RESOURCES: Final = Shape("resources", dict.fromkeys(("requests", "limits"), map_of(quantity)))
 
 

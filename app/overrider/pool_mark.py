@@ -41,6 +41,11 @@ def number_mark(number: int) -> int:
     return _FIRST_NUMBER + number
 
 
+def as_sample(text: str) -> str:
+    """Return a text with a letter in place of each mark: the value for some node pool, as far as a format shows."""
+    return _MARK.sub("a", text) if _START in text else text
+
+
 class EntryValues(NamedTuple):
     """The values for the marks of the entries that apply to a pool."""
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from schemas.workloads import (
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.controlplane import build
 from tests.programs import require_go
+from tests.workload_rules import load_rows, make_workload
 from tests.workload_samples import full_deployment, full_stateful_set
 
 Tokens = tuple[str | int, ...]
@@ -303,10 +305,37 @@ def test_missing_and_empty_members_and_values_are_found_where_kube_apiserver_fin
     for struct, name, workload in edits:
         status, answer = server.create(workload, "dryRun=All")
         found = check_workload(workload, workload["kind"])
-        # An effect that does not fit tolerationSeconds is beyond any schema.
-        if (struct, name) != ("core.v1.Toleration", "effect"):
-            assert (status != 201) == bool(found), (struct, name, answer.get("message"), found)
+        assert (status != 201) == bool(found), (struct, name, answer.get("message"), found)
     assert len(edits) > 150
+
+
+def test_refused_workloads_have_the_answer_of_the_table(server: Server) -> None:
+    for row in load_rows("refused"):
+        status, answer = server.create(make_workload(row), "dryRun=All")
+        causes = [(cause["field"], cause["message"]) for cause in answer.get("details", {}).get("causes", ())]
+        same = [message for field, message in causes if field == row["answer"] and row["message"] in message]
+        assert (status, bool(same)) == (422, True), (row["name"], answer)
+
+
+def test_accepted_workloads_are_accepted(server: Server) -> None:
+    for row in load_rows("accepted"):
+        status, answer = server.create(make_workload(row), "dryRun=All")
+        assert status == 201, (row["name"], answer["message"])
+
+
+def test_no_accepted_pair_of_members_has_a_finding(server: Server) -> None:
+    accepted = 0
+    for kind, struct, tokens in first_structs():
+        if len(tokens) < 2 or struct == "meta.v1.ObjectMeta":
+            continue
+        fields = [(name, field) for name, field in load_structs()[struct].items() if (struct, name) not in GATED]
+        tried = [(name, value) for name, field in fields for value in TRIED.get(field.type.removeprefix("*"), ())]
+        for pair in list(combinations(tried, 2))[::7]:
+            workload = edit_workload(kind, tokens, lambda node, pair=pair: node.update(pair))
+            if server.create(workload, "dryRun=All")[0] == 201:
+                accepted += 1
+                assert check_workload(workload, kind) == [], (struct, pair)
+    assert accepted > 200
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,14 @@ def test_the_pool_token_is_replaced_in_values_paths_and_images() -> None:
             items=[image("nginx", "reg.{{nodepool}}.local/nginx")],
             patches=[
                 patch("add", "/metadata/annotations/{{nodepool}}", "x"),
-                patch("add", "/spec/template/spec/nodeSelector", {"{{nodepool}}": ["in {{nodepool}}"][0]}),
+                patch("add", "/spec/template/spec/nodeSelector", {"{{nodepool}}": "in-{{nodepool}}"}),
             ],
         )
     )
     result = rendered(workload(), yurt_app_set(), rule)
     assert images(result) == {"nginx": "reg.hangzhou.local/nginx"}
     assert result["metadata"]["annotations"]["hangzhou"] == "x"
-    assert pod_spec(result)["nodeSelector"] == {"hangzhou": "in hangzhou"}
+    assert pod_spec(result)["nodeSelector"] == {"hangzhou": "in-hangzhou"}
 
 
 def test_remove_removes_and_replace_replaces_without_merging() -> None:

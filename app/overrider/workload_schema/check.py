@@ -1,7 +1,7 @@
 """Checks a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, like kube-apiserver."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -9,13 +9,16 @@ import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
 from app.model.json import JSON, JSONObject
-from app.model.quantity import Quantity
+from app.overrider.pool_mark import as_sample
 from app.overrider.workload_schema.duplicates import find_duplicates
+from app.overrider.workload_schema.field_rules import MAX_MODE
 from app.overrider.workload_schema.fields import Kind, load_structs, root_name, struct_name
 from app.overrider.workload_schema.finding import Finding
-from app.overrider.workload_schema.json_schema import QUANTITY_FORMAT, json_schema, load_openapi
+from app.overrider.workload_schema.formats import FORMATS
+from app.overrider.workload_schema.json_schema import json_schema, load_openapi
 from app.overrider.workload_schema.messages import describe_enum, describe_type, describe_unknown, shown_value
 from app.overrider.workload_schema.normalize import decode_workload
+from app.overrider.workload_schema.rules import find_violations
 from app.patch import format_pointer
 
 MAX_FINDINGS: Final = 50
@@ -44,28 +47,35 @@ def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     """Return the findings of `check_workload` about a result of `decode_workload`."""
     checker = _load_checker(kind)
     try:
-        errors = _find_errors(checker.validator, decoded)
+        errors, are_all = _find_errors(checker.validator, decoded)
     except ValueError as error:
         return [Finding("", "value", f"cannot be checked: {error}")]
-    violations = (finding for error in errors for finding in _describe_error(error, checker))
-    return sorted(islice(chain(find_duplicates(decoded), violations), MAX_FINDINGS))
+    of_schema = (finding for error in errors for finding in _describe_error(error, checker))
+    # The rules need values of the right types.
+    violations = find_violations(decoded, kind) if are_all and all(map(_has_type, errors)) else ()
+    return sorted(islice(chain(find_duplicates(decoded), of_schema, violations), MAX_FINDINGS))
 
 
-def _find_errors(validator: Draft4Validator, document: JSONObject) -> Iterable[ValidationError]:
-    """Return the violations of the schema; only the first one in a large document.
+def _find_errors(validator: Draft4Validator, document: JSONObject) -> tuple[Sequence[ValidationError], bool]:
+    """Return violations of the schema, and whether these are all; only the first one in a large document.
 
     Raises:
         ValueError: The document is nested too deeply for the validator.
     """
     if validator.is_valid(document):
-        return ()
+        return (), True
     if len(msgspec.json.encode(document)) <= MAX_LISTED_BYTES:
-        return validator.iter_errors(document)
+        errors = list(islice(validator.iter_errors(document), MAX_FINDINGS))
+        return errors, len(errors) < MAX_FINDINGS
     try:
         validator.validate(document)
     except ValidationError as error:
-        return (error,)
+        return (error,), False
     raise AssertionError("the document is both valid and not")
+
+
+def _has_type(error: ValidationError) -> bool:
+    return error.kind.name != "type"
 
 
 class _Checker(NamedTuple):
@@ -77,19 +87,13 @@ class _Checker(NamedTuple):
 @cache
 def _load_checker(kind: Kind) -> _Checker:
     schema = json_schema(load_openapi(), kind)
-    formats: dict[str, Callable[..., bool]] = {QUANTITY_FORMAT: _is_quantity}
+    formats: dict[str, Callable[..., bool]] = {name: partial(_has_format, name) for name in FORMATS}
     validator = Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
     return _Checker(kind, schema["definitions"], validator)
 
 
-# The templates of a fleet have few different quantities. A text has at most 1.5 MB, and long ones are rare.
-@lru_cache(maxsize=1024)
-def _is_quantity(text: str) -> bool:
-    try:
-        Quantity.parse(text.strip())
-    except ValueError:
-        return False
-    return True
+def _has_format(name: str, text: str) -> bool:
+    return not text or FORMATS[name](as_sample(text)) is None
 
 
 def _describe_error(error: ValidationError, checker: _Checker) -> Iterator[Finding]:
@@ -114,18 +118,22 @@ _VALUE_MESSAGES: Final[Mapping[str, Callable[[JSON, JSONObject], str]]] = {
     "format": lambda value, details: _describe_format(value, details["format"]),
     "minimum": lambda value, details: f"must be {details['limit']} or more, not {value}",
     "minLength": lambda _value, _details: "must not be empty",
-    "maximum": lambda value, details: f"must be {details['limit']} or less, not {value}",
+    "maximum": lambda value, details: _describe_maximum(value, details["limit"]),
 }
 
 
+def _describe_maximum(value: JSON, limit: int) -> str:
+    if limit == MAX_MODE:
+        return f"must be {limit} (octal 0777) or less, not {value}: write file modes in octal, as in 0644"
+    return f"must be {limit} or less, not {value}"
+
+
 def _describe_format(value: JSON, name: str) -> str:
-    if name != QUANTITY_FORMAT:
+    if name not in FORMATS:
         return f"must be a {name} (RFC 3339), not {shown_value(value)}"
-    try:
-        Quantity.parse(value)
-    except ValueError as error:
-        return str(error)
-    raise AssertionError(f"{value!r} is a quantity")
+    problem = FORMATS[name](as_sample(value)) or ""
+    quoted = ": remove the quotes" if name == "port" and value.isdecimal() else ""
+    return f"{problem}, not {shown_value(value)}{quoted}" if problem.startswith("must") else problem
 
 
 def _find_definition(schema_path: _Path, definitions: Mapping[str, JSONObject]) -> JSONObject:

@@ -1,12 +1,14 @@
 """Choices: groups of members of which kube-apiserver accepts one.
 
 Source: Kubernetes v1.36, pkg/apis/core/validation/validation.go and pkg/apis/apps/validation/validation.go.
+tests/conformance/workload_rules.yaml has a workload for each choice, with the answer of kube-apiserver.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
+from app.model.json import JSONObject
 from app.overrider.workload_schema.fields import load_structs
 
 
@@ -61,5 +63,34 @@ def load_choices() -> Mapping[str, Choice]:
     return {
         **_CHOICES,
         "core.v1.Volume": Choice(sources, needed=False, default="emptyDir"),
-        "core.v1.VolumeProjection": Choice(projections, needed=True),
+        "core.v1.VolumeProjection": Choice(projections, needed=False),
     }
+
+
+def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[tuple[str, str]]:
+    """Yield the member, ``""`` for the struct, and the message of a violation of a choice.
+
+    Args:
+        choice: The choice of the struct.
+        node: The struct, without members that are empty.
+    """
+    given = [name for name in node if name in choice.members]
+    if len(given) > 1:
+        advice = "remove one of them" if len(given) == 2 else f"keep one of {', '.join(given)}"
+        yield given[1], f"may not be set together with {given[0]}: {advice}"
+    elif choice.needed and not given:
+        yield "", f"must have one of {', '.join(sorted(choice.members))}"
+
+
+def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[tuple[str, str]]:
+    """Yield the member and the message of a violation of a rule about a discriminator.
+
+    Args:
+        rule: The rule of the struct.
+        node: The struct, without members that are empty.
+    """
+    value, wanted = node.get(rule.discriminator, ""), " or ".join(sorted(rule.values - {""}))
+    if rule.member in node and value not in rule.values:
+        yield rule.member, f"may only be set if {rule.discriminator} is {wanted}, not {value}"
+    elif rule.needed and rule.member not in node and value in rule.values:
+        yield rule.member, f"is required if {rule.discriminator} is {wanted}"

@@ -1,4 +1,4 @@
-"""A finding about a rendered workload."""
+"""A finding about a rendered workload, and a violation of a rule about one struct of it."""
 
 from typing import Literal, NamedTuple
 
@@ -21,3 +21,12 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.pointer or 'the workload'}: {self.message}"
+
+
+class Violation(NamedTuple):
+    """A finding with a place inside the struct that a rule checks."""
+
+    tokens: tuple[str | int, ...]
+    """The path of the member in the struct, even if it is missing."""
+    message: str
+    problem: Problem = "value"

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from app.model.json import JSON, JSONObject
+from app.overrider.workload_schema.field_rules import LIMITS, MAPS, REQUIRED, TEXTS
 from app.overrider.workload_schema.fields import Kind
-
-QUANTITY_FORMAT: Final = "quantity"
+from app.overrider.workload_schema.formats import FORMATS, QUANTITY
 
 _FILE: Final = "openapi.json"
 _PREFIXES: Final = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
@@ -25,7 +25,7 @@ _INT_LIMITS: Final = {
 }
 
 _SPECIAL: Final[Mapping[str, JSONObject]] = {
-    "api.resource.Quantity": {"type": ["string", "number"], "format": QUANTITY_FORMAT},
+    "api.resource.Quantity": {"type": ["string", "number"], "format": QUANTITY},
     "util.intstr.IntOrString": {"type": ["integer", "string"], **_INT_LIMITS["int32"]},
 }
 
@@ -34,13 +34,6 @@ _NOT_CHECKED: Final = (
     "apps.v1.DeploymentStatus", "apps.v1.StatefulSetStatus", "core.v1.PersistentVolumeClaimStatus",
     "meta.v1.ManagedFieldsEntry", "meta.v1.OwnerReference",
 )  # fmt: skip
-
-# Limits of kube-apiserver's validation (pkg/apis/apps/validation) that OpenAPI does not express.
-_NOT_NEGATIVE: Final[Mapping[str, tuple[str, ...]]] = {
-    "apps.v1.DeploymentSpec": ("minReadySeconds", "progressDeadlineSeconds", "replicas", "revisionHistoryLimit"),
-    "apps.v1.StatefulSetSpec": ("minReadySeconds", "replicas"),
-}
-
 
 # Required members whose zero value kube-apiserver accepts. So it also accepts objects without them.
 _ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -91,10 +84,34 @@ def _convert_definition(name: str, schema: JSONObject) -> JSONObject:
     derived = _convert_schema(schema)
     if "properties" in derived:
         derived["additionalProperties"] = False
-        for member in _NOT_NEGATIVE.get(name, ()):
-            derived["properties"][member]["minimum"] = 0
-        _require(derived, [one for one in derived.pop("required", ()) if one not in _ZERO_ALLOWED.get(name, ())])
+        _add_field_rules(name, derived["properties"])
+        published = [one for one in derived.pop("required", ()) if one not in _ZERO_ALLOWED.get(name, ())]
+        _require(derived, [*published, *REQUIRED.get(name, ())])
     return derived
+
+
+def _add_field_rules(struct: str, members: dict[str, JSONObject]) -> None:
+    for member, (smallest, largest) in LIMITS.get(struct, {}).items():
+        limits = {"minimum": smallest} | ({} if largest is None else {"maximum": largest})
+        _add_to_value(members, member, limits)
+    for member, text_format in TEXTS.get(struct, {}).items():
+        # The validator checks no format of an empty text, so that it reports that text only once.
+        not_empty = {} if FORMATS[text_format]("") is None else {"minLength": 1}
+        _add_to_value(members, member, {"format": text_format, **not_empty})
+    for member in MAPS.get(struct, ()):
+        members[member]["additionalProperties"] = {"type": "string", "format": "label-value"}
+
+
+def _add_to_value(members: dict[str, JSONObject], member: str, rules: JSONObject) -> None:
+    """Add rules to the schema of a member, or of the elements of a list."""
+    schema = members[member]
+    if "items" in schema:
+        members[member] = {**schema, "items": {**schema["items"], **rules}}
+    elif "$ref" in schema:
+        # A draft 4 schema has no rules beside a reference. The referenced schema is an int-or-string value.
+        members[member] = {**_SPECIAL[schema["$ref"].removeprefix("#/definitions/")], **rules}
+    else:
+        members[member] = {**schema, **rules}
 
 
 def _require(definition: JSONObject, members: list[str]) -> None:

@@ -132,7 +132,7 @@ def test_wrong_types_are_findings(edit: Any, pointer: str, message: str) -> None
     [
         (lambda at: at.app["env"][0].pop("name"), f"{APP}/env/0/name"),
         (lambda at: at.app["env"][0].update(name=None), f"{APP}/env/0/name"),
-        (lambda at: at.pod["initContainers"].append(None), f"{POD}/initContainers/1/name"),
+        (lambda at: at.pod["initContainers"].append({"image": "a"}), f"{POD}/initContainers/1/name"),
         (lambda at: at.pod.update(containers=None), f"{POD}/containers"),
         (lambda at: at.pod.update(containers=[]), f"{POD}/containers"),
     ],
@@ -186,7 +186,7 @@ def test_counts_are_not_negative() -> None:
         lambda at: at.app["ports"][1].update(protocol=""),
         lambda at: at.app["env"].append({"name": "EMPTY", "value": ""}),
         lambda at: at.app["env"].append(dict(at.app["env"][0])),
-        lambda at: at.app["resources"]["limits"].update(cpu=2, memory=0.5, storage=" 1Gi "),
+        lambda at: at.app["resources"]["limits"].update({"cpu": 2, "memory": 2**31, "ephemeral-storage": " 1Gi "}),
         lambda at: at.app["livenessProbe"]["httpGet"]["httpHeaders"].append({"name": "X-Empty"}),
     ],
 )
@@ -197,7 +197,7 @@ def test_values_that_kube_apiserver_accepts_are_no_finding(edit: Any) -> None:
 @pytest.mark.parametrize(
     ("edit", "pointer", "earlier"),
     [
-        (lambda at: at.pod["containers"].append({"name": "app"}), f"{POD}/containers/1", APP),
+        (lambda at: at.pod["containers"].append({"name": "app", "image": "a"}), f"{POD}/containers/1", APP),
         (lambda at: at.pod["initContainers"][0].update(name="app"), APP, f"{POD}/initContainers/0"),
         (lambda at: at.pod["volumes"].append({"name": "v0"}), f"{POD}/volumes/29", f"{POD}/volumes/0"),
     ],

@@ -36,9 +36,9 @@ def test_structs_have_no_other_members() -> None:
 
 
 def test_required_texts_must_not_be_empty_unless_kubernetes_accepts_their_zero_value() -> None:
-    assert DEFINITIONS["core.v1.Container"]["required"] == ["name"]
+    assert DEFINITIONS["core.v1.Container"]["required"] == ["name", "image"]
     assert DEFINITIONS["core.v1.Container"]["properties"]["name"]["minLength"] == 1
-    assert "minLength" not in DEFINITIONS["core.v1.Container"]["properties"]["image"]
+    assert "minLength" not in DEFINITIONS["core.v1.Container"]["properties"]["workingDir"]
     assert "required" not in DEFINITIONS["core.v1.SleepAction"]
     assert DEFINITIONS["core.v1.HTTPHeader"]["required"] == ["name"]
 
@@ -46,10 +46,10 @@ def test_required_texts_must_not_be_empty_unless_kubernetes_accepts_their_zero_v
 def test_integers_have_the_limits_of_their_format_and_counts_are_not_negative() -> None:
     spec = DEFINITIONS["apps.v1.DeploymentSpec"]["properties"]
     assert (spec["replicas"]["minimum"], spec["replicas"]["maximum"]) == (0, 2**31 - 1)
-    port = DEFINITIONS["core.v1.ContainerPort"]["properties"]["containerPort"]
-    assert (port["minimum"], port["maximum"]) == (-(2**31), 2**31 - 1)
-    user = DEFINITIONS["core.v1.SecurityContext"]["properties"]["runAsUser"]
-    assert (user["minimum"], user["maximum"]) == (-(2**63), 2**63 - 1)
+    priority = DEFINITIONS["core.v1.PodSpec"]["properties"]["priority"]
+    assert (priority["minimum"], priority["maximum"]) == (-(2**31), 2**31 - 1)
+    grace_period = DEFINITIONS["core.v1.PodSpec"]["properties"]["terminationGracePeriodSeconds"]
+    assert (grace_period["minimum"], grace_period["maximum"]) == (-(2**63), 2**63 - 1)
 
 
 @pytest.mark.parametrize(

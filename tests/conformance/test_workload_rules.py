@@ -1,0 +1,30 @@
+"""Workloads that kube-apiserver refuses. tests/e2e/test_workload_rules.py sends each of them to a kube-apiserver."""
+
+from typing import Any
+
+import pytest
+
+from app.overrider.workload_schema import check_workload
+from app.overrider.workload_schema.field_rules import LIMITS, MAPS, REQUIRED, TEXTS
+from app.overrider.workload_schema.fields import load_structs
+from tests.workload_rules import load_rows, make_workload, place
+
+
+@pytest.mark.parametrize("row", load_rows("refused"), ids=lambda row: row["name"])
+def test_refused_workloads_have_a_finding(row: dict[str, Any]) -> None:
+    workload = make_workload(row)
+    found = check_workload(workload, workload["kind"])
+    assert [(one.pointer, one.message) for one in found] == [(place(row["pointer"]), row["finding"])]
+
+
+@pytest.mark.parametrize("row", load_rows("accepted"), ids=lambda row: row["name"])
+def test_accepted_workloads_have_none(row: dict[str, Any]) -> None:
+    workload = make_workload(row)
+    assert check_workload(workload, workload["kind"]) == []
+
+
+def test_the_tables_name_members_that_exist() -> None:
+    tables = (LIMITS, TEXTS, MAPS, REQUIRED)
+    named = [(struct, member) for table in tables for struct, members in table.items() for member in members]
+    assert [one for one in named if one[1] not in load_structs()[one[0]]] == []
+    assert len(named) > 100
