@@ -1,6 +1,7 @@
 """Rules for the node pools of entries: unknown names, and entries that apply to no pool of the subject."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from app.control.slices import Pauses, Sliced
@@ -14,7 +15,7 @@ from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
 from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE
 from app.overrider.pools import pools_of_subject
-from app.overrider.subject_parts import is_v1beta1
+from app.overrider.subject_parts import is_v1beta1, tweaks_of
 
 # Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
 _MAX_SUGGESTIONS: Final = 5
@@ -79,6 +80,19 @@ def check_pools(
         if pauses.due(1 + len(listed if isinstance(listed, list) else ()) // _NAMES_PER_UNIT):
             yield
     return found
+
+
+def check_tweak_pools(subject: Subject, store: NodePoolView) -> Iterator[Finding]:
+    """Yield the node pools that tweaks name and their YurtAppSet v1beta1 lacks."""
+    pools = known_pools(subject, store)
+    if not pools.complete:
+        return
+    owner, known = f"{subject.group_kind.kind} {subject.document['metadata']['name']}", frozenset(pools.names)
+    for number, tweak in enumerate(tweaks_of(subject.document)):
+        for position, name in islice(_find_unknown_names(as_object(tweak).get("pools"), known), _MAX_SUGGESTIONS):
+            hint = suggestion(name, pools.names[:_MAX_COMPARED], quote="'")
+            field = f"spec.workload.workloadTweaks[{number}].pools[{position}]"
+            yield Finding("unknown-pool", field, f"{owner} has no node pool {name!r}{hint}")
 
 
 def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:

@@ -20,12 +20,12 @@ from app.overrider.shapes import (
     map_of,
     mistyped,
     quantity,
+    replicas_problem,
     text,
 )
 from app.overrider.unknown_fields import find_unknown_fields
 from app.overrider.workload_schema.choices import load_choices
 
-_MAX_REPLICAS: Final = 2**31 - 1
 # Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
 _SAMPLE_POOL: Final = "pool"
 
@@ -54,9 +54,8 @@ def _make_container_shape(member: str, check: Check) -> Shape:
 
 
 def _check_replicas(value: JSON, field: str) -> Iterator[Finding]:
-    if type(value) is not int or not 0 <= value <= _MAX_REPLICAS:
-        hint = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
-        yield Finding("invalid", field, f"must be a whole number from 0, not {value!r}{hint}")
+    if (problem := replicas_problem(value)) is not None:
+        yield Finding("invalid", field, problem)
 
 
 def _check_labels(value: JSON, field: str) -> Iterator[Finding]:

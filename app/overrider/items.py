@@ -47,7 +47,9 @@ def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
 
 def _make_image(value: JSON) -> ItemEffect:
     name, claim = str(as_object(value).get("containerName", "")), str(as_object(value).get("imageClaim", ""))
-    return _make_container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
+    # Without an image, a container is invalid. The rules for items report a missing claim.
+    wanted = {"image": claim} if claim else {}
+    return _make_container_effect(name, wanted, f"container {name} has image {claim} already")
 
 
 def _make_container_maker(member: str) -> Callable[[JSON], ItemEffect]:

@@ -13,6 +13,7 @@ ERRORS: Final = {
     "image": "FieldValueInvalid",
     "does-not-fit": "FieldValueInvalid",
     "unknown-kind": "FieldValueNotSupported",
+    "refused": "FieldValueInvalid",
 }
 """Codes of errors, with the reason of the ``metav1.StatusCause``."""
 
@@ -27,6 +28,7 @@ ERROR_MEANINGS: Final[dict[str, str]] = {
     "image": "an image reference is invalid",
     "does-not-fit": "an entry cannot be applied to the subject in one of its node pools",
     "unknown-kind": "the group has no such kind or version",
+    "refused": "kube-apiserver would refuse the workloads of the subject, even without an overrider",
 }
 """Codes of errors, with their meaning."""
 
@@ -39,6 +41,8 @@ WARNINGS: Final = {
     "unknown-subject": "the subject is not known",
     "no-controller": "no controller of OpenYurt creates the subject's workloads",
     "no-pools": "the subject has no node pool, or names one that does not exist",
+    "dropped": "kube-apiserver would drop a field of the subject's workloads, because it does not exist",
+    "template": "kube-apiserver would refuse or drop a part of the subject's workloads, even without the overrider",
     "not-checked": "another mistake prevents rendering the overrider",
 }
 """Codes of warnings, with their meaning."""

@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 from app.control.slices import Sliced
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.entry_pool_rules import knows_node_pools, selects_node_pools
+from app.overrider.dry_run import Subject
+from app.overrider.entry_pool_rules import check_tweak_pools, knows_node_pools, selects_node_pools
 from app.overrider.finding import Finding, Level
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import is_v1beta1
-from app.overrider.subject_patch_rules import check_pool_patches, check_tweaks
+from app.overrider.subject_patch_rules import check_workloads
 from app.overrider.subject_rules import check_subject
 from app.overrider.validation import check_overrider, check_overrider_in_slices
 from app.store import ObjectKey, StoreView
@@ -118,12 +119,16 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
     if (misspelled := check_kind(manifest)) is not None:
         yield misspelled
     elif key.group_kind == YURT_APP_OVERRIDER:
-        yield from check_overrider(
+        found = check_overrider(
             manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
         )
+        # The files have the subject, so its own finding says more.
+        yield from (one for one in found if one.code != "template")
     elif key.group_kind in SUBJECT_KINDS:
-        found = [*check_subject(key.group_kind, manifest)]
-        yield from found or (check_tweaks if is_v1beta1(manifest) else check_pool_patches)(manifest)
+        mistakes = [*check_subject(key.group_kind, manifest)]
+        yield from mistakes or check_workloads(key.group_kind, manifest)
+        if not mistakes and is_v1beta1(manifest):
+            yield from check_tweak_pools(Subject(key.group_kind, manifest, key.cluster), store)
         if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
             yield Finding("not-checked", "", f"no NodePool is known, so {_describe_unchecked(manifest)} to check this")
 

@@ -1,12 +1,14 @@
 """Checks types and members of a value against a shape, with messages that suggest a correct value."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from app.model.json import JSON
 from app.model.quantity import Quantity
 from app.overrider.finding import Finding
 from app.overrider.unknown_fields import find_meant_fields, find_unknown_fields
+
+MAX_REPLICAS: Final = 2**31 - 1
 
 Check = Callable[[JSON, str], Iterator[Finding]]
 """Yields the mistakes in a value, given its path."""
@@ -48,6 +50,15 @@ def type_name(value: JSON) -> str:
     """Return the type of a JSON value in words."""
     names = {str: "text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def replicas_problem(value: JSON) -> str | None:
+    """Return the problem of a number of replicas, None if it is valid."""
+    if type(value) is int and 0 <= value <= MAX_REPLICAS:
+        return None
+    limit = f" to {MAX_REPLICAS}" if type(value) is int and value > 0 else ""
+    hint = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
+    return f"must be a whole number from 0{limit}, not {value!r}{hint}"
 
 
 def text(value: JSON, field: str) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from app.overrider.pool_mark import (
 from app.overrider.pool_settings import encode_settings, mark_settings
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
 from app.overrider.pools import topology
+from app.overrider.shapes import replicas_problem
 from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
 from app.overrider.steps import RenderError, compile_entries
 from app.overrider.subject_parts import SetSelections, is_v1beta1, templates_of, tweaks_of
@@ -187,9 +188,9 @@ class SubjectPlans:
         if not self._has_pool(pool, node_pool):
             return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
         replicas = as_object(self._configs.get(pool)).get("replicas")
-        if replicas is not None and type(replicas) is not int:
+        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
             name = subject_name(self._group_kind, self.inputs[0])
-            return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools must be a whole number")
+            return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
         work = self._find_shared(kind, pool, node_pool)
         try:
             next(work)

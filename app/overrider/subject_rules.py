@@ -11,7 +11,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
 from app.model.selectors import validate_selector
 from app.overrider.finding import Finding
-from app.overrider.shapes import mistyped
+from app.overrider.shapes import mistyped, replicas_problem
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.unknown_fields import METADATA, find_unknown_fields
 
@@ -139,3 +139,6 @@ def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
         yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")
     else:
         seen.add(name)
+    replicas = pool.get("replicas")
+    if replicas is not None and (problem := replicas_problem(replicas)) is not None:
+        yield Finding("invalid", f"{field}.replicas", problem)

@@ -16,6 +16,7 @@ from app.overrider.entry_pool_rules import SubjectPools, check_pools, known_pool
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
 from app.overrider.overrider_rules import check_parts
+from app.overrider.subject_patch_rules import check_template
 from app.overrider.unknown_subject import unknown_subject
 from app.store import StoreView
 
@@ -125,9 +126,11 @@ def check_fit(
     dry_run = yield from dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
     of_pools = yield from check_pools(overrider, subject, pools, unused=unused)
+    yield
     return [
         *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),
         *pools.effects,
+        *check_template(subject.group_kind, subject.document),
         *of_pools,
         *map(_to_finding, dry_run.warnings),
     ]

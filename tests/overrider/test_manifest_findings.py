@@ -14,7 +14,7 @@ spec:
   selector: {matchLabels: {app: demo}}
   workloadTemplate:
     deploymentTemplate:
-      spec: {template: {spec: {containers: [{name: nginx, image: "nginx:1"}]}}}
+      spec: {template: {metadata: {labels: {app: demo}}, spec: {containers: [{name: nginx, image: "nginx:1"}]}}}
   topology:
     pools: [{name: hangzhou}]
 """
@@ -78,7 +78,7 @@ def test_a_misspelled_kind_is_the_only_finding_of_its_object() -> None:
 
 def test_findings_of_an_object_are_in_the_order_of_lines() -> None:
     broken = SET.replace("pools: [{name: hangzhou}]", "pools: [{nam: hangzhou}]").replace(
-        "metadata:", "status_: {}\nmetadata:"
+        "metadata:", "status_: {}\nmetadata:", 1
     )
     found = check(broken)
     assert [one.finding.field for one in found] == [
