@@ -19,7 +19,7 @@ _STEP: Final = re.compile(
     r"^\$ (?P<command>[^\n]*<<'EOF'[^\n]*\n(?:.*\n)*?EOF|(?:.*\\\n)*.*)\n?(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE
 )
 _PROGRAMS: Final = "fleethook|kubectl|helm|curl|make|docker|pip|python3?|sed|kill|export|for"
-COMMAND: Final = re.compile(rf"^(?:\$ |(?:\S*/)?(?:{_PROGRAMS}) \S)", re.MULTILINE)
+COMMAND: Final = re.compile(rf"^(?:\$ |(?:[A-Z_]+=\S* )*(?:\S*/)?(?:{_PROGRAMS}) \S)", re.MULTILINE)
 """The beginning of a line with a command."""
 
 

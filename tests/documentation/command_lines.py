@@ -14,6 +14,9 @@ from app.cli.parameters import list_parameters
 from tests.documentation.blocks import Block
 from tests.serving import ROOT
 
+_ASSIGNMENT: Final = re.compile(r"[A-Z_]+=")
+_FENCED: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+_INLINE: Final = re.compile(r"`(?:kubectl )?fleethook ([^`]+)`")
 _OPEN_VALUES: Final = ("settings", "webhooks", "resources")
 """Members of the chart's values that may have more members than values.yaml lists."""
 
@@ -21,8 +24,19 @@ _OPEN_VALUES: Final = ("settings", "webhooks", "resources")
 def read_command_lines(block: Block) -> Iterator[list[str]]:
     """Yield the words of each command, without comments."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        if words := shlex.split(line, comments=True):
-            yield words
+        words = shlex.split(line, comments=True)
+        while words and _ASSIGNMENT.match(words[0]):
+            del words[0]
+        if words[:2] == ["kubectl", "fleethook"]:
+            del words[0]
+        if words:
+            yield [words[0].removeprefix(".venv/bin/"), *words[1:]]
+
+
+def read_inline_commands(page: str) -> Iterator[list[str]]:
+    """Yield the words of each command of ``fleethook`` in the text of a page, without the name of the program."""
+    for found in _INLINE.finditer(_FENCED.sub("", page)):
+        yield found[1].replace("[", "").replace("]", "").split()
 
 
 def find_unknown_words(words: list[str]) -> list[str]:
