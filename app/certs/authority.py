@@ -19,12 +19,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from app.model.names import is_dns1123_subdomain
+
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)
 _RENEWAL_SHARE: Final = 2 / 3
 """The share of a certificate's lifetime after which it is renewed."""
 # Clocks of a cluster's machines differ by seconds, and by minutes without time synchronization.
 _CLOCK_SKEW: Final = timedelta(minutes=5)
+# RFC 5280, A.1: ub-common-name. Clients read the subject alternative names only.
+_MAX_COMMON_NAME: Final = 64
 
 
 class KeyPair(NamedTuple):
@@ -76,13 +80,14 @@ def issue_serving(
 
     Args:
         authority: The certificate authority. Its certificate's end limits the lifetime.
-        names: The DNS names and IP addresses to serve; the first one becomes the common name.
+        names: The DNS names and IP addresses to serve; the first one of at most 64 characters becomes the common name.
         now: The start of the lifetime.
         lifetime: The maximum lifetime.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+    common_name = next((name for name in names if len(name) <= _MAX_COMMON_NAME), "fleethook")
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     until = min(now + lifetime, issuer.not_valid_after_utc)
     builder = (
         _start_certificate(key, subject=subject, issuer=issuer.subject, now=now, until=until)
@@ -122,6 +127,15 @@ def list_names(certificate: x509.Certificate) -> frozenset[str]:
         return frozenset()
     addresses = (str(address) for address in names.get_values_for_type(x509.IPAddress))
     return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
+
+
+def is_server_name(name: str) -> bool:
+    """Return whether a certificate can have a name: an IP address, or a DNS name in ASCII, of which ``*`` is a part."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return is_dns1123_subdomain(name.lower().removeprefix("*."))
+    return True
 
 
 def _parse_general_name(name: str) -> x509.GeneralName:

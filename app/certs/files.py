@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from app.certs.authority import KeyPair, is_current, issue_serving, new_authority
+from app.certs.authority import KeyPair, is_current, is_server_name, issue_serving, new_authority
 
 _log: Final = logging.getLogger(__name__)
 
@@ -40,9 +40,12 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
     does not match its key.
 
     Raises:
-        CertificateError: The CA's files are unusable.
+        CertificateError: The CA's files are unusable, its key is missing, or a certificate cannot have a name.
         OSError: The directory is not writable.
     """
+    wrong = [name for name in names if not is_server_name(name)]
+    if wrong:
+        raise CertificateError(f"{wrong[0]!r} is neither an IP address nor a DNS name in ASCII")
     files = CertificateFiles(directory / "tls.crt", directory / "tls.key", directory / "ca.crt", created=False)
     authority_key = directory / "ca.key"
     if files.certificate.exists() and files.key.exists() and not authority_key.exists():
@@ -92,6 +95,9 @@ def _load_or_create_authority(certificate: Path, key: Path, *, now: datetime) ->
             raise CertificateError(f"{key} is not the key of {certificate}; remove both to create a new CA")
         if authority.certificate.not_valid_after_utc > now:
             return authority
+    elif certificate.exists():
+        # A new CA would replace one that clients trust.
+        raise CertificateError(f"{key} is missing, so {certificate} can sign nothing; remove it to create a new CA")
     authority = new_authority(now=now)
     write_file(key, authority.key_pem, mode=0o600)
     write_file(certificate, authority.certificate_pem, mode=0o644)

@@ -3,8 +3,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
-from app.certs.authority import issue_serving, new_authority
+from app.certs.authority import issue_serving, list_names, new_authority
 from app.certs.files import CertificateError, CertificateFiles, ensure_certificates, write_file
 from app.certs.tls_context import create_server_context
 
@@ -93,3 +94,21 @@ def test_a_failed_write_keeps_the_former_file(tmp_path: Path) -> None:
 
     assert path.read_bytes() == b"former"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_ca_without_its_key_is_never_replaced(tmp_path: Path) -> None:
+    files = ensure_certificates(tmp_path, names=NAMES, now=NOW)
+    (tmp_path / "ca.key").unlink()
+    files.key.unlink()
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(CertificateError, match=r"ca\.key is missing, so .*ca\.crt can sign nothing; remove it"):
+        ensure_certificates(tmp_path, names=NAMES, now=NOW)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+
+
+def test_long_names_are_served(tmp_path: Path) -> None:
+    long = f"fleethook.{'n' * 63}.svc"
+    files = ensure_certificates(tmp_path, names=[long, f"*.{long}"], now=NOW)
+    certificate = x509.load_pem_x509_certificate(read_certificate(files))
+    assert list_names(certificate) == {long, f"*.{long}"}
+    assert certificate.subject.rfc4514_string() == "CN=fleethook"
