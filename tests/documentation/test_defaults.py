@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from app.cli import COMMANDS
+from app.cli.command_line import Group
+from app.cli.parameters import list_parameters
 from app.settings import Settings
 from tests.documentation.blocks import list_pages
 from tests.serving import ROOT
@@ -70,6 +73,27 @@ def test_a_quoted_default_is_that_of_the_setting() -> None:
     quoted = list(list_quoted_settings())
     assert [(row.page, name, cell) for row, name, cell in quoted if not quotes(cell, read_default(name))] == []
     assert {"lua_instructions", "record_max", "overrider_mode", "dispatch_open"} <= {name for _, name, _ in quoted}
+
+
+def test_a_quoted_default_is_that_of_the_option() -> None:
+    """The table of docs/crds.md is about ``fleethook crds controller``."""
+    group = COMMANDS.load("crds")
+    assert isinstance(group, Group)
+    options = {flag: one for one in list_parameters(group.load("controller")) for flag in one.flags}  # type: ignore[arg-type]
+    rows = [row for row in ROWS if row.page == "docs/crds.md" and row.header[:2] == ["flag", "default"]]
+    wrong = [
+        (flag, cell)
+        for row in rows
+        for flag, cell in zip(CODE.findall(row.cells[0]), row.cells[1].split(", "), strict=True)
+        if not quotes(cell, options[flag].default)
+    ]
+    assert wrong == []
+    assert len(rows) > 10
+
+
+def test_the_number_of_bundled_kinds_is_that_of_the_bundle() -> None:
+    kinds = list((ROOT / "app" / "interpret" / "bundle").rglob("customization.yaml"))
+    assert f": {len(kinds)} kinds of" in (ROOT / "docs" / "lua.md").read_text(encoding="utf-8")
 
 
 def test_a_quoted_default_is_that_of_the_chart() -> None:

@@ -87,7 +87,7 @@ async def test_the_list_shows_reviews_with_verdicts_and_links(bench: Bench) -> N
 
 async def test_a_search_is_in_the_url_and_in_the_command(bench: Bench) -> None:
     body = await bench.get("/reviews", verdict="patched", route="/mutate-apps-v1-deployment")
-    assert "1 reviews" in body
+    assert "1 review:" in body
     assert "<option selected>patched</option>" in body
     assert "--route /mutate-apps-v1-deployment" in body
     assert "No review matches." in await bench.get("/reviews", text="nothing")
