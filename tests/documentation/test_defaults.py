@@ -18,6 +18,7 @@ from tests.serving import ROOT
 CODE = re.compile(r"`([^`]+)`")
 QUANTITY = re.compile(r"^`?(?P<number>[\d.,]*\d) ?(?P<unit>Ki|Mi|Gi)?B?\b")
 FACTORS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+IN_TEXT = re.compile(r"`([a-z_]+)` \((\d[\d,.]*(?: [A-Za-z]+)?)\)")
 CHART = ROOT / "charts" / "fleethook"
 INSTALL_FROM_INDEX = re.compile(r"(?:pipx?|uv|uvx)\b[^\n]*\s['\"]?fleethook(?:['\"\[=<>~!]|\s|$)")
 
@@ -58,20 +59,24 @@ def quotes(cell: str, default: Any) -> bool:
 ROWS = [row for page in list_pages() if "docs/reference/" not in str(page) for row in read_rows(page)]
 
 
-def list_quoted_settings() -> Iterator[tuple[Row, str, str]]:
-    """Yield the row, the setting and its default as the page has it."""
+def list_quoted_settings() -> Iterator[tuple[str, str, str]]:
+    """Yield the page, the setting and its default as the page has it, in tables and as "`setting` (60 s)" in texts."""
+    for page in list_pages():
+        for name, quoted in IN_TEXT.findall(page.read_text(encoding="utf-8")):
+            if name in Settings.model_fields:
+                yield page.relative_to(ROOT).as_posix(), name, quoted
     for row in ROWS:
         if "default" in row.header:
             names = [name for cell in row.cells for name in CODE.findall(cell) if name in Settings.model_fields]
-            yield from ((row, name, row.cells[row.header.index("default")]) for name in names[:1])
+            yield from ((row.page, name, row.cells[row.header.index("default")]) for name in names[:1])
         (named, *_) = CODE.findall(row.header[0]) or [""]
         if named in Settings.model_fields and "(default)" in row.cells[0]:
-            yield row, named, row.cells[0]
+            yield row.page, named, row.cells[0]
 
 
 def test_a_quoted_default_is_that_of_the_setting() -> None:
     quoted = list(list_quoted_settings())
-    assert [(row.page, name, cell) for row, name, cell in quoted if not quotes(cell, read_default(name))] == []
+    assert [(page, name, cell) for page, name, cell in quoted if not quotes(cell, read_default(name))] == []
     assert {"lua_instructions", "record_max", "overrider_mode", "dispatch_open"} <= {name for _, name, _ in quoted}
 
 
