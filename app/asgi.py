@@ -34,14 +34,14 @@ from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_
 from app.api.sending import PacedApp, close_after_answer
 from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
-from app.control.slices import Slices
+from app.control.slice_runner import Slices
 from app.control.worker import Worker
 from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.dispatcher import Dependencies
-from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
 from app.dispatch.factory import build_dispatcher
 from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
+from app.dispatch.schema_owner import INDEXES as DISPATCH_INDEXES
 from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
 from app.interpret.layers import assemble_chain

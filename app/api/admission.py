@@ -12,7 +12,8 @@ from app.api.endpoint import MAX_ON_LOOP
 from app.api.logs import ReviewLine
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from app.api.review_lines import find_cluster, make_admission_line
-from app.control.slices import Sliced, Slices, run_off_loop
+from app.control.slice_runner import Slices, run_off_loop
+from app.control.slices import Sliced
 from app.control.steps import Steps
 from app.model.admission import AdmissionRequest, Response, cluster_conflict, errored
 from app.store.stale import StaleError

@@ -14,7 +14,8 @@ from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.api.recording import RecordReview
-from app.control.slices import Sliced, Slices, run_until_pause
+from app.control.slice_runner import Slices
+from app.control.slices import Sliced, run_until_pause
 from app.control.turns import Executor
 from app.crds.instance.admission import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation

@@ -1,5 +1,6 @@
 """The ``fleethook`` command: one module per subcommand, imported when the subcommand runs."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -108,6 +109,8 @@ def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
 
 def main() -> None:
     """Run the command line, as ``fleethook`` or as kubectl's plugin."""
+    # A collection would visit modules that are being imported, of which it can free nothing. `run` enables it again.
+    gc.disable()
     is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
     with report_output_errors():
         check_arguments(sys.argv[1:])

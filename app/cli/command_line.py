@@ -4,6 +4,7 @@ Options and arguments may be in any order, and ``--`` ends the options. ``--name
 ``-n value``, ``-nvalue`` and ``-n=value`` are the same. Options without a value may be joined: ``-vh``.
 """
 
+import gc
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
@@ -104,6 +105,9 @@ def run(group: Group, words: Sequence[str], program: str) -> None:
         _print_help(command, path)
         return
     parser.warn_about_old_forms()
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     call(command, values)
 
 

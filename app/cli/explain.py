@@ -38,8 +38,9 @@ from app.dispatch.dispatcher import Dispatcher
 from app.dispatch.errors import StatusError
 from app.dispatch.explain import BUDGET_SECONDS, Explanation
 from app.dispatch.explain import explain as explain_request
-from app.dispatch.factory import INDEXES, build_offline_dispatcher
+from app.dispatch.factory import build_offline_dispatcher
 from app.dispatch.hooks import PHASES
+from app.dispatch.schema_owner import INDEXES
 from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import Kind
 from app.model.json import JSONObject

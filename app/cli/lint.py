@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
 from app.cli.exit_codes import CHECK_FAILED, fail
@@ -14,13 +14,15 @@ from app.cli.options import (
 )
 from app.cli.parameters import Option
 from app.cli.sources import ClusterOptions, fill_store, read_source, select_dispatching
-from app.dispatch.factory import INDEXES
-from app.dispatch.lint.lint import lint as lint_webhooks
+from app.dispatch.schema_owner import INDEXES
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
 from app.store import key_of
 from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.yaml_reader import Document
+
+_LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))
+"""Kinds without which there are no findings about webhooks."""
 
 
 class Output(StrEnum):
@@ -79,4 +81,8 @@ def _check(documents: Sequence[Document]) -> list[Row]:
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT, *INDEXES])
     places = {key_of(one.object): one.place for one in documents}
     rows = [make_overrider_row(one) for one in check_documents(documents, store)]
+    if not any(key_of(one.object).group_kind in _LINTED for one in documents):
+        return rows
+    from app.dispatch.lint.lint import lint as lint_webhooks  # noqa: PLC0415 - it needs CEL, and overriders do not
+
     return rows + [make_webhook_row(one) for one in lint_webhooks(store, places=places)]

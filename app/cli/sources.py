@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.cluster_reader import find_namespace, read_cluster
 from app.cli.exit_codes import fail
 from app.cli.manifests import read_objects
 from app.cli.options import (
@@ -16,7 +15,6 @@ from app.cli.options import (
     WithoutOption,
 )
 from app.cli.terminal import write_error
-from app.cli.what_if import Overlay, overlay
 from app.dispatch.equivalent_resources import DEFINITION
 from app.store import Index, ObjectKey, Store, key_of
 from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
@@ -132,8 +130,9 @@ def read_source(options: SourceOptions, resources: Sequence[WatchedResource], *,
         return Source(before, before, frozenset())
     if not every_kind:
         _note_unread(change, resources)
-    namespace = find_namespace(options.kubeconfig, options.context) if options.reads_cluster else None
-    changed = overlay(before, Overlay(change, options.without, namespace, kcp=options.kcp))
+    from app.cli.what_if import Overlay, overlay  # noqa: PLC0415 - as for `_read_cluster`
+
+    changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
     return Source(changed.documents, before, changed.keys)
 
 
@@ -153,7 +152,18 @@ def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
     return tuple(one for one in DISPATCHING if kcp or one not in KCP)
 
 
+def _find_namespace(options: SourceOptions) -> str | None:
+    """Return the namespace of manifests that name none, None for objects of files."""
+    if not options.reads_cluster:
+        return None
+    from app.cli.cluster_reader import find_namespace  # noqa: PLC0415 - as for `_read_cluster`
+
+    return find_namespace(options.kubeconfig, options.context)
+
+
 def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:
+    from app.cli.cluster_reader import read_cluster  # noqa: PLC0415 - commands about files start faster without asyncio
+
     found = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
     if not set(select_dispatching(kcp=False)).issubset(resources):
         return found

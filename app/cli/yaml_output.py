@@ -6,7 +6,7 @@ from app.model.json import JSON
 from app.model.text import is_inert
 
 
-class NoAliasDumper(yaml.SafeDumper):
+class NoAliasDumper(yaml.CSafeDumper):
     """Writes YAML without anchors, because users edit the output."""
 
     def ignore_aliases(self, data: object) -> bool:
@@ -15,7 +15,7 @@ class NoAliasDumper(yaml.SafeDumper):
         return True
 
 
-def yaml_text(value: JSON, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
+def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = yaml.CSafeDumper) -> str:
     """Return a value as YAML. If it has terminal control characters, all characters beyond ASCII are escaped."""
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
     if not is_inert(text.replace("\n", "")):

@@ -21,7 +21,8 @@ from app.console.views.overriders.fleet import (
     workload_key,
 )
 from app.console.workloads import CompleteWorkloads
-from app.control.slices import Pauses, Sliced, Slices
+from app.control.slice_runner import Slices
+from app.control.slices import Pauses, Sliced
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL
 from app.overrider.bound_workloads import hash_of

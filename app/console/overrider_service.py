@@ -30,7 +30,7 @@ from app.console.views.overriders.pool_diff import (
 )
 from app.console.views.overriders.table import ShownCell, ShownRow, fill_list, fill_table
 from app.console.workloads import ClusterWorkloads, CompleteWorkloads, ManifestWorkloads
-from app.control.slices import Slices
+from app.control.slice_runner import Slices
 from app.control.worker import Worker
 from app.kube.errors import UnreachableError
 from app.model.json import JSONObject

@@ -127,7 +127,7 @@ class Dispatcher:
         """Initialize the dispatcher.
 
         Args:
-            store: The objects, indexed by `app.dispatch.factory.INDEXES`.
+            store: The objects, indexed by `app.dispatch.schema_owner.INDEXES`.
             configurations: The compiled webhooks.
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown (`app.dispatch.schema_owner`), and report only

@@ -7,7 +7,7 @@ table from an apiserver. Versions are in an apiserver's order of registration, b
 
 import functools
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -179,7 +179,7 @@ class _Builtin(msgspec.Struct, frozen=True):
 @functools.cache
 def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
     """Return the built-in resources of an apiserver by group and resource."""
-    text = resources.files("app.dispatch").joinpath("builtins.json").read_bytes()
+    text = Path(__file__).with_name("builtins.json").read_bytes()
     return {
         (parse_api_version(api_version)[0], builtin.resource): storage
         for builtin in msgspec.json.decode(text, type=list[_Builtin])

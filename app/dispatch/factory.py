@@ -10,25 +10,17 @@ from app.dispatch.configurations import Configurations
 from app.dispatch.conversion_rules import ConversionError, convert
 from app.dispatch.converter import ObjectConverter
 from app.dispatch.dispatcher import Dependencies, Dispatcher, Target
-from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, find_definition
+from app.dispatch.equivalent_resources import find_definition
 from app.dispatch.errors import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
 from app.dispatch.own_endpoints import OwnEndpoints
-from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.outbound.call_slots import CallSlots, Quotas
 from app.outbound.client import HookClient
-from app.store import Index, Store, StoreView
+from app.store import Store, StoreView
 
-INDEXES: Final[tuple[Index, ...]] = (
-    BINDINGS_BY_RESOURCE,
-    UNBOUND_BINDINGS,
-    EXPORTS_BY_RESOURCE,
-    DEFINITIONS_BY_RESOURCE,
-)
-"""The indexes that the store needs."""
 # Concurrent SubjectAccessReviews, for one logical cluster and for all. An apiserver answers one in 1 to 2 ms.
 _ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)
 
@@ -51,7 +43,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     """Build a dispatcher.
 
     Args:
-        store: The objects, indexed by `INDEXES`.
+        store: The objects, indexed by `app.dispatch.schema_owner.INDEXES`.
         client: Calls webhooks.
         observe: Observes each call.
         post: Posts to the apiserver. Without it, conditions cannot ask the authorizer.

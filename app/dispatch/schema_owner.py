@@ -47,6 +47,13 @@ def _index_exported(_cluster: str, export: Stored) -> list[tuple[str, str, str]]
 BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _index_bound)
 UNBOUND_BINDINGS: Final = Index("unbound_bindings", API_BINDING, _index_unbound)
 EXPORTS_BY_RESOURCE: Final = Index("exports_by_resource", API_EXPORT, _index_exported)
+INDEXES: Final[tuple[Index, ...]] = (
+    BINDINGS_BY_RESOURCE,
+    UNBOUND_BINDINGS,
+    EXPORTS_BY_RESOURCE,
+    DEFINITIONS_BY_RESOURCE,
+)
+"""The indexes that the store of a dispatcher needs."""
 
 # A new workspace has about ten bindings. Each unbound one is examined in every request.
 MAX_UNBOUND: Final = 1_000

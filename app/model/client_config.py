@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
-from cryptography import x509
-
 from app.model.field_errors import (
     Problem,
     invalid,
@@ -148,6 +146,8 @@ def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
     if isinstance(bundle, str) and len(bundle) > MAX_BUNDLE:
         yield too_long(field, MAX_BUNDLE)
         return
+    from cryptography import x509  # noqa: PLC0415 - it takes as long to import as all other modules of `lint`
+
     try:
         x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
     except (ValueError, TypeError, binascii.Error):

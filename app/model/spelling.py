@@ -1,7 +1,6 @@
 """Suggest a known name for a name that is probably misspelled."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 # Kubernetes names have at most 253 characters, field names far fewer. The comparison takes time proportional to the
@@ -11,12 +10,14 @@ _MAX_LENGTH: Final = 253
 _MIN_SIMILARITY: Final = 0.7
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], *, similarity: float = _MIN_SIMILARITY) -> str | None:
     """Return the known name that is most similar to ``name``, ignoring case; None if no name is similar."""
     if not name or len(name) > _MAX_LENGTH:
         return None
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
     folded = {one.casefold(): one for one in known}
-    close = get_close_matches(name.casefold(), folded, n=1, cutoff=_MIN_SIMILARITY)
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=similarity)
     return folded[close[0]] if close else None
 
 

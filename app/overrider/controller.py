@@ -27,7 +27,8 @@ from app.control.conditions import Condition
 from app.control.queue import Again, WorkQueue
 from app.control.queue import Outcome as Worked
 from app.control.scheduler import LoopScheduler, Scheduler, sleep
-from app.control.slices import Pauses, Sliced, Slices
+from app.control.slice_runner import Slices
+from app.control.slices import Pauses, Sliced
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind

@@ -10,7 +10,7 @@ import msgspec
 
 from app.control.conditions import Condition
 from app.control.events import Recorder, Reference
-from app.control.slices import Slices
+from app.control.slice_runner import Slices
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object

@@ -12,7 +12,7 @@ import msgspec
 
 from app.control.rate_limit import RateLimiter
 from app.control.scheduler import Scheduler
-from app.control.slices import Slices
+from app.control.slice_runner import Slices
 from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject

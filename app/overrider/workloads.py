@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from app.control.scheduler import Scheduler
-from app.control.slices import Slices
+from app.control.slice_runner import Slices
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION

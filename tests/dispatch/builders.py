@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.dispatch.factory import INDEXES
+from app.dispatch.schema_owner import INDEXES
 from app.model.admission import AdmissionRequest, AdmissionReview
 from app.model.json import JSON
 from app.store import Store

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.control.queue import WorkQueue
-from app.control.slices import Slices
+from app.control.slice_runner import Slices
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.binding import Binding
 from app.overrider.event_handlers import EventHandlers

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from app.control.slices import Sliced, Slices
+from app.control.slice_runner import Slices
+from app.control.slices import Sliced
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.binding import Binding

@@ -86,7 +86,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     """Explain the request of a form as ``fleethook explain`` does.
 
     Args:
-        store: Indexed by `app.dispatch.factory.INDEXES`.
+        store: Indexed by `app.dispatch.schema_owner.INDEXES`.
         dispatcher: `app.dispatch.factory.build_offline_dispatcher` of the store; it keeps compiled webhooks.
         form: The fields.
 

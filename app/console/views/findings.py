@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from app.dispatch.factory import INDEXES
 from app.dispatch.lint.lint import lint
+from app.dispatch.schema_owner import INDEXES
 from app.model.gvk import GroupKind
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents

@@ -25,7 +25,7 @@ def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Fi
     """Return all findings, sorted by cluster, kind and name of the object.
 
     Args:
-        store: Indexed by `app.dispatch.factory.INDEXES`.
+        store: Indexed by `app.dispatch.schema_owner.INDEXES`.
         places: File and line of objects.
     """
     found: list[tuple[ObjectKey, str, Issue]] = []

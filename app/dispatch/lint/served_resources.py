@@ -51,7 +51,7 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
     """Return whether a cluster may serve a resource in one of the versions.
 
     Args:
-        store: Indexed by `app.dispatch.factory.INDEXES`.
+        store: Indexed by `app.dispatch.schema_owner.INDEXES`.
         cluster: The logical cluster.
         group: The API group, not ``*``.
         resource: Plural and subresource; the subresource may be ``*``.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -41,7 +41,7 @@ Struct = Mapping[str, Field]
 @cache
 def load_structs() -> Mapping[str, Struct]:
     """Return all structs by their names, such as ``core.v1.Container``."""
-    text = resources.files(__package__).joinpath(_FILE).read_bytes()
+    text = Path(__file__).with_name(_FILE).read_bytes()
     return msgspec.json.decode(text, type=dict[str, dict[str, Field]])
 
 

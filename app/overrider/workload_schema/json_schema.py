@@ -6,7 +6,7 @@ integer formats, and gives quantities and int-or-string values a form that a val
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -49,7 +49,7 @@ _ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
 @cache
 def load_openapi() -> Mapping[str, JSONObject]:
     """Return the OpenAPI schemas of apps/v1 by their names, such as ``io.k8s.api.core.v1.Container``."""
-    text = resources.files(__package__).joinpath(_FILE).read_bytes()
+    text = Path(__file__).with_name(_FILE).read_bytes()
     return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
 
 

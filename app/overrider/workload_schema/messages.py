@@ -1,13 +1,15 @@
 """Messages about violations of the schema of a workload: the mistake and its correction."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from app.model.json import JSON
+from app.model.spelling import nearest
 from app.overrider.workload_schema.fields import load_structs, struct_name
 
+# A less similar name is often a field of another struct.
+_MIN_SIMILARITY: Final = 0.75
 _MAX_NAMES: Final = 12
 _MAX_VALUE: Final = 60
 
@@ -27,7 +29,7 @@ def describe_unknown(name: str, struct: str, parents: Sequence[str]) -> str:
     """
     known = load_structs()[struct]
     message = f"{_get_kind(struct)} has no field {_shorten(name)}"
-    if close := nearest(name, known):
+    if close := nearest(name, known, similarity=_MIN_SIMILARITY):
         return f"{message}: did you mean {json.dumps(close)}?"
     for place, other in _list_neighbours(struct, parents):
         if name in load_structs()[other]:
@@ -49,13 +51,6 @@ def _list_neighbours(struct: str, parents: Sequence[str]) -> Iterator[tuple[str,
 
 def _get_kind(struct: str) -> str:
     return struct.rpartition(".")[2]
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to ``name`` in any case, None if none is similar."""
-    folded = {one.lower(): one for one in known}
-    matches = get_close_matches(name.lower(), folded, n=1, cutoff=0.75)
-    return folded[matches[0]] if matches else None
 
 
 def describe_type(value: JSON, types: Sequence[str], members: Mapping[str, JSON], required: Sequence[str]) -> str:
@@ -86,7 +81,7 @@ def _advise_on_quotes(value: JSON, types: Sequence[str]) -> str:
 def describe_enum(value: JSON, options: Sequence[str]) -> str:
     """Describe a value that is none of the allowed ones."""
     options = [option for option in options if option]
-    close = nearest(value, options) if isinstance(value, str) else None
+    close = nearest(value, options, similarity=_MIN_SIMILARITY) if isinstance(value, str) else None
     hint = f"did you mean {close}?" if close else ""
     if len(options) > _MAX_NAMES:
         return f"{shown_value(value)} is not a value that Kubernetes knows{': ' if hint else ''}{hint}"

@@ -21,7 +21,8 @@ from app.console.views.dispatch import (
     read_choice,
 )
 from app.console.views.form_fields import FormFieldError
-from app.dispatch.factory import INDEXES, build_offline_dispatcher
+from app.dispatch.factory import build_offline_dispatcher
+from app.dispatch.schema_owner import INDEXES
 from app.store import Store
 from app.store.manifest_reader import read_documents
 from app.store.store import key_of

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from app.console.views.dispatch_findings import LINTED, PAGE_ROWS, FindingFilter, FindingList, find_all, list_findings
-from app.dispatch.factory import INDEXES
+from app.dispatch.schema_owner import INDEXES
 from app.store import Store
 from app.store.manifest_reader import read_documents
 from tests.cli.commands import invoke

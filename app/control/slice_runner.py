@@ -1,0 +1,75 @@
+"""Runs sliced work (`app.control.slices`) on the event loop or in a thread."""
+
+import asyncio
+from typing import Any, Final, TypeVar
+
+from app.control.slices import Slice, Sliced
+from app.control.turns import Executor
+
+T = TypeVar("T")
+
+
+class Slices:
+    """Runs one slice in each iteration of the event loop, for any number of concurrent pieces of work.
+
+    A request therefore waits for at most one slice, not for one slice of each piece of work.
+    """
+
+    def __init__(self) -> None:
+        """Prepare."""
+        # asyncio.Lock belongs to the first event loop that waits for it; each server process has one loop.
+        self._turn: Final = asyncio.Lock()
+
+    async def run(self, work: Sliced[T]) -> T:
+        """Do sliced work, and return its result."""
+        while True:
+            async with self._turn:
+                done = _advance(work)
+                # After the last slice, too: much work may wait that has only one.
+                await asyncio.sleep(0)
+            if isinstance(done, _Result):
+                result: T = done.value
+                return result
+
+    async def pause(self) -> None:
+        """Wait until it is the turn of a slice that the caller does next, without waiting in it."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
+
+async def run_off_loop(work: Sliced[T], *, worker: Executor, turn: str) -> T:
+    """Do sliced work in a thread, except for slices that read the store, and return its result.
+
+    Other work gets its turn in the thread after each slice.
+
+    Args:
+        work: The work; its first slice is pure.
+        worker: Runs functions in the thread.
+        turn: The logical cluster whose turn in the thread is used.
+    """
+    following = Slice.PURE
+    while True:
+        if following is Slice.READS_STORE:
+            done = _advance(work)
+            if done is None:
+                await asyncio.sleep(0)
+        else:
+            done = await worker.run(turn, _advance, work)
+        if isinstance(done, _Result):
+            result: T = done.value
+            return result
+        following = done or following
+
+
+class _Result:
+    def __init__(self, value: Any) -> None:
+        self.value: Final = value
+
+
+def _advance(work: Sliced[Any]) -> "Slice | _Result | None":
+    """Run one slice; return the kind of the next one, None for the same kind, or the result."""
+    try:
+        following: Slice | None = next(work)
+    except StopIteration as end:
+        return _Result(end.value)
+    return following
