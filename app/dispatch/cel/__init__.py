@@ -2,7 +2,7 @@
 
 from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
 from app.dispatch.cel.activation import Activation
-from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError, UnsupportedError
+from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError
 from app.dispatch.cel.program import Program, compile_condition
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "ExpressionError",
     "PendingChecksError",
     "Program",
-    "UnsupportedError",
     "compile_condition",
 ]

@@ -62,6 +62,6 @@ class Activation:
         try:
             return build_authorizer(self._request.get("userInfo")), build_request_resource(self._request)
         except UnicodeEncodeError:
-            # A string with a lone surrogate is no UTF-8, which protobuf requires.
+            # A string with a lone surrogate is no UTF-8.
             error = CelError("a text is not valid UTF-8")
             return error, error

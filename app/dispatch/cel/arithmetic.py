@@ -1,10 +1,10 @@
 """Arithmetic operators of numbers, and ``+`` of strings, lists, timestamps and durations."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from app.dispatch.cel.evaluation import spend
+from app.dispatch.cel.times import Duration, Timestamp, add_duration, make_duration, subtract_times
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, NO_SUCH_OVERLOAD, GrowingList, Uint
 
 # As many characters take the memory of one list element.
@@ -56,10 +56,13 @@ def _add_lists(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def _add_times(left: Any, right: Any) -> Any:
-    times = isinstance(left, datetime), isinstance(right, datetime)
-    spans = isinstance(left, timedelta), isinstance(right, timedelta)
-    if any(spans) and all(time or span for time, span in zip(times, spans, strict=True)):
-        return left + right
+    if type(right) is Duration:
+        if type(left) is Duration:
+            return make_duration(left.nanos + right.nanos)
+        if type(left) is Timestamp:
+            return add_duration(left, right)
+    if type(left) is Duration and type(right) is Timestamp:
+        return add_duration(right, left)
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
@@ -70,10 +73,14 @@ def subtract(left: Any, right: Any) -> Any:
         return _check_int(left - right)
     if kind is other and kind is Uint:
         return _check_uint(int(left) - int(right))
-    if kind is other and kind in (float, datetime, timedelta):
+    if kind is other and kind is float:
         return left - right
-    if kind is datetime and other is timedelta:
-        return left - right
+    if kind is other and kind is Timestamp:
+        return subtract_times(left, right)
+    if other is Duration and kind is Duration:
+        return make_duration(left.nanos - right.nanos)
+    if other is Duration and kind is Timestamp:
+        return add_duration(left, make_duration(-right.nanos))
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
@@ -112,6 +119,8 @@ def remainder(left: Any, right: Any) -> Any:
         raise TypeError(NO_SUCH_OVERLOAD)
     if right == 0:
         raise ValueError("modulus by zero")
+    if left == MIN_INT and right == -1:
+        raise OverflowError("integer overflow")
     rest = abs(int(left)) % abs(int(right))
     return (-rest if left < 0 else rest) if kind is int else Uint(rest)
 
@@ -120,8 +129,10 @@ def negate(value: Any) -> Any:
     """Return ``-value``; raises TypeError, OverflowError."""
     if type(value) is int:
         return _check_int(-value)
-    if type(value) in (float, timedelta):
+    if type(value) is float:
         return -value
+    if type(value) is Duration:
+        return make_duration(-value.nanos)
     raise TypeError(NO_SUCH_OVERLOAD)
 
 

@@ -10,7 +10,7 @@ from app.dispatch.cel.costs import CallCost, compute_comparison_cost, compute_eq
 from app.dispatch.cel.equality import is_equal
 from app.dispatch.cel.evaluation import LimitReachedError
 from app.dispatch.cel.frame import COST, LIMIT, Evaluate, Frame
-from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
+from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Foreign, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
 # Functions raise these errors for invalid arguments. Their texts become the error of the expression.
@@ -22,8 +22,17 @@ _MAX_STRICT_ARGUMENTS: Final = 2
 def charge(frame: Frame, cost: int) -> None:
     """Add to the cost; raises LimitReachedError."""
     frame[COST] += cost
-    if frame[COST] > frame[LIMIT]:
+    # cel-go's cost is unsigned: a negative sum, which flatten(-1) can make, exceeds each limit.
+    if not 0 <= frame[COST] <= frame[LIMIT]:
         raise LimitReachedError
+
+
+def describe_fault(fault: Exception) -> CelError:
+    """Return the error for an exception of a function."""
+    if isinstance(fault, UnicodeEncodeError):
+        # Decoded JSON may have a lone surrogate, which is no UTF-8.
+        return CelError("a text is not valid UTF-8")
+    return CelError(str(fault))
 
 
 def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
@@ -33,8 +42,8 @@ def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     except LimitReachedError:
         raise
     except _CALL_ERRORS as fault:
-        return CelError(str(fault))
-    except Exception as fault:  # noqa: BLE001 - `Evaluation` records PendingCheckError and UnsupportedFunctionError the evaluation
+        return describe_fault(fault)
+    except Exception as fault:  # noqa: BLE001 - `Evaluation` records pending checks
         return CelError(str(fault))
 
 
@@ -88,7 +97,7 @@ def _compile_binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *
         try:
             return code(one, other)
         except _CALL_ERRORS as fault:
-            return CelError(str(fault))
+            return describe_fault(fault)
 
     return call
 
@@ -121,6 +130,8 @@ def compile_equality(left: Evaluate, right: Evaluate, *, negated: bool) -> Evalu
             return one
         if type(other) is CelError:
             return other
+        if isinstance(one, Foreign) and type(one) is not type(other) and other is not None:
+            return True if negated else _NO_SUCH_OVERLOAD
         try:
             return is_equal(one, other) is not negated
         except ValueError as fault:

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from app.dispatch.cel.evaluation import LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, LIMIT, Evaluate, Frame
-from app.dispatch.cel.values import CelError, GrowingList, GrowingMap, get_kind
+from app.dispatch.cel.values import CelError, GrowingList, GrowingMap, ObjectKey, Optional, get_kind
 
 # cel-go's error names Go types.
 _GO_TYPES: Final = {
@@ -39,6 +39,9 @@ def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:
         value = frame[slot]
         if value is ABSENT:
             value = initial(frame)
+            # cel-go takes an optional in an accumulator, such as that of optMap, for its value.
+            if type(value) is Optional:
+                value = value.value
             if type(value) is list and not value:
                 value = GrowingList()
             elif type(value) is dict and not value:
@@ -79,7 +82,7 @@ def _compile_steps(loop: Loop) -> Callable[[Frame, Any], None]:
 
     def run(frame: Frame, values: Iterable[Any]) -> None:
         for value in values:
-            frame[element] = value
+            frame[element] = value.value if type(value) is ObjectKey else value
             if condition(frame) is False:
                 return
             frame[collected] = step(frame)
@@ -95,7 +98,7 @@ def _compile_pair_steps(loop: Loop) -> Callable[[Frame, Any], None]:
     def run(frame: Frame, values: Any) -> None:
         pairs = values.items() if isinstance(values, dict) else enumerate(values)
         for key, value in pairs:
-            frame[first], frame[second] = key, value
+            frame[first], frame[second] = key.value if type(key) is ObjectKey else key, value
             if condition(frame) is False:
                 return
             frame[collected] = step(frame)

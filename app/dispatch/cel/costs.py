@@ -8,12 +8,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from google.protobuf.message import Message
-
 from app.dispatch.cel.evaluation import COST_OF_CHECK, spend
 from app.dispatch.cel.library.addresses import measure_address
 from app.dispatch.cel.library.formats import get_regex_size
-from app.dispatch.cel.values import NONE, Optional
+from app.dispatch.cel.values import NONE, CelError, Foreign, Optional
 
 CostOfArguments: TypeAlias = Callable[[Sequence[Any]], int]
 
@@ -68,7 +66,7 @@ def _charge_by_second_size(arguments: Sequence[Any]) -> int:
 
 def compute_equality_cost(left: Any, right: Any) -> int:
     """Return the cost of ``==``: that of the smaller operand, and 1 for types that Kubernetes adds to CEL."""
-    return 1 if isinstance(left, Message) else compute_comparison_cost(left, right)
+    return 1 if isinstance(left, Foreign) else compute_comparison_cost(left, right)
 
 
 def compute_comparison_cost(left: Any, right: Any) -> int:
@@ -98,7 +96,9 @@ def _charge_by_selector(arguments: Sequence[Any]) -> int:
 
 
 def _charge_by_elements(arguments: Sequence[Any]) -> int:
-    return _compute_traversal_cost(arguments[0])
+    # cel-go's stack has no errors, so the second argument takes the place of the first one.
+    failed = type(arguments[0]) is CelError and len(arguments) > 1
+    return _compute_traversal_cost(arguments[1 if failed else 0])
 
 
 def _compute_traversal_cost(value: Any) -> int:
@@ -155,13 +155,18 @@ def _charge_by_first_pairs(arguments: Sequence[Any]) -> int:
     return _charge_by_compared_pairs(arguments[0])
 
 
+def _charge_distinct(arguments: Sequence[Any]) -> int:
+    # cel-go panics for other values, and so does not charge for the call.
+    return _charge_by_compared_pairs(arguments[0]) if isinstance(arguments[0], list) else 0
+
+
 def _charge_by_key_pairs(arguments: Sequence[Any]) -> int:
     return _charge_by_compared_pairs(arguments[1])
 
 
 def _charge_by_depth(arguments: Sequence[Any]) -> int:
     depth = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], int) else 1
-    return _charge_new_list(measure_size(arguments[0]), max(0, depth))
+    return _charge_new_list(measure_size(arguments[0]), depth)
 
 
 def _charge_by_sets(factor: int) -> CostOfArguments:
@@ -204,31 +209,29 @@ _BY_NAME: Final[dict[str, CallCost]] = {
     "containsCIDR": CallCost(by_arguments=_charge_by_network),
     "validate": CallCost(by_arguments=_charge_by_format),
 }
-# cel-go's costs, by the overload. `functions.Function` names the overloads that Kubernetes adds.
+# cel-go's costs, by the overload.
 _BY_OVERLOAD: Final[dict[str, CallCost]] = {
     # An argument of dynamic type leaves two overloads, and then parsing it costs nothing.
-    "kubernetes.containsIP:member:net.CIDR:string": CallCost(by_arguments=_add_parsing(_charge_by_address)),
-    "kubernetes.containsCIDR:member:net.CIDR:string": CallCost(by_arguments=_add_parsing(_charge_by_network)),
+    "cidr_contains_ip_string": CallCost(by_arguments=_add_parsing(_charge_by_address)),
+    "cidr_contains_cidr_string": CallCost(by_arguments=_add_parsing(_charge_by_network)),
     **_assign_cost(
-        "starts_with_string ends_with_string string_to_bytes bytes_to_string kubernetes.string:function:bytes "
-        "strings_quote kubernetes.strings.quote:function:string string_format "
-        "kubernetes.format:member:string:list<dyn>",
+        "starts_with_string ends_with_string string_to_bytes bytes_to_string strings_quote string_format",
         CallCost(by_arguments=lambda arguments: _charge_traversal(_measure_in_optional(arguments[0]))),
     ),
     "in_list": CallCost(by_arguments=_charge_by_second_size),
     **{
-        f"kubernetes.{operator}:function:{kind}:{kind}": CallCost(by_arguments=_charge_by_smaller)
-        for operator in ("_<_", "_<=_", "_>_", "_>=_")
+        f"{operator}_{kind}": CallCost(by_arguments=_charge_by_smaller)
+        for operator in ("less", "less_equals", "greater", "greater_equals")
         for kind in ("string", "bytes")
     },
     **_assign_cost("add_string add_bytes", CallCost(by_arguments=_charge_by_sum)),
-    "kubernetes.matches:member:string:string": CallCost(by_arguments=_charge_by_regex),
+    "matches_string": CallCost(by_arguments=_charge_by_regex),
     "contains_string": CallCost(by_arguments=_charge_by_product),
     "list_slice": CallCost(by_arguments=_charge_by_slice),
     **_assign_cost("list_flatten list_flatten_int", CallCost(by_arguments=_charge_by_depth)),
-    "list_range": CallCost(by_arguments=_charge_by_range),
+    "lists_range": CallCost(by_arguments=_charge_by_range),
     "list_reverse": CallCost(by_arguments=lambda arguments: _charge_new_list(measure_size(arguments[0]))),
-    "list_distinct": CallCost(by_arguments=_charge_by_first_pairs),
+    "list_distinct": CallCost(by_arguments=_charge_distinct),
     **_assign_cost("list_sets_contains_list list_sets_intersects_list", CallCost(by_arguments=_charge_by_sets(1))),
     "list_sets_equivalent_list": CallCost(by_arguments=_charge_by_sets(2)),
 }

@@ -2,14 +2,14 @@
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from app.dispatch.cel.evaluation import spend
+from app.dispatch.cel.times import Duration, Timestamp
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingList, GrowingMap, Optional, Uint
 
 _NUMBERS: Final = frozenset({int, float, Uint})
-_ORDERED: Final = frozenset({str, bytes, bool, datetime, timedelta})
+_ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
 _LISTS: Final = frozenset({list, GrowingList})
 _MAPS: Final = frozenset({dict, GrowingMap})
 # Comparing this many characters takes the time of comparing one element.
@@ -88,11 +88,23 @@ def contains(values: Any, value: Any) -> bool:
 def _build_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def is_ordered(left: Any, right: Any) -> bool:
         kind, other = type(left), type(right)
-        if (kind is other and kind in _ORDERED) or (kind in _NUMBERS and other in _NUMBERS):
+        if kind in _NUMBERS and other in _NUMBERS:
+            if float in (kind, other):
+                return compare(*_align_floats(left, right))
+            return compare(left, right)
+        if kind is other and kind in _ORDERED:
             return compare(left, right)
         raise TypeError(NO_SUCH_OVERLOAD)
 
     return is_ordered
+
+
+def _align_floats(left: Any, right: Any) -> tuple[float, float]:
+    """Return numbers as cel-go compares them (common/types/compare.go): as doubles, and NaN is an error."""
+    first, second = float(left), float(right)
+    if first != first or second != second:  # noqa: PLR0124 - only NaN differs from itself
+        raise ValueError("NaN values cannot be ordered")
+    return first, second
 
 
 COMPARISONS: Final = {

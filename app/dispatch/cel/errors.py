@@ -28,10 +28,6 @@ class EvaluationError(Exception):
         self.used: Final = used
 
 
-class UnsupportedError(EvaluationError):
-    """An expression needs a function of Kubernetes that this package does not support."""
-
-
 class CostError(EvaluationError):
     """An expression exceeded its limit for cost or for work."""
 

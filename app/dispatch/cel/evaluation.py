@@ -3,8 +3,9 @@
 Functions receive only their arguments, so a context variable holds the current evaluation.
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
 from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
 
@@ -29,14 +30,6 @@ class PendingCheckError(Exception):
     """An access check has no decision yet."""
 
 
-class UnsupportedFunctionError(Exception):
-    """This package does not support a function of Kubernetes; the text names the function."""
-
-    def __init__(self, function: str) -> None:
-        super().__init__(function)
-        CURRENT.get().unsupported = function
-
-
 class Evaluation:
     """The usage and the access checks of one evaluation.
 
@@ -45,10 +38,9 @@ class Evaluation:
         checks: The number of access checks with a decision.
         work: The number of elements that functions compared, copied or created.
         questions: The access checks without a decision.
-        unsupported: The unsupported function that the expression called, ``""`` if none.
     """
 
-    __slots__ = ("_access", "_max_work", "checks", "cost", "questions", "unsupported", "work")
+    __slots__ = ("_access", "_max_work", "checks", "cost", "questions", "work")
 
     def __init__(self, access: AccessDecisions | None, *, max_work: int = MAX_WORK) -> None:
         self._access: Final = access
@@ -57,7 +49,6 @@ class Evaluation:
         self.cost = 0
         self.work = 0
         self.questions: set[AccessQuestion] = set()
-        self.unsupported = ""
 
     @property
     def used(self) -> int:
@@ -101,3 +92,12 @@ CURRENT: Final[ContextVar[Evaluation]] = ContextVar("CURRENT")
 def spend(work: int) -> None:
     """Add to the work of the current evaluation; raises LimitReachedError."""
     CURRENT.get().spend(work)
+
+
+def run_without_request(code: Callable[[], Any]) -> Any:
+    """Run code that reads no variable, such as a constant part of an expression."""
+    token = CURRENT.set(Evaluation(None))
+    try:
+        return code()
+    finally:
+        CURRENT.reset(token)

@@ -5,9 +5,11 @@ from typing import Any, Final, NamedTuple
 
 from app.dispatch.cel.costs import COST_OF_LIST, COST_OF_MAP
 from app.dispatch.cel.frame import COST, Evaluate, Frame
-from app.dispatch.cel.values import NONE, CelError, Optional, Uint
+from app.dispatch.cel.times import Duration, Timestamp
+from app.dispatch.cel.values import NONE, CelError, ObjectKey, Optional, Uint
 
-_KEYS: Final = frozenset({str, int, bool, Uint})
+# Other keys are no error in cel-go, which compares most of them by their identity.
+_HASHED: Final = frozenset({str, int, bool, Uint, float, type(None), Duration, Timestamp})
 
 
 class Entry(NamedTuple):
@@ -53,8 +55,8 @@ def compile_map(entries: Sequence[Entry]) -> Evaluate:
             value = entry.value(frame)
             if type(value) is CelError:
                 return value
-            if type(key) not in _KEYS:
-                return CelError("unsupported key type")
+            if type(key) not in _HASHED:
+                key = ObjectKey(key)
             if entry.optional:
                 if type(value) is not Optional:
                     return CelError("cannot initialize optional entry from non-optional value")

@@ -17,15 +17,18 @@ from app.dispatch.cel.calls import (
     compile_not_strictly_false,
     compile_optional_or,
 )
-from app.dispatch.cel.checked_expr import Node, Tree, find_set_member
 from app.dispatch.cel.comprehensions import Loop, compile_accumulator, compile_loop
 from app.dispatch.cel.costs import find_call_cost
+from app.dispatch.cel.declarations import TYPES
 from app.dispatch.cel.equality import contains
-from app.dispatch.cel.evaluation import MAX_COST
+from app.dispatch.cel.errors import ExpressionError
+from app.dispatch.cel.evaluation import MAX_COST, run_without_request
 from app.dispatch.cel.frame import FIRST_LOCAL, FIRST_VARIABLE, VARIABLES, Evaluate, Frame
 from app.dispatch.cel.functions import build_resolvers
 from app.dispatch.cel.library import FUNCTIONS
+from app.dispatch.cel.library.regexes import compile_pattern
 from app.dispatch.cel.literals import Entry, compile_list, compile_map
+from app.dispatch.cel.messages import compile_message
 from app.dispatch.cel.parts import (
     Choice,
     Constant,
@@ -33,9 +36,9 @@ from app.dispatch.cel.parts import (
     append_member,
     as_attribute,
     build_member,
-    compile_constant,
     compile_part,
 )
+from app.dispatch.cel.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 
 
@@ -63,7 +66,6 @@ _CODES: Final[dict[str, Any]] = {
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"}
 )
-_ID_FIELD_NUMBER: Final = 2
 _PRIMITIVES: Final = frozenset({bool, int, Uint, float, str, type(None)})
 _REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 _OPTIONAL_MEMBERS: Final = frozenset({"_?._", "_[?_]"})
@@ -78,11 +80,9 @@ class _Scope(NamedTuple):
 class Planner:
     """Turns one checked expression into code."""
 
-    def __init__(self, checked: Tree) -> None:
-        """Read the references that the type checker resolved."""
-        self._names: Final = {entry.key: entry.value.name for entry in checked.references}
-        self._overloads: Final = {entry.key: tuple(entry.value.overload_id) for entry in checked.references}
-        self._root: Final = checked.expr
+    def __init__(self, root: Node) -> None:
+        """Take the tree of an expression, after its check."""
+        self._root: Final = root
         self._slots = FIRST_LOCAL
         self._nodes = 0
 
@@ -97,90 +97,98 @@ class Planner:
 
     def _plan_node(self, node: Node, scope: _Scope) -> Part:
         self._nodes += 1
-        plan = self._PLANS[find_set_member(node, after=_ID_FIELD_NUMBER)]
-        part: Part = plan(self, node, scope)
+        part: Part
+        match node:
+            case Literal():
+                part = Constant(node.value)
+            case Ident():
+                part = self._plan_name(node.name, scope)
+            case Select():
+                part = self._plan_select(node, scope)
+            case Call():
+                part = self._plan_call(node, scope)
+            case ListLiteral():
+                part = self._plan_list(node, scope)
+            case MapLiteral():
+                part = self._plan_message(node, scope) if node.name else self._plan_map(node, scope)
+            case Comprehension():
+                part = self._plan_loop(node, scope)
+            case _:
+                raise TypeError(f"no expression: {type(node).__name__}")
         return part
 
     def _compile_node(self, node: Node, scope: _Scope) -> Evaluate:
         return compile_part(self._plan_node(node, scope))
 
-    def _plan_const(self, node: Node, _scope: _Scope) -> Part:
-        return Constant(_read_constant(node.const))
-
-    def _plan_ident(self, node: Node, scope: _Scope) -> Part:
-        return self._plan_variable(node.ident.name, self._names.get(node.id, ""), scope)
-
-    def _plan_variable(self, name: str, reference: str, scope: _Scope) -> Part:
+    def _plan_name(self, name: str, scope: _Scope) -> Part:
         if name in scope.locals:
             return Attribute(scope.locals[name])
-        name = (reference or name).lstrip(".")
+        name = name.lstrip(".")
         if name in VARIABLES:
             return Attribute(compile_variable(FIRST_VARIABLE + VARIABLES.index(name), name))
+        if name.startswith("google.protobuf.NullValue"):
+            return Constant(0)
+        if TYPES[name].kind in {"struct", "wrapper", "any"} or name in {"timestamp", "duration"}:
+            raise _reject(f"reference to undefined type: {name}")
         return Constant(CelType(name))
 
-    def _plan_select(self, node: Node, scope: _Scope) -> Part:
-        reference = self._names.get(node.id, "")
-        if reference:
-            return self._plan_variable(reference, reference, scope)
-        select = node.select
-        return append_member(self._plan_node(select.operand, scope), Member(select.field, tested=select.test_only))
+    def _plan_select(self, node: Select, scope: _Scope) -> Part:
+        if node.resolved:
+            return self._plan_name(node.resolved, scope)
+        return append_member(self._plan_node(node.operand, scope), Member(node.field, tested=node.tested))
 
-    def _plan_list(self, node: Node, scope: _Scope) -> Part:
-        literal = node.list
-        parts = [self._plan_node(element, scope) for element in literal.elements]
-        constants = [part.value for part in parts if isinstance(part, Constant)]
-        if len(constants) == len(parts):
-            return Constant(constants)
-        return compile_list([compile_part(part) for part in parts], frozenset(literal.optional_indices))
+    def _plan_list(self, node: ListLiteral, scope: _Scope) -> Part:
+        parts = [self._plan_node(element, scope) for element in node.elements]
+        code = compile_list([compile_part(part) for part in parts], node.optional)
+        return _fold_literal(code) if all(isinstance(part, Constant) for part in parts) else code
 
-    def _plan_struct(self, node: Node, scope: _Scope) -> Part:
-        literal = node.struct
-        if literal.message_name:
-            return _compile_error(f"unsupported message: {literal.message_name}")
+    def _plan_map(self, node: MapLiteral, scope: _Scope) -> Part:
         parts = [
-            (self._plan_node(entry.map_key, scope), self._plan_node(entry.value, scope), entry.optional_entry)
-            for entry in literal.entries
+            (self._plan_node(entry.key, scope), self._plan_node(entry.value, scope), entry.optional)
+            for entry in node.entries
         ]
-        entries = [Entry(compile_part(key), compile_part(value), optional) for key, value, optional in parts]
-        code = compile_map(entries)
-        if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in parts):
-            value = _fold(code)
-            return code if type(value) is CelError else Constant(value)
-        return code
+        code = compile_map([Entry(compile_part(key), compile_part(value), optional) for key, value, optional in parts])
+        constant = all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in parts)
+        return _fold_literal(code) if constant else code
 
-    def _plan_loop(self, node: Node, scope: _Scope) -> Part:
-        loop = node.comprehension
+    def _plan_message(self, node: MapLiteral, scope: _Scope) -> Part:
+        fields = {
+            str(entry.key.value): self._compile_node(entry.value, scope)
+            for entry in node.entries
+            if isinstance(entry.key, Literal)
+        }
+        return compile_message(node.name.lstrip("."), fields)
+
+    def _plan_loop(self, node: Comprehension, scope: _Scope) -> Part:
         collected, element = self._allocate_slot(), self._allocate_slot()
-        second = self._allocate_slot() if loop.iter_var2 else 0
-        result = compile_accumulator(collected, self._compile_node(loop.accu_init, scope))
-        after = _Scope({**scope.locals, loop.accu_var: result})
-        inside = {**scope.locals, loop.iter_var: compile_local(element)}
+        second = self._allocate_slot() if node.second else 0
+        result = compile_accumulator(collected, self._compile_node(node.initial, scope))
+        after = _Scope({**scope.locals, node.accumulator: result})
+        inside = {**after.locals, node.first: compile_local(element)}
         if second:
-            inside[loop.iter_var2] = compile_local(second)
-        within = _Scope({**inside, loop.accu_var: result})
+            inside[node.second] = compile_local(second)
+        within = _Scope(inside)
         return compile_loop(
             Loop(
-                range=self._compile_node(loop.iter_range, scope),
-                condition=self._compile_node(loop.loop_condition, within),
-                step=self._compile_node(loop.loop_step, within),
-                result=self._compile_node(loop.result, after),
+                range=self._compile_node(node.range, scope),
+                condition=self._compile_node(node.condition, within),
+                step=self._compile_node(node.step, within),
+                result=self._compile_node(node.result, after),
                 accumulator=collected,
                 element=element,
                 second=second,
             )
         )
 
-    def _plan_call(self, node: Node, scope: _Scope) -> Part:
-        function = node.call.function
-        arguments = [*([node.call.target] if node.call.HasField("target") else []), *node.call.args]
+    def _plan_call(self, node: Call, scope: _Scope) -> Part:
+        function = node.function
+        arguments = [*([node.target] if node.target is not None else []), *node.arguments]
         parts = [self._plan_node(argument, scope) for argument in arguments]
         if function in ("_[_]", *_OPTIONAL_MEMBERS):
             return append_member(parts[0], build_member(parts[1], optional=function in _OPTIONAL_MEMBERS))
         if function == "_?_:_":
             return Choice(compile_part(parts[0]), as_attribute(parts[1]), as_attribute(parts[2]))
-        return _compile_operator(function, parts) or self._plan_function(
-            function, parts, self._overloads.get(node.id, ())
-        )
+        return _compile_operator(function, parts) or self._plan_function(function, parts, node.overloads)
 
     def _plan_function(self, function: str, parts: Sequence[Part], overloads: Sequence[str]) -> Part:
         if function == "@in" and len(overloads) == 1 and overloads[0] == "in_list":
@@ -193,21 +201,32 @@ class Planner:
             return compile_check(_CODES[function], codes, cost)
         # cel-go compiles constant patterns and then plans the call like one with more than two arguments.
         compiled = function in _REGEX_FUNCTIONS and isinstance(parts[1], Constant)
+        if compiled:
+            _check_pattern(parts[1])
         code = compile_call(_CODES[function], codes, cost, charges_errors=not compiled)
         if function in _CONVERSIONS and isinstance(parts[0], Constant):
             value = _fold(code)
-            return compile_constant(value) if type(value) is CelError else Constant(value)
+            if type(value) is CelError:
+                raise _reject(value.text)
+            return Constant(value)
         return code
 
-    _PLANS: Final = {
-        "const": _plan_const,
-        "ident": _plan_ident,
-        "select": _plan_select,
-        "call": _plan_call,
-        "list": _plan_list,
-        "struct": _plan_struct,
-        "comprehension": _plan_loop,
-    }
+
+def _reject(problem: str) -> ExpressionError:
+    return ExpressionError(f"program instantiation failed: {problem}")
+
+
+def _check_pattern(pattern: Part) -> None:
+    if isinstance(pattern, Constant) and isinstance(pattern.value, str):
+        try:
+            compile_pattern(pattern.value)
+        except ValueError as error:
+            raise _reject(str(error)) from None
+
+
+def _fold_literal(code: Evaluate) -> Part:
+    value = _fold(code)
+    return code if type(value) is CelError else Constant(value)
 
 
 def _compile_operator(function: str, parts: Sequence[Part]) -> Part | None:
@@ -237,19 +256,7 @@ def _compile_membership_of_constants(parts: Sequence[Part]) -> Part | None:
     return compile_membership(compile_part(value), values.value)
 
 
-def _compile_error(text: str) -> Evaluate:
-    return compile_constant(CelError(text))
-
-
 def _fold(code: Evaluate) -> Any:
     """Evaluate code that reads no variable."""
     frame: Frame = [0, MAX_COST]
-    return code(frame)
-
-
-def _read_constant(const: Node) -> Any:
-    kind = find_set_member(const)
-    if kind in ("", "null_value"):
-        return None
-    value = getattr(const, kind)
-    return Uint(value) if kind == "uint64_value" else value
+    return run_without_request(lambda: code(frame))

@@ -4,11 +4,15 @@ import re
 from typing import Final, NamedTuple
 
 from app.dispatch.cel.activation import Activation
-from app.dispatch.cel.environment import check, plan
-from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError, UnsupportedError
+from app.dispatch.cel.checker import check
+from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError
 from app.dispatch.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL, Frame
-from app.dispatch.cel.planner import Plan
+from app.dispatch.cel.parser import parse
+from app.dispatch.cel.planner import Plan, Planner
+from app.dispatch.cel.source_errors import SourceErrors
+from app.dispatch.cel.types import BOOL, describe_type, make_wrapper
+from app.dispatch.cel.validators import validate
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 
@@ -34,8 +38,9 @@ class Measurement(NamedTuple):
 
 
 LIMITS: Final = EvaluationLimits(MAX_COST, MAX_WORK)
-# cel-cpp itself rejects more than 100,000 code points and more than 32 levels. etcd limits the object that contains the
-# expression to 1.5 MiB.
+_BOOLS: Final = (BOOL, make_wrapper(BOOL))
+_TOO_DEEP: Final = "the expression is nested too deeply for fleethook"
+# cel-go: parser/parser.go, expressionSizeCodePointLimit.
 MAX_LENGTH: Final = 100_000
 # The expansion of these macros repeats their receiver, so each macro in a chain doubles the expression before the type
 # check. cel-go has no limit for that either.
@@ -78,6 +83,10 @@ class Program:
             exhausted = frame[COST] > limits.cost
         except LimitReachedError:
             value, exhausted = None, True
+        except RecursionError:
+            value, exhausted = CelError(_TOO_DEEP), False
+        except Exception as error:  # noqa: BLE001 - a fault of ours is an error of this condition, as in cel-go
+            value, exhausted = CelError(f"internal error: {type(error).__name__}: {error}"), False
         finally:
             CURRENT.reset(token)
             evaluation.cost = frame[COST]
@@ -89,9 +98,6 @@ class Program:
 
     def _build_error(self, evaluation: Evaluation, value: object) -> Exception:
         text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
-        if evaluation.unsupported:
-            text = f"fleethook does not support {evaluation.unsupported}"
-            return UnsupportedError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
         if evaluation.questions:
             return PendingChecksError(frozenset(evaluation.questions))
         return EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
@@ -104,8 +110,35 @@ def compile_condition(expression: str) -> Program:
         ExpressionError: The expression does not compile, or its type is not bool; the text is kube-apiserver's.
     """
     check_length(expression)
-    is_bool, checked = check(expression)
-    return build_program(expression, is_bool=is_bool, checked=checked)
+    try:
+        planned = _plan(expression, must_be_bool=True)
+    except RecursionError:
+        raise ExpressionError(f"compilation failed: {_TOO_DEEP}") from None
+    except ExpressionError:
+        raise
+    except Exception as error:
+        # A fault in one condition must not stop the others.
+        raise ExpressionError(f"compilation failed: internal error: {type(error).__name__}: {error}") from error
+    return Program(expression, planned)
+
+
+def compile_any(expression: str) -> Plan:
+    """Plan an expression of any type, for tests of its value; raises ExpressionError."""
+    return _plan(expression, must_be_bool=False)
+
+
+def _plan(expression: str, *, must_be_bool: bool) -> Plan:
+    errors = SourceErrors(expression)
+    tree = parse(expression, errors)
+    if tree is not None:
+        found = check(tree, errors)
+        if not errors:
+            validate(tree, errors)
+    if tree is None or errors:
+        raise ExpressionError(f"compilation failed: {errors.format()}")
+    if must_be_bool and found not in _BOOLS:
+        raise ExpressionError(f"must evaluate to bool but got {describe_type(found)}")
+    return Planner(tree).plan()
 
 
 def check_length(expression: str) -> None:
@@ -119,15 +152,3 @@ def check_length(expression: str) -> None:
 def compute_expanded_length(expression: str) -> int:
     """Return the maximum length of an expression after the expansion of its macros."""
     return len(expression) << min(len(_REPEATING_MACRO.findall(expression)), 64)
-
-
-def build_program(expression: str, *, is_bool: bool, checked: bytes) -> Program:
-    """Plan the program of an expression that `app.dispatch.cel.environment.check` has checked.
-
-    Raises:
-        ExpressionError: The type of the expression is not bool, or the expression is nested too deeply.
-    """
-    planned = plan(checked)
-    if not is_bool:
-        raise ExpressionError("must evaluate to bool")
-    return Program(expression, planned)

@@ -1,4 +1,4 @@
-"""The weight of a value, which determines how long cel-cpp takes to convert it."""
+"""The weight of a value, which determines how long its text takes."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ def measure_weight(value: Any) -> int:
     """Count 1 for ``value`` and each value inside it, and 1 for every ten characters of strings and keys.
 
     Raises:
-        ValueError: The value is nested too deeply for cel-cpp, which converts values recursively.
+        ValueError: The value is nested too deeply for functions that are recursive.
     """
     total, depth, level = 0, 0, [value]
     while level:

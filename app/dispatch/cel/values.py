@@ -4,10 +4,7 @@ Decoded JSON needs no conversion: None, bool, int, float, str, list and dict are
 types.
 """
 
-from datetime import datetime, timedelta
-from typing import Any, Final
-
-from google.protobuf.message import Message
+from typing import Any, ClassVar, Final
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
@@ -55,6 +52,22 @@ class CelError:
         self.text: Final = text
 
 
+class Foreign:
+    """A value of a type that Kubernetes adds to CEL; ``kind`` is the type's name in expressions."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = ""
+
+
+class ObjectKey:
+    """A key of a map that has no hash, such as a list: it equals only itself, as a pointer does in Go."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value: Final = value
+
+
 class GrowingList(list[Any]):
     """The list that a comprehension builds: ``+`` extends it in place (cel-go: types.MutableList)."""
 
@@ -76,8 +89,6 @@ _KINDS: Final[dict[type, str]] = {
     float: "double",
     str: "string",
     bytes: "bytes",
-    datetime: "timestamp",
-    timedelta: "duration",
     type(None): "null",
     list: "list",
     GrowingList: "list",
@@ -95,9 +106,7 @@ _TYPE_NAMES: Final = {
 
 def get_kind(type_: type) -> str:
     """Return the name of a Python type in signatures of functions, ``""`` if it has none."""
-    if issubclass(type_, Message):
-        return str(type_.DESCRIPTOR.full_name)
-    return _KINDS.get(type_, "")
+    return _KINDS.get(type_) or str(getattr(type_, "kind", ""))
 
 
 def get_type(value: Any) -> CelType:

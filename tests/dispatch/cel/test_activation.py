@@ -46,7 +46,7 @@ def test_expressions_see_the_object_and_the_request(expression: str) -> None:
         ("9223372036854775807 + object.spec.replicas == 0", "integer overflow"),
         ("request.subResource == ''", "no such key: subResource"),
         ("authorizer.path('/').check('get').allowed()", "no such attribute(s): authorizer"),
-        ("object.metadata.name.matches('(')", "invalid regular expression: missing ): ("),
+        ("object.metadata.name.matches(object.kind + '(')", "error parsing regexp: missing closing ): `Pod(`"),
     ],
 )
 def test_a_failed_evaluation_has_kube_apiservers_error(expression: str, cause: str) -> None:
@@ -95,7 +95,6 @@ def test_integers_outside_cels_range_are_errors(value: Any, cause: str) -> None:
     [
         ("object.spec == dyn(oldObject).spec", nested(100_000), "a value is nested deeper than 200 levels"),
         ("'%s'.format([object.spec]) == ''", nested(100_000), "a value is nested deeper than 200 levels"),
-        ("'%s'.format([object.spec]) == ''", "\ud800", "a text is not valid UTF-8"),
         ("object.spec.matches('a')", "\ud800", "a text is not valid UTF-8"),
     ],
 )
@@ -135,8 +134,7 @@ def test_one_activation_serves_many_expressions() -> None:
     assert compile_condition("object.kind == 'Pod'").evaluate(shared)
 
 
-# cel-cpp cuts names at a NUL, so two names of an object may become equal.
-NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
     lambda values: st.lists(values, max_size=4) | st.dictionaries(NAMES, values, max_size=4),

@@ -1,7 +1,4 @@
-"""Long expressions compile in a child process, with the same result as in this one."""
-
-import gc
-from typing import Any
+"""Long expressions compile in a thread, with the same result."""
 
 import pytest
 
@@ -15,10 +12,9 @@ INVALID = [
     f"[{LONG}]",
     f"({LONG}) && objekt.name == 'a'",
     "1" + "+1" * 2_000 + " > 0",
-    f"({LONG}) || object.name == '\ud800'",
     "object.a" + ".optMap(x, x)" * 30,
     f"'{'x' * 100_000}' == object.name",
-    "[1].all(a, " * 40 + "true" + ")" * 40 + f" || {LONG}",
+    "[" * 240 + "]" * 240 + f" == [] || {LONG}",
 ]
 
 
@@ -42,30 +38,6 @@ async def test_an_invalid_long_expression_has_the_same_error(expression: str) ->
     assert isinstance(compiled, Rejected)
     assert isinstance(expected, Rejected)
     assert str(compiled.error) == str(expected.error)
-
-
-async def test_a_killed_child_process_is_restarted() -> None:
-    compiler = Compiler(Worker())
-    await compiler.compile(LONG, cluster="a")
-    killed: Any = compiler._process._running
-    killed.kill()
-    killed.wait()
-    assert isinstance(await compiler.compile(LONG, cluster="a"), Program)
-    assert compiler._process._running is not killed
-
-
-async def test_without_a_child_process_the_server_compiles_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.dispatch.cel.compiler._MODULE", "app.dispatch.cel.absent")
-    assert isinstance(await Compiler(Worker()).compile(LONG, cluster="a"), Program)
-
-
-async def test_the_child_process_ends_with_its_compiler() -> None:
-    compiler = Compiler(Worker())
-    await compiler.compile(LONG, cluster="a")
-    process: Any = compiler._process._running
-    del compiler
-    gc.collect()
-    assert process.poll() is not None
 
 
 def test_the_length_of_an_expression_includes_the_expansion_of_macros() -> None:

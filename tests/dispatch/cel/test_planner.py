@@ -1,12 +1,12 @@
 import pytest
 
-from app.dispatch.cel import EvaluationError, compile_condition
-from app.dispatch.cel.environment import check, plan
+from app.dispatch.cel import EvaluationError, ExpressionError, compile_condition
+from app.dispatch.cel.program import compile_any
 from tests.dispatch.cel.evaluating import bind, evaluate
 
 
 def count_nodes(expression: str) -> int:
-    return plan(check(expression)[1]).nodes
+    return compile_any(expression).nodes
 
 
 def test_a_plan_counts_the_nodes_of_the_expression() -> None:
@@ -16,9 +16,9 @@ def test_a_plan_counts_the_nodes_of_the_expression() -> None:
 
 
 def test_each_comprehension_has_variables_of_its_own() -> None:
-    one = plan(check("[1].all(x, x > 0)")[1])
-    two = plan(check("[1].all(x, [1].all(y, y > x))")[1])
-    pairs = plan(check("[1].all(x, y, y > x)")[1])
+    one = compile_any("[1].all(x, x > 0)")
+    two = compile_any("[1].all(x, [1].all(y, y > x))")
+    pairs = compile_any("[1].all(x, y, y > x)")
 
     assert two.slots - one.slots == 2
     assert pairs.slots - one.slots == 1
@@ -40,10 +40,19 @@ def test_constant_parts_are_evaluated_once(expression: str) -> None:
     assert compile_condition(expression).measure(bind()).cost <= 1
 
 
-def test_a_failed_conversion_of_a_constant_is_an_error_of_the_evaluation() -> None:
-    with pytest.raises(EvaluationError, match="type conversion error from 'string' to 'bool'"):
-        evaluate("bool('maybe')")
-    assert evaluate("true || bool('maybe')")
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("bool('maybe')", "type conversion error from 'string' to 'bool'"),
+        ("true || int('x') == 1", "type conversion error from 'string' to 'int'"),
+        ("object.a.find('(') == ''", "error parsing regexp: missing closing ): `(`"),
+        ("type(timestamp(0)) == timestamp", "reference to undefined type: timestamp"),
+    ],
+)
+def test_a_constant_part_that_fails_is_an_error_of_the_expression(expression: str, problem: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        compile_condition(expression)
+    assert str(caught.value) == f"program instantiation failed: {problem}"
 
 
 def test_a_member_of_a_conditional_is_the_member_of_the_branch() -> None:

@@ -1,8 +1,7 @@
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
-from app.dispatch.cel.protobuf_types import get_message_type
+from app.dispatch.cel.library.quantities import Quantity
+from app.dispatch.cel.times import Duration, Timestamp
 from app.dispatch.cel.values import (
     MAX_INT,
     MIN_INT,
@@ -28,10 +27,10 @@ from app.dispatch.cel.values import (
         (GrowingList(), "list", "list"),
         (GrowingMap(), "map", "map"),
         (None, "null", "null_type"),
-        (timedelta(), "duration", "google.protobuf.Duration"),
-        (datetime(2020, 1, 1, tzinfo=UTC), "timestamp", "google.protobuf.Timestamp"),
+        (Duration(0), "duration", "google.protobuf.Duration"),
+        (Timestamp(0), "timestamp", "google.protobuf.Timestamp"),
         (NONE, "optional_type", "optional_type"),
-        (get_message_type("net.IP")(), "net.IP", "net.IP"),
+        (Quantity(1), "kubernetes.Quantity", "kubernetes.Quantity"),
         (CelType("int"), "type", "type"),
     ],
 )

@@ -2,20 +2,48 @@
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, Final, NamedTuple, TypeAlias
-
-from google.protobuf.message import Message
+from typing import Final, NamedTuple, TypeAlias
 
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.parsing import can_parse
 from app.dispatch.cel.library.quoting import quote_text
-from app.dispatch.cel.protobuf_types import get_message_type
+from app.dispatch.cel.values import Foreign
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
-_IP: Final = get_message_type("net.IP")
-_CIDR: Final = get_message_type("net.CIDR")
 _BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+
+
+class IP(Foreign):
+    """An IP address."""
+
+    __slots__ = ("address",)
+    kind = "net.IP"
+
+    def __init__(self, address: _Address) -> None:
+        self.address: Final = address
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IP) and self.address == other.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+
+class CIDR(Foreign):
+    """A range of IP addresses."""
+
+    __slots__ = ("prefix",)
+    kind = "net.CIDR"
+
+    def __init__(self, prefix: "_Prefix") -> None:
+        self.prefix: Final = prefix
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CIDR) and self.prefix == other.prefix
+
+    def __hash__(self) -> int:
+        return hash(self.prefix)
 
 
 class _Prefix(NamedTuple):
@@ -70,22 +98,6 @@ def _parse_cidr(text: str) -> _Prefix:
     return _Prefix(address, int(bits))
 
 
-def _build_ip(address: _Address) -> Message:
-    return _IP(text=str(address))
-
-
-def _build_cidr(prefix: _Prefix) -> Message:
-    return _CIDR(text=f"{prefix.address}/{prefix.bits}")
-
-
-def _read_ip(message: Any) -> _Address:
-    return _parse_ip(message.text)
-
-
-def _read_cidr(message: Any) -> _Prefix:
-    return _parse_cidr(message.text)
-
-
 def _is_link_local_multicast(address: _Address) -> bool:
     # IPv4: 224.0.0.0/24. IPv6: ff?2::/16, with the scope in the low half of the second byte.
     if isinstance(address, IPv4Address):
@@ -114,35 +126,33 @@ def _contains_cidr(one: _Prefix, other: _Prefix) -> bool:
 
 def measure_address(value: object) -> int:
     """Return the size for Kubernetes' costs: the bytes of an IP address or a CIDR's prefix, 1 for other values."""
-    if isinstance(value, _IP):
-        return _read_ip(value).max_prefixlen // 8
-    if isinstance(value, _CIDR):
-        return -(-_read_cidr(value).bits // 8)
+    if isinstance(value, IP):
+        return value.address.max_prefixlen // 8
+    if isinstance(value, CIDR):
+        return -(-value.prefix.bits // 8)
     return 1
 
 
 _I, _C = "net.IP", "net.CIDR"
 FUNCTIONS: Final = (
-    Function("ip", ("string",), _I, lambda text: _build_ip(_parse_ip(text)), member=False),
-    Function("isIP", ("string",), "bool", lambda text: can_parse(_parse_ip, text), member=False),
-    Function("ip.isCanonical", ("string",), "bool", lambda text: str(_parse_ip(text)) == text, member=False),
-    Function("family", (_I,), "int", lambda ip: _read_ip(ip).version),
-    Function("isUnspecified", (_I,), "bool", lambda ip: _read_ip(ip).is_unspecified),
-    Function("isLoopback", (_I,), "bool", lambda ip: _read_ip(ip).is_loopback),
-    Function("isLinkLocalMulticast", (_I,), "bool", lambda ip: _is_link_local_multicast(_read_ip(ip))),
-    Function("isLinkLocalUnicast", (_I,), "bool", lambda ip: _is_link_local_unicast(_read_ip(ip))),
-    Function("isGlobalUnicast", (_I,), "bool", lambda ip: _is_global_unicast(_read_ip(ip))),
-    Function("string", (_I,), "string", lambda ip: ip.text, member=False),
-    Function("cidr", ("string",), _C, lambda text: _build_cidr(_parse_cidr(text)), member=False),
-    Function("isCIDR", ("string",), "bool", lambda text: can_parse(_parse_cidr, text), member=False),
-    Function("containsIP", (_C, _I), "bool", lambda cidr, ip: _read_cidr(cidr).contains(_read_ip(ip))),
-    Function("containsIP", (_C, "string"), "bool", lambda cidr, text: _read_cidr(cidr).contains(_parse_ip(text))),
-    Function("containsCIDR", (_C, _C), "bool", lambda one, other: _contains_cidr(_read_cidr(one), _read_cidr(other))),
-    Function(
-        "containsCIDR", (_C, "string"), "bool", lambda one, text: _contains_cidr(_read_cidr(one), _parse_cidr(text))
-    ),
-    Function("ip", (_C,), _I, lambda cidr: _build_ip(_read_cidr(cidr).address)),
-    Function("masked", (_C,), _C, lambda cidr: _build_cidr(_read_cidr(cidr).mask())),
-    Function("prefixLength", (_C,), "int", lambda cidr: _read_cidr(cidr).bits),
-    Function("string", (_C,), "string", lambda cidr: cidr.text, member=False),
+    Function("ip", ("string",), lambda text: IP(_parse_ip(text))),
+    Function("isIP", ("string",), lambda text: can_parse(_parse_ip, text)),
+    Function("ip.isCanonical", ("string",), lambda text: str(_parse_ip(text)) == text),
+    Function("family", (_I,), lambda ip: ip.address.version),
+    Function("isUnspecified", (_I,), lambda ip: ip.address.is_unspecified),
+    Function("isLoopback", (_I,), lambda ip: ip.address.is_loopback),
+    Function("isLinkLocalMulticast", (_I,), lambda ip: _is_link_local_multicast(ip.address)),
+    Function("isLinkLocalUnicast", (_I,), lambda ip: _is_link_local_unicast(ip.address)),
+    Function("isGlobalUnicast", (_I,), lambda ip: _is_global_unicast(ip.address)),
+    Function("string", (_I,), lambda ip: str(ip.address)),
+    Function("cidr", ("string",), lambda text: CIDR(_parse_cidr(text))),
+    Function("isCIDR", ("string",), lambda text: can_parse(_parse_cidr, text)),
+    Function("containsIP", (_C, _I), lambda cidr, ip: cidr.prefix.contains(ip.address)),
+    Function("containsIP", (_C, "string"), lambda cidr, text: cidr.prefix.contains(_parse_ip(text))),
+    Function("containsCIDR", (_C, _C), lambda one, other: _contains_cidr(one.prefix, other.prefix)),
+    Function("containsCIDR", (_C, "string"), lambda one, text: _contains_cidr(one.prefix, _parse_cidr(text))),
+    Function("ip", (_C,), lambda cidr: IP(cidr.prefix.address)),
+    Function("masked", (_C,), lambda cidr: CIDR(cidr.prefix.mask())),
+    Function("prefixLength", (_C,), lambda cidr: cidr.prefix.bits),
+    Function("string", (_C,), lambda cidr: f"{cidr.prefix.address}/{cidr.prefix.bits}"),
 )

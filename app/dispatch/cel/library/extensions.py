@@ -1,10 +1,6 @@
-"""Functions of cel-go's extensions for lists, sets, maps and optionals (ext/lists.go, ext/sets.go, cel/library.go).
-
-cel-cpp's type checker knows their signatures, so they are not in `library.DECLARED`.
-"""
+"""Functions of cel-go's extensions for lists, sets, maps and optionals (ext/lists.go, ext/sets.go, cel/library.go)."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from functools import cmp_to_key
 from typing import Any, Final
 
@@ -12,10 +8,11 @@ from app.dispatch.cel.equality import COMPARISONS, contains
 from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.quoting import quote_text
+from app.dispatch.cel.times import Duration, Timestamp
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingMap, Optional, Uint
 
 _is_less: Final = COMPARISONS["_<_"]
-_COMPARABLE: Final = (int, Uint, float, bool, timedelta, datetime, str, bytes)
+_COMPARABLE: Final = (int, Uint, float, bool, Duration, Timestamp, str, bytes)
 
 
 def _slice(values: Sequence[Any], start: int, end: int) -> Sequence[Any]:
@@ -78,7 +75,11 @@ def _sort_by(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
 
 
 def _compare_keys(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
-    return -1 if _is_less(left[0], right[0]) else int(_is_less(right[0], left[0]))
+    try:
+        return -1 if _is_less(left[0], right[0]) else int(_is_less(right[0], left[0]))
+    except ValueError:
+        # cel-go takes the error of NaN for "not less".
+        return 0
 
 
 def _contains_all(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
@@ -113,8 +114,18 @@ def _get_value(optional: Optional) -> Any:
 
 
 def _wrap_non_zero(value: Any) -> Optional:
-    empty = not value.ByteSize() if hasattr(value, "ByteSize") else not value
-    return NONE if empty else Optional(value)
+    return Optional(value) if value else NONE
+
+
+def _get_at(position: int) -> Any:
+    return lambda values: Optional(values[position]) if values else NONE
+
+
+def _unwrap(values: Sequence[Any]) -> list[Any]:
+    spend(len(values))
+    if not all(isinstance(value, Optional) for value in values):
+        raise TypeError("value is not optional")
+    return [value.value for value in values if value is not NONE]
 
 
 def _require_key(key: Any) -> None:
@@ -130,22 +141,26 @@ def _insert_entry(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
 
 _L: Final = "list"
 FUNCTIONS: Final = (
-    Function("slice", (_L, "int", "int"), _L, _slice),
-    Function("flatten", (_L,), _L, _flatten),
-    Function("flatten", (_L, "int"), _L, _flatten),
-    Function("distinct", (_L,), _L, _drop_duplicates),
-    Function("reverse", (_L,), _L, _reverse),
-    Function("sort", (_L,), _L, _sort),
-    Function("@sortByAssociatedKeys", (_L, _L), _L, _sort_by),
-    Function("lists.range", ("int",), _L, _build_range, member=False),
-    Function("sets.contains", (_L, _L), "bool", _contains_all, member=False),
-    Function("sets.intersects", (_L, _L), "bool", _intersects, member=False),
-    Function("sets.equivalent", (_L, _L), "bool", _are_equivalent, member=False),
-    Function("cel.@mapInsert", ("map", "map"), "map", _insert_all, member=False),
-    Function("cel.@mapInsert", ("map", "dyn", "dyn"), "map", _insert_entry, member=False),
-    Function("optional.of", ("dyn",), "optional", Optional, member=False),
-    Function("optional.ofNonZeroValue", ("dyn",), "optional", _wrap_non_zero, member=False),
-    Function("optional.none", (), "optional", lambda: NONE, member=False),
-    Function("hasValue", ("optional_type",), "bool", lambda optional: optional is not NONE),
-    Function("value", ("optional_type",), "dyn", _get_value),
+    Function("slice", (_L, "int", "int"), _slice),
+    Function("flatten", (_L,), _flatten),
+    Function("flatten", (_L, "int"), _flatten),
+    Function("distinct", (_L,), _drop_duplicates),
+    Function("reverse", (_L,), _reverse),
+    Function("sort", (_L,), _sort),
+    Function("@sortByAssociatedKeys", (_L, _L), _sort_by),
+    Function("lists.range", ("int",), _build_range),
+    Function("sets.contains", (_L, _L), _contains_all),
+    Function("sets.intersects", (_L, _L), _intersects),
+    Function("sets.equivalent", (_L, _L), _are_equivalent),
+    Function("cel.@mapInsert", ("map", "map"), _insert_all),
+    Function("cel.@mapInsert", ("map", "dyn", "dyn"), _insert_entry),
+    Function("optional.of", ("dyn",), Optional),
+    Function("optional.ofNonZeroValue", ("dyn",), _wrap_non_zero),
+    Function("optional.none", (), lambda: NONE),
+    Function("hasValue", ("optional_type",), lambda optional: optional is not NONE),
+    Function("value", ("optional_type",), _get_value),
+    Function("first", (_L,), _get_at(0)),
+    Function("last", (_L,), _get_at(-1)),
+    Function("unwrapOpt", (_L,), _unwrap),
+    Function("optional.unwrap", (_L,), _unwrap),
 )

@@ -4,17 +4,24 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final
-
-from google.protobuf.message import Message
+from typing import Any, ClassVar, Final
 
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.urls import find_parse_error
-from app.dispatch.cel.protobuf_types import get_message_type
+from app.dispatch.cel.values import NONE, Foreign, Optional
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems
 
-_FORMAT: Final = get_message_type("NamedFormat")
+
+@dataclass(frozen=True)
+class NamedFormat(Foreign):
+    """A format of strings."""
+
+    kind: ClassVar[str] = "kubernetes.NamedFormat"
+    name: str
+
+
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _DNS_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -29,13 +36,16 @@ _DATETIME: Final = re.compile(
 _Validate = Callable[[str], Iterator[str]]
 
 
-def _compile_name_format(pattern: str, *, longest: int, text: str) -> _Validate:
-    form = re.compile(pattern)
+def _compile_name_format(pattern: str, *, longest: int, text: str, dotted: str = "") -> _Validate:
+    """Return the validation of a name; one of the form ``dotted`` has a text of its own."""
+    form, other = re.compile(pattern), re.compile(dotted)
 
     def validate(value: str) -> Iterator[str]:
         if len(value.encode(errors="replace")) > longest:
             yield f"must be no more than {longest} characters"
-        if not form.fullmatch(value):
+        if dotted and not form.fullmatch(value) and other.fullmatch(value):
+            yield "must not contain dots"
+        elif not form.fullmatch(value):
             yield f"{text}, regex used for validation is '{pattern}')"
 
     return validate
@@ -86,6 +96,7 @@ def _is_datetime(value: str) -> bool:
 _DNS_1123_LABEL: Final = _compile_name_format(
     _LABEL,
     longest=63,
+    dotted=_SUBDOMAIN,
     text="a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
     "with an alphanumeric character (e.g. 'my-name',  or '123-abc'",
 )
@@ -101,6 +112,8 @@ _DNS_1035_LABEL: Final = _compile_name_format(
     text="a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
     "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123'",
 )
+
+
 _FORMATS: Final[dict[str, _Validate]] = {
     "dns1123Label": _DNS_1123_LABEL,
     "dns1123Subdomain": _DNS_1123_SUBDOMAIN,
@@ -118,12 +131,17 @@ _FORMATS: Final[dict[str, _Validate]] = {
 }
 
 
-def _build_format(name: str) -> Callable[[], Message]:
-    return lambda: _FORMAT(name=name)
+def _build_format(name: str) -> Callable[[], NamedFormat]:
+    return lambda: NamedFormat(name)
 
 
-def _validate(format_: Any, text: str) -> list[str]:
-    return list(_FORMATS[format_.name](text))
+def _find_format(name: str) -> Optional:
+    return Optional(NamedFormat(name)) if name in _FORMATS else NONE
+
+
+def _validate(format_: NamedFormat, text: str) -> Optional:
+    problems = list(_FORMATS[format_.name](text))
+    return Optional(problems) if problems else NONE
 
 
 # pkg/cel/library/format.go: MaxRegexSize, which determines the cost of a validation.
@@ -140,19 +158,12 @@ _REGEX_SIZES: Final = {
 
 def get_regex_size(value: Any) -> int | None:
     """Return the size of a format's regular expression for Kubernetes' costs; None for other values."""
-    return _REGEX_SIZES[getattr(value, "name", "")] if isinstance(value, _FORMAT) else None
+    return _REGEX_SIZES[value.name] if isinstance(value, NamedFormat) else None
 
 
-_F: Final = "kubernetes.NamedFormat"
+_F: Final = NamedFormat.kind
 FUNCTIONS: Final = (
-    *(Function(f"format.{name}", (), _F, _build_format(name), member=False) for name in _FORMATS),
-    Function(
-        "format.named",
-        ("string",),
-        f"optional_type<{_F}>",
-        # For an unknown name, the message is empty, and expressions get optional.none().
-        lambda name: _FORMAT(name=name if name in _FORMATS else ""),
-        member=False,
-    ),
-    Function("validate", (_F, "string"), "optional_type<list<string>>", _validate),
+    *(Function(f"format.{name}", (), _build_format(name)) for name in _FORMATS),
+    Function("format.named", ("string",), _find_format),
+    Function("validate", (_F, "string"), _validate),
 )

@@ -1,17 +1,15 @@
 """Functions of lists (k8s.io/apiserver/pkg/cel/library/lists.go), and the string functions with the same names."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 from app.dispatch.cel.equality import is_equal
 from app.dispatch.cel.functions import Function
+from app.dispatch.cel.times import Duration, Timestamp, make_duration
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, Uint
 
-_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-_SUMMABLE: Final = ("int", "uint", "double", "duration")
-_FAMILIES: Final = ((bool,), (int, float), (str,), (bytes, bytearray), (datetime,), (timedelta,))
+_FAMILIES: Final = ((bool,), (int, float), (str,), (bytes, bytearray), (Timestamp,), (Duration,))
 
 
 def _find_family(value: Any) -> tuple[type, ...]:
@@ -33,9 +31,12 @@ def _is_sorted(values: Sequence[Any]) -> bool:
 
 
 def _sum(values: Sequence[Any]) -> Any:
-    total: Any = timedelta() if values and isinstance(values[0], timedelta) else 0
-    for value in _require_comparable(values):
-        if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+    _require_comparable(values)
+    if values and isinstance(values[0], Duration):
+        return make_duration(sum(value.nanos for value in values))
+    total: Any = 0
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError("no such overload")
         total += value
     if isinstance(total, int):
@@ -90,14 +91,14 @@ def _check_offset(offset: int) -> None:
 
 
 FUNCTIONS: Final = (
-    *(Function("isSorted", (f"list<{type_}>",), "bool", _is_sorted) for type_ in _COMPARABLE),
-    *(Function("sum", (f"list<{type_}>",), type_, _sum) for type_ in _SUMMABLE),
-    *(Function("min", (f"list<{type_}>",), type_, _build_extreme("min", min)) for type_ in _COMPARABLE),
-    *(Function("max", (f"list<{type_}>",), type_, _build_extreme("max", max)) for type_ in _COMPARABLE),
-    Function("indexOf", ("list<~A>", "~A"), "int", _find_index),
-    Function("lastIndexOf", ("list<~A>", "~A"), "int", _find_last_index),
+    Function("isSorted", ("list",), _is_sorted),
+    Function("sum", ("list",), _sum),
+    Function("min", ("list",), _build_extreme("min", min)),
+    Function("max", ("list",), _build_extreme("max", max)),
+    Function("indexOf", ("list", "dyn"), _find_index),
+    Function("lastIndexOf", ("list", "dyn"), _find_last_index),
     *(
-        Function(name, ("string", "string", *offset), "int", code)
+        Function(name, ("string", "string", *offset), code)
         for name, code in (("indexOf", _find_text), ("lastIndexOf", _find_last_text))
         for offset in ((), ("int",))
     ),

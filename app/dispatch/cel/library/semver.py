@@ -3,14 +3,11 @@
 import re
 from typing import Any, Final, TypeAlias
 
-from google.protobuf.message import Message
-
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.parsing import can_parse
 from app.dispatch.cel.library.quoting import quote_text
-from app.dispatch.cel.protobuf_types import get_message_type
+from app.dispatch.cel.values import MAX_INT, Foreign
 
-_SEMVER: Final = get_message_type("Semver")
 _NUMBER: Final = r"(0|[1-9][0-9]{0,19})"
 _NAME: Final = "[0-9A-Za-z-]+"
 _VERSION: Final = re.compile(
@@ -22,8 +19,25 @@ _MAX_NUMBER: Final = 2**64 - 1
 _Key: TypeAlias = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
-def _parse(text: str, *, normalize: bool = False) -> str:
-    """Check a version and return it without its build metadata, which comparisons ignore."""
+class Semver(Foreign):
+    """A version; comparisons ignore its build metadata."""
+
+    __slots__ = ("key", "text")
+    kind = "kubernetes.Semver"
+
+    def __init__(self, text: str) -> None:
+        self.text: Final = text
+        self.key: Final = _build_sort_key(text.partition("+")[0])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def _parse(text: str, *, normalize: bool = False) -> Semver:
+    """Check a version and return it."""
     if normalize:
         text = _normalize(text)
     match = _VERSION.fullmatch(text)
@@ -35,8 +49,7 @@ def _parse(text: str, *, normalize: bool = False) -> str:
     for part in (pre or "").split("."):
         if part.isdigit() and (len(part) > 20 or (len(part) > 1 and part.startswith("0"))):
             raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {quote_text(part)}")
-    core = ".".join(numbers)
-    return core if pre is None else f"{core}-{pre}"
+    return Semver(text)
 
 
 def _normalize(text: str) -> str:
@@ -54,43 +67,41 @@ def _strip_zeros(part: str) -> str:
     return stripped if stripped[:1].isdigit() else f"0{stripped}"
 
 
-def _build_sort_key(message: Any) -> _Key:
-    core, _, pre = message.text.partition("-")
+def _build_sort_key(text: str) -> _Key:
+    core, _, pre = text.partition("-")
     parts = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in pre.split(".") if pre)
     return tuple(int(number) for number in core.split(".")), not pre, parts
 
 
-def _compare(one: Message, other: Message) -> int:
-    left, right = _build_sort_key(one), _build_sort_key(other)
-    return (left > right) - (left < right)
+def _compare(one: Semver, other: Semver) -> int:
+    return (one.key > other.key) - (one.key < other.key)
 
 
 def _get_number(position: int) -> Any:
-    return lambda version: _build_sort_key(version)[0][position]
+    def get(version: Semver) -> int:
+        # Go converts the unsigned number to a signed one.
+        number = version.key[0][position]
+        return number if number <= MAX_INT else number - 2**64
+
+    return get
 
 
-_S: Final = "kubernetes.Semver"
+def _parse_normalized(text: str, normalize: bool) -> Semver:  # noqa: FBT001 - the argument of an expression
+    return _parse(text, normalize=normalize)
+
+
+_S: Final = Semver.kind
 FUNCTIONS: Final = (
-    Function("semver", ("string",), _S, lambda text: _SEMVER(text=_parse(text)), member=False),
+    Function("semver", ("string",), _parse),
+    Function("semver", ("string", "bool"), _parse_normalized),
+    Function("isSemver", ("string",), lambda text: can_parse(_parse, text)),
     Function(
-        "semver",
-        ("string", "bool"),
-        _S,
-        lambda text, normalize: _SEMVER(text=_parse(text, normalize=normalize)),
-        member=False,
+        "isSemver", ("string", "bool"), lambda text, normal: can_parse(lambda one: _parse(one, normalize=normal), text)
     ),
-    Function("isSemver", ("string",), "bool", lambda text: can_parse(_parse, text), member=False),
-    Function(
-        "isSemver",
-        ("string", "bool"),
-        "bool",
-        lambda text, normalize: can_parse(lambda given: _parse(given, normalize=normalize), text),
-        member=False,
-    ),
-    Function("major", (_S,), "int", _get_number(0)),
-    Function("minor", (_S,), "int", _get_number(1)),
-    Function("patch", (_S,), "int", _get_number(2)),
-    Function("isGreaterThan", (_S, _S), "bool", lambda one, other: _compare(one, other) > 0),
-    Function("isLessThan", (_S, _S), "bool", lambda one, other: _compare(one, other) < 0),
-    Function("compareTo", (_S, _S), "int", _compare),
+    Function("major", (_S,), _get_number(0)),
+    Function("minor", (_S,), _get_number(1)),
+    Function("patch", (_S,), _get_number(2)),
+    Function("isGreaterThan", (_S, _S), lambda one, other: _compare(one, other) > 0),
+    Function("isLessThan", (_S, _S), lambda one, other: _compare(one, other) < 0),
+    Function("compareTo", (_S, _S), _compare),
 )

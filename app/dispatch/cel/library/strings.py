@@ -2,12 +2,12 @@
 
 import string
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from app.dispatch.cel.cel_cpp import delegate
 from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.value_weight import measure_weight
+from app.dispatch.cel.library.formatting import format_list
+from app.dispatch.cel.library.quoting import quote_cel
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -21,8 +21,6 @@ _SPACES: Final = (
 _CHARACTERS_PER_ELEMENT: Final = 10
 # A short string takes the memory of this many list elements.
 _WORK_OF_TEXT: Final = 6
-
-_format: Final = delegate("a.format(b)")
 
 
 def _get_character(text: str, position: int) -> str:
@@ -67,28 +65,19 @@ def _join(texts: Sequence[str], separator: str = "") -> str:
     return separator.join(texts)
 
 
-def _format_list(text: str, arguments: Sequence[Any]) -> str:
-    spend(measure_weight(text) + measure_weight(arguments))
-    return str(_format(text, arguments))
-
-
-def _build_text_function(name: str, *types: str, code: Any, returns: str = "string") -> Function:
-    return Function(name, ("string", *types), returns, code)
-
-
 FUNCTIONS: Final = (
-    Function("strings.quote", ("string",), "string", delegate("strings.quote(a)"), member=False),
-    _build_text_function("charAt", "int", code=_get_character),
-    _build_text_function("format", "list<dyn>", code=_format_list),
-    _build_text_function("lowerAscii", code=lambda text: text.translate(_LOWER)),
-    _build_text_function("upperAscii", code=lambda text: text.translate(_UPPER)),
-    _build_text_function("trim", code=lambda text: text.strip(_SPACES)),
-    _build_text_function("split", "string", code=_split, returns="list<string>"),
-    _build_text_function("split", "string", "int", code=_split, returns="list<string>"),
-    _build_text_function("substring", "int", code=_cut_substring),
-    _build_text_function("substring", "int", "int", code=_cut_substring),
-    _build_text_function("replace", "string", "string", code=_replace),
-    _build_text_function("replace", "string", "string", "int", code=_replace),
-    Function("join", ("list<string>",), "string", _join),
-    Function("join", ("list<string>", "string"), "string", _join),
+    Function("strings.quote", ("string",), quote_cel),
+    Function("charAt", ("string", "int"), _get_character),
+    Function("format", ("string", "list"), format_list),
+    Function("lowerAscii", ("string",), lambda text: text.translate(_LOWER)),
+    Function("upperAscii", ("string",), lambda text: text.translate(_UPPER)),
+    Function("trim", ("string",), lambda text: text.strip(_SPACES)),
+    Function("split", ("string", "string"), _split),
+    Function("split", ("string", "string", "int"), _split),
+    Function("substring", ("string", "int"), _cut_substring),
+    Function("substring", ("string", "int", "int"), _cut_substring),
+    Function("replace", ("string", "string", "string"), _replace),
+    Function("replace", ("string", "string", "string", "int"), _replace),
+    Function("join", ("list",), _join),
+    Function("join", ("list", "string"), _join),
 )

@@ -1,25 +1,40 @@
 """URLs (k8s.io/apiserver/pkg/cel/library/urls.go), parsed like Go's net/url."""
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, quote, unquote_to_bytes
-
-from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.quoting import quote_text
-from app.dispatch.cel.protobuf_types import get_message_type
+from app.dispatch.cel.values import Foreign
 
-_URL: Final = get_message_type("URL")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ASCII_ESCAPE: Final = re.compile(r"%[0-7][0-9A-Fa-f]")
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 # net/url's shouldEscape allows the sub-delims of RFC 3986 and some more characters.
 _BAD_HOST: Final = re.compile(r"""[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>"%\x80-\U0010ffff]""")
 _BAD_USER: Final = re.compile(r"[^A-Za-z0-9\-._:~!$&'()*+,;=%@]")
 _PATH_KEPT: Final = "$&+,/:;=@"
 _PATH_LEFT: Final = re.compile(r"[A-Za-z0-9\-_.~!$&'()*+,;=:@\[\]/%]*")
+
+
+class URL(Foreign):
+    """A URL."""
+
+    __slots__ = ("parts", "text")
+    kind = "kubernetes.URL"
+
+    def __init__(self, text: str, parts: "_Parts") -> None:
+        self.text: Final = text
+        self.parts: Final = parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, URL) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 class _Parts(NamedTuple):
@@ -37,10 +52,10 @@ def _parse(text: str) -> _Parts:
     """
     # kube-apiserver validates the text with its fragment (ParseRequestURI), and then reads it without the fragment.
     _parse_part(text)
-    return _parse_part(text.partition("#")[0])
+    return _parse_part(text.partition("#")[0], needs_scheme=False)
 
 
-def _parse_part(text: str) -> _Parts:
+def _parse_part(text: str, *, needs_scheme: bool = True) -> _Parts:
     if not text:
         raise _build_error(text, "empty url")
     if _CONTROL.search(text):
@@ -55,7 +70,7 @@ def _parse_part(text: str) -> _Parts:
             raise _build_error(text, "invalid URI for request")
         return _Parts(scheme, "", "", query)
     host = ""
-    if scheme and rest.startswith("//"):
+    if (scheme or not (needs_scheme or rest.startswith("///"))) and rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         host, rest = _parse_host(authority, text), slash + path
     _check_escapes(rest, text)
@@ -80,7 +95,7 @@ def _parse_host(authority: str, text: str) -> str:
     bad = _BAD_HOST.search(host_text)
     if bad:
         raise _build_error(text, f"invalid character {quote_text(bad[0])} in host name")
-    _check_escapes(host_text, text)
+    _check_host_escapes(host_text, text)
     return _unescape(host)
 
 
@@ -88,6 +103,14 @@ def _check_escapes(part: str, text: str) -> None:
     bad = _BAD_ESCAPE.search(part)
     if bad:
         raise _build_error(text, f"invalid URL escape {quote_text(part[bad.start() : bad.start() + 3])}")
+
+
+def _check_host_escapes(host: str, text: str) -> None:
+    """Reject escapes of ASCII characters (RFC 3986, 3.2.2), but that of the percent sign (RFC 6874)."""
+    _check_escapes(host, text)
+    for escape in _ASCII_ESCAPE.findall(host):
+        if escape != "%25":
+            raise _build_error(text, f"invalid URL escape {quote_text(escape)}")
 
 
 def _build_error(text: str, problem: str) -> ValueError:
@@ -107,17 +130,13 @@ def _unescape(text: str) -> str:
     return unquote_to_bytes(text).decode(errors="replace")
 
 
-def _read_parts(message: Any) -> _Parts:
-    return _parse(message.text)
-
-
-def _build_url(text: str) -> Message:
+def _build_url(text: str) -> URL:
     try:
         parts = _parse(text)
     except ValueError as error:
         raise ValueError(f"URL parse error during conversion from string: {error}") from None
     # Schemes are case-insensitive.
-    return _URL(text=parts.scheme + text[len(parts.scheme) :])
+    return URL(parts.scheme + text[len(parts.scheme) :], parts)
 
 
 def _split_port(host: str) -> tuple[str, str]:
@@ -139,14 +158,14 @@ def _parse_query(query: str) -> dict[str, list[str]]:
     return parse_qs("&".join(pairs), keep_blank_values=True)
 
 
-_U: Final = "kubernetes.URL"
+_U: Final = URL.kind
 FUNCTIONS: Final = (
-    Function("url", ("string",), _U, _build_url, member=False),
-    Function("isURL", ("string",), "bool", lambda text: not find_parse_error(text), member=False),
-    Function("getScheme", (_U,), "string", lambda url: _read_parts(url).scheme),
-    Function("getHost", (_U,), "string", lambda url: _read_parts(url).host),
-    Function("getHostname", (_U,), "string", lambda url: _split_port(_read_parts(url).host)[0]),
-    Function("getPort", (_U,), "string", lambda url: _split_port(_read_parts(url).host)[1]),
-    Function("getEscapedPath", (_U,), "string", lambda url: _escape_path(_read_parts(url).path)),
-    Function("getQuery", (_U,), "map<string,list<string>>", lambda url: _parse_query(_read_parts(url).query)),
+    Function("url", ("string",), _build_url),
+    Function("isURL", ("string",), lambda text: not find_parse_error(text)),
+    Function("getScheme", (_U,), lambda url: url.parts.scheme),
+    Function("getHost", (_U,), lambda url: url.parts.host),
+    Function("getHostname", (_U,), lambda url: _split_port(url.parts.host)[0]),
+    Function("getPort", (_U,), lambda url: _split_port(url.parts.host)[1]),
+    Function("getEscapedPath", (_U,), lambda url: _escape_path(url.parts.path)),
+    Function("getQuery", (_U,), lambda url: _parse_query(url.parts.query)),
 )

@@ -26,8 +26,8 @@ def test_functions_of_lists(expression: str) -> None:
     [
         ("[1].filter(x, x > 1).min() == 1", "min called on empty list"),
         ("[9223372036854775807, 1].sum() == 0", "integer overflow"),
-        ("object.spec.hosts.sum() == 1 && ([1, 'a'] == object || dyn([1, 'a']).max() == 1)", "no such overload"),
-        ("dyn([1, 'a']).max() == 1", "no such overload"),
+        ("object.spec.hosts.sum() == 1 && ([dyn(1), dyn('a')] == object || dyn([dyn(1), dyn('a')]).max() == 1)", "no such overload"),
+        ("dyn([dyn(1), dyn('a')]).max() == 1", "no such overload"),
         ("'abc'.indexOf('a', -1) == 0", "index out of range: -1"),
     ],
 )  # fmt: skip

@@ -25,10 +25,10 @@ def test_standard_functions_follow_cel_go(expression: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "cause"),
     [
-        ("int(1e30) == 0", "integer overflow"),
-        ("uint(-1) == 0u", "unsigned integer overflow"),
-        ("bool('yes')", "type conversion error from 'string' to 'bool'"),
-        ("string(b'\\377') == ''", "invalid UTF-8 in bytes, cannot convert to string"),
+        ("int(object.spec.ratio * 1e30) == 0", "integer overflow"),
+        ("uint(0 - object.spec.replicas) == 0u", "unsigned integer overflow"),
+        ("bool(object.kind)", "type conversion error from 'string' to 'bool'"),
+        ("string(b'\\377' + bytes(object.kind)) == ''", "invalid UTF-8 in bytes, cannot convert to string"),
     ],
 )
 def test_an_impossible_conversion_is_an_error(expression: str, cause: str) -> None:
