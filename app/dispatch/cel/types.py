@@ -153,7 +153,7 @@ class Substitutions:
         self._former: list[tuple[Type, Type | None]] = []
 
     def assign(self, one: Type, other: Type) -> bool:
-        """Return whether ``one`` is assignable to ``other``, and keep what that says about type parameters."""
+        """Return whether ``one`` is assignable to ``other``; if so, keep the types of type parameters."""
         return self.assign_all((one,), (other,))
 
     def assign_all(self, types: Sequence[Type], others: Sequence[Type]) -> bool:
