@@ -1,4 +1,4 @@
-"""The names that expressions can use: variables, types, functions and their overloads, as kube-apiserver declares them."""
+"""The names in expressions: variables, types, functions and their overloads, as kube-apiserver declares them."""
 
 from collections.abc import Mapping
 from functools import cache
