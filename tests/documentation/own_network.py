@@ -11,12 +11,15 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.programs import require_program
 from tests.serving import ROOT
 
 MAX_SECONDS: Final = 3600
 """The time limit of all pages together: a busy machine runs their commands slowly, and each has a limit of its own."""
-_UNSHARE: Final = ("unshare", "--map-root-user", "--net")
+_UNSHARE: Final = (("unshare", "--map-root-user", "--net"), ("unshare", "--net"))
+"""Forms of the command; the second one needs root, and no user namespace."""
 _REMEDY: Final = (
     "the commands of the documentation are not run, because they need a network namespace with the printed ports: "
     "install util-linux, and allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
@@ -29,23 +32,26 @@ _IFF_UP: Final = 1
 
 def run_in_own_network(module: Path) -> None:
     """Run the tests of a file in another pytest, in a network namespace; fail with the reason if there can be none."""
-    require_program(*_find_unshare())
+    unshare = _find_unshare()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [*_UNSHARE, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--timeout={MAX_SECONDS}", str(module)],
+        [*unshare, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--timeout={MAX_SECONDS}", str(module)],
         cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
 
 
-def _find_unshare() -> tuple[Path | None, str]:
-    """Return the program if it can make a namespace here, and the reason if it cannot."""
-    program = shutil.which(_UNSHARE[0])
-    if program is None:
-        return None, f"no program unshare: {_REMEDY}"
-    probe = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
-    return (Path(program), "") if probe.returncode == 0 else (None, f"no namespace ({probe.stderr.strip()}): {_REMEDY}")
+def _find_unshare() -> tuple[str, ...]:
+    """Return the command that starts a program in a namespace; fail the test with the reason if none does."""
+    require_program(shutil.which("unshare"), f"no program unshare: {_REMEDY}")
+    reasons = []
+    for command in _UNSHARE:
+        probe = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+        if probe.returncode == 0:
+            return command
+        reasons.append(probe.stderr.strip())
+    pytest.fail(f"no network namespace ({'; '.join(reasons)}): {_REMEDY}")
 
 
 def enable_loopback() -> None:

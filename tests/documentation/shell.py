@@ -111,9 +111,6 @@ class Shell:
 
     def _serve(self, command: str, lines: tuple[str, ...]) -> None:
         """Start a server, and open another terminal, as a reader does."""
-        if command == EXAMPLES_SERVER and any(one.command == command for one in self._servers):
-            print("(still running)")
-            return
         log = self._clone.parent / f"server-{len(self._servers)}.log"
         with log.open("wb") as output:
             # A background job of a shell ignores Ctrl+C, and so would everything that it starts.
