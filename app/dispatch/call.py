@@ -17,7 +17,7 @@ from app.dispatch.admission_review import (
     parse_response,
 )
 from app.dispatch.attributes import Attributes
-from app.dispatch.errors import CallingError, StatusError, internal, too_many_requests
+from app.dispatch.errors import CallingError, StatusError, internal, timed_out, too_many_requests
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupVersionKind
@@ -51,6 +51,11 @@ class Deadline(NamedTuple):
     def remaining(self) -> float:
         """The remaining seconds, 0 or negative after the deadline."""
         return self.at - self.clock()
+
+    def require_time(self) -> None:
+        """Raise StatusError after the deadline."""
+        if self.remaining <= 0:
+            raise timed_out()
 
 
 class Observe(Protocol):

@@ -10,6 +10,7 @@ from typing import Final
 
 from app.control.turns import Turns
 from app.control.worker import Worker
+from app.dispatch.call import Deadline
 from app.dispatch.cel import Activation, ExpressionError, Program
 from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
@@ -57,7 +58,9 @@ class ConditionEvaluator:
         self._compiler: Final = compiler
         self._turns: Final = turns
 
-    async def evaluate(self, hook: Hook, scope: Activation, *, cluster: str, budget: Budget) -> ConditionsVerdict:
+    async def evaluate(
+        self, hook: Hook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
+    ) -> ConditionsVerdict:
         """Evaluate the matchConditions of a webhook.
 
         Args:
@@ -65,12 +68,17 @@ class ConditionEvaluator:
             scope: The variables of the request.
             cluster: The cluster of the request, for fair scheduling in the thread.
             budget: The remaining budget of the request.
+            deadline: The deadline of the request. Its caller waits no longer, so the rest is not evaluated.
+
+        Raises:
+            StatusError: The deadline has passed.
         """
         steps = evaluate_in_order(hook.conditions, fail_open=hook.fails_open, budget=budget)
         try:
             condition, limits = next(steps)
             while True:
-                result, work = await self._evaluate(hook, condition, scope, limits, cluster)
+                deadline.require_time()
+                result, work = await self._evaluate(hook, condition, scope, limits, cluster, deadline)
                 budget.held += work
                 if budget.held > _SLICE:
                     budget.held = 0
@@ -81,7 +89,13 @@ class ConditionEvaluator:
             return verdict
 
     async def _evaluate(
-        self, hook: Hook, condition: Condition, scope: Activation, limits: EvaluationLimits, cluster: str
+        self,
+        hook: Hook,
+        condition: Condition,
+        scope: Activation,
+        limits: EvaluationLimits,
+        cluster: str,
+        deadline: Deadline,
     ) -> tuple[ConditionResult, int]:
         """Evaluate a condition; return its result and the time on the event loop, in units of cost."""
         program, compiling = await self._find_program(hook.cluster, condition.expression, cluster)
@@ -96,7 +110,13 @@ class ConditionEvaluator:
         work = compiling + _EVALUATING + result.used
         if inline == limits or not result.exhausted:
             return result, work
-        return await self._worker.run(cluster, evaluate_condition, condition, scope, limits, get_program), work
+
+        def evaluate_in_time() -> ConditionResult:
+            # The evaluation may have waited for those of other requests.
+            deadline.require_time()
+            return evaluate_condition(condition, scope, limits, get_program)
+
+        return await self._worker.run(cluster, evaluate_in_time), work
 
     async def _find_program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
         found = self._cache.get(owner, expression)

@@ -142,7 +142,7 @@ class CallDecider:
         while True:
             scope = self._bind_scope(attributes, kind)
             verdict = await self._context.evaluator.evaluate(
-                hook, scope, cluster=attributes.cluster, budget=self._budget
+                hook, scope, cluster=attributes.cluster, budget=self._budget, deadline=self._context.deadline
             )
             if not verdict.questions or self._context.authorize is None:
                 break

@@ -34,8 +34,8 @@ async def run_validating_phase(
         if len(wanted) > context.max_calls:
             raise too_many_webhooks(attributes, context.max_calls)
     versioned = [await decider.build_versioned(one, attributes) for one in wanted]
-    if versioned and context.deadline.remaining <= 0:
-        raise timed_out()
+    if versioned:
+        context.deadline.require_time()
     async with asyncio.TaskGroup() as tasks:
         calls = [tasks.create_task(_call(one, context)) for one in versioned]
     refusals: list[StatusError] = []

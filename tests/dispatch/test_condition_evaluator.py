@@ -1,14 +1,19 @@
 """matchConditions have a budget for each request, and long ones are evaluated in a thread."""
 
 import asyncio
+import threading
+
+import pytest
 
 from app.control.turns import Turns
 from app.control.worker import Worker
+from app.dispatch.call import Deadline
 from app.dispatch.cel import Activation
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import ConditionEvaluator
+from app.dispatch.errors import StatusError
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, evaluate_conditions
+from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, evaluate_condition, evaluate_conditions
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (
@@ -29,7 +34,7 @@ def evaluate(*expressions: str, numbers: int, limit: int = 10_000_000, policy: s
         worker = Worker()
         found = await ConditionEvaluator(
             max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)
-        ).evaluate(hook, scope(numbers), cluster="ws3", budget=Budget(limit))
+        ).evaluate(hook, scope(numbers), cluster="ws3", budget=Budget(limit), deadline=Deadline(1.0, lambda: 0.0))
         # The thread and the event loop give the same result.
         expected = evaluate_conditions(hook.conditions, scope(numbers), fail_open=hook.fails_open, budget=Budget(limit))
         assert found == expected
@@ -72,3 +77,29 @@ def test_webhooks_of_one_request_share_a_budget() -> None:
 def test_a_long_expression_is_compiled_in_the_thread() -> None:
     assert evaluate(" && ".join(["object.numbers[0] == 0"] * 20), numbers=1).matched
     assert evaluate("x" * 400, numbers=1).errors[0].startswith("compilation error: ")
+
+
+@pytest.mark.parametrize(("checks", "evaluated"), [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)])
+def test_no_condition_is_evaluated_after_the_deadline(
+    checks: int, evaluated: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each condition reads the clock when its turn comes, and once more in the thread, where it may have waited."""
+    (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [
+        {"name": "w", "matchConditions": [{"name": f"c{place}", "expression": DEAR} for place in range(3)]}
+    ]})  # fmt: skip
+    times = iter([0.0] * checks + [2.0] * 9)
+    threads: list[str] = []
+    monkeypatch.setattr(
+        "app.dispatch.condition_evaluator.evaluate_condition",
+        lambda *arguments: threads.append(threading.current_thread().name) or evaluate_condition(*arguments),
+    )
+
+    async def run() -> None:
+        worker = Worker()
+        evaluator = ConditionEvaluator(max_cost=10**7, worker=worker, turns=Turns(), compiler=Compiler(worker))
+        deadline = Deadline(1.0, lambda: next(times))
+        await evaluator.evaluate(hook, scope(100), cluster="ws3", budget=Budget(), deadline=deadline)
+
+    with pytest.raises(StatusError, match="did not complete within requested timeout"):
+        asyncio.run(run())
+    assert sum(name != "MainThread" for name in threads) == evaluated
