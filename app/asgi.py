@@ -198,6 +198,7 @@ class Fleethook(FastAPI):
             unfit_subject_edits=edits,
             rollout_limits=limits,
             conclude=self.cluster.conclude,
+            dry_runs=self.cluster.dry_runs,
             findings=self.conflicts.findings,
             slices=self.slices,
         )

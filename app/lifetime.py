@@ -9,13 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from app.control.worker import favour_event_loop
+from app.kube.errors import UnreachableError
 from app.model.gvk import GroupKind
+from app.model.json import JSONObject
 from app.overrider.bound_subjects import bound_subjects, conclude_overrider
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 
 if TYPE_CHECKING:
+    from app.kube.connection import Connection
     from app.store.sources.kubernetes.resources import WatchedResource
     from app.store.sources.kubernetes.source import KubernetesSource
 
@@ -151,6 +154,7 @@ class Cluster:
         from app.kube.connection import Connection  # noqa: PLC0415
         from app.overrider.policies.mode import Mode  # noqa: PLC0415
         from app.overrider.policy_client import PolicyClient  # noqa: PLC0415
+        from app.overrider.server_dry_run import ServerDryRun  # noqa: PLC0415
         from app.registration.announcer import Announcer  # noqa: PLC0415
         from app.registration.condition_client import ConditionClient  # noqa: PLC0415
         from app.store.sources.kubernetes.resources import (  # noqa: PLC0415
@@ -196,6 +200,8 @@ class Cluster:
         conclude = partial(conclude_overrider, announce=announcer.announce, unbind=unbind, default=mode)
         # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
         self.conclude: Final = None if settings.kcp else conclude
+        send = partial(_send_dry_run, self.connection, self.source)
+        self.dry_runs: Final = ServerDryRun(send, limit=settings.server_dry_runs)
 
     @property
     def lack(self) -> str:
@@ -205,6 +211,14 @@ class Cluster:
             f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
             "in the kubeconfig file, and --kcp"
         )
+
+
+async def _send_dry_run(
+    connection: "Connection", source: "KubernetesSource", cluster: str, path: str, workload: JSONObject
+) -> None:
+    if not connection.is_open:
+        raise UnreachableError("the connection is not open yet")
+    await connection.request("POST", source.scope(cluster) + path, query={"dryRun": "All"}, body=workload)
 
 
 async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:

@@ -281,6 +281,16 @@ class Settings(BaseSettings):
             "overrider: warn or refuse."
         ),
     ] = "warn"
+    server_dry_runs: Annotated[
+        int,
+        Field(
+            description="Rendered workloads that a review of an overrider or of its subject sends to kube-apiserver in "
+            "a dry run, at most. Each distinct one is sent once. They need the right to create Deployments and "
+            "StatefulSets. 0 sends none.",
+            ge=0,
+            le=20,
+        ),
+    ] = 4
     rollout_warning_share: Annotated[
         float,
         Field(

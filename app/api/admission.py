@@ -23,8 +23,8 @@ ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response] | Await
 Prepare = Callable[[AdmissionRequest], Awaitable[None] | None]
 """Returns an awaitable that the handler's call has to wait for, None for no wait; raises StaleError, at once or when
 awaited, if the review cannot be answered from current objects."""
-Conclude = Callable[[AdmissionRequest, Response], Awaitable[None]]
-"""Returns the work that has to be done between the decision and the answer."""
+Conclude = Callable[[AdmissionRequest, Response], Awaitable[Response | None]]
+"""Returns the work that has to be done between the decision and the answer, and another answer if it finds one."""
 
 
 class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response]):
@@ -79,7 +79,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         decided = self._finish_large(request) if is_large else self._handle(request)
         response = decided if isinstance(decided, Response) else (yield self._finish(decided, review.uid))
         if self._conclude is not None:
-            yield self._conclude(request, response)
+            response = (yield self._conclude(request, response)) or response
         if is_large:
             encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
             return response, (yield self._off_loop(encode))

@@ -34,9 +34,11 @@ from app.model.karmada import (
 )
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.admission import default_overrider, validate_overrider_in_slices
+from app.overrider.live_admission import LiveAdmission
 from app.overrider.plan_cache import PlanCache
 from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
 from app.overrider.rollout.guard import OFF, GuardLimits
+from app.overrider.server_dry_run import ServerDryRun
 from app.overrider.subject_admission import Policy, validate_subject_in_slices
 from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
@@ -126,7 +128,7 @@ def _make_admission_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) 
     return AdmissionEndpoint(path, handler, **rest)
 
 
-def overrider_routes(
+def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the server
     store: StoreView,
     plans: PlanCache,
     live: LiveSource | None,
@@ -136,6 +138,7 @@ def overrider_routes(
     conclude: Conclude | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
     slices: Slices | None = None,
+    dry_runs: ServerDryRun | None = None,
 ) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
 
@@ -148,6 +151,7 @@ def overrider_routes(
         conclude: Prepares the cluster for an admitted overrider before kube-apiserver stores it.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
         slices: The turns that long checks take; None for turns of their own.
+        dry_runs: Sends rendered workloads to the apiserver before an overrider is admitted; None sends none.
     """
 
     def render(request: AdmissionRequest) -> Response | Sliced[Response]:
@@ -172,7 +176,12 @@ def overrider_routes(
         workloads = partial(ensure_fresh_workload, store=store, live=live)
         overriders = partial(_prepare_overrider, guards=not rollout_limits.is_off, store=store, live=live)
     fits = "Check that a {} still fits its overrider"
-    edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
+    checked = conclude_edit = None
+    if dry_runs is not None:
+        checked = LiveAdmission(dry_runs, store, shared, unfit_subject_edits)
+        conclude_edit = checked.check_subject
+    conclude_overrider = conclude if checked is None else _chain(checked.check_overrider, conclude)
+    edits = partial(_make_admission_route, handler=validate_edit, slices=shared, conclude=conclude_edit)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
@@ -181,12 +190,22 @@ def overrider_routes(
         _make_admission_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _make_admission_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
         _make_admission_route(
-            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude, slices=shared
+            VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_overrider, slices=shared
         ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
         edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
     ]
+
+
+def _chain(first: Conclude, then: Conclude | None) -> Conclude:
+    """Return the work of both, one after the other."""
+
+    async def conclude(request: AdmissionRequest, response: Response) -> Response | None:
+        decided = await first(request, response) or response
+        return decided if then is None else await then(request, decided) or decided
+
+    return conclude
 
 
 def _prepare_overrider(

@@ -17,6 +17,7 @@ from app.cli.options import (
     WithoutOption,
 )
 from app.cli.parameters import Option
+from app.cli.server_check import check_on_server
 from app.cli.sources import Source, SourceOptions, read_source
 from app.cli.terminal import write_error
 from app.control.slices import run_at_once
@@ -81,6 +82,7 @@ def diff(
     before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
+    rows += check_on_server(options, source.documents, after, rows, changed=source.changed)
     outcomes = predict(before, after, running, source.changed)
     print_outcomes(outcomes, _find_allowances(source, before, after), output)
     print_lines(rows)

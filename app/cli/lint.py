@@ -13,7 +13,8 @@ from app.cli.options import (
     StrictOption,
 )
 from app.cli.parameters import Option
-from app.cli.sources import ClusterOptions, fill_store, read_source, select_dispatching
+from app.cli.server_check import check_on_server
+from app.cli.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
 from app.dispatch.schema_owner import INDEXES
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
@@ -63,9 +64,9 @@ def lint(
     if new and not options.changes:
         fail("--new needs --change or --without")
     source = read_source(options, [*RESOURCES, *select_dispatching(kcp=live.kcp)])
-    rows = _check(source.documents)
+    rows = _check(options, source.documents)
     if new and rows:
-        rows = select_new(rows, _check(source.before))
+        rows = select_new(rows, _check(options, source.before))
     if output is Output.JSON:
         write_json(rows)
     elif output is Output.TEXT:
@@ -76,11 +77,12 @@ def lint(
         raise SystemExit(CHECK_FAILED)
 
 
-def _check(documents: Sequence[Document]) -> list[Row]:
+def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
     """Return the findings about all objects."""
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT, *INDEXES])
     places = {key_of(one.object): one.place for one in documents}
     rows = [make_overrider_row(one) for one in check_documents(documents, store)]
+    rows += check_on_server(options, documents, store, rows)
     if not any(key_of(one.object).group_kind in _LINTED for one in documents):
         return rows
     from app.dispatch.lint.lint import lint as lint_webhooks  # noqa: PLC0415 - it needs CEL, and overriders do not

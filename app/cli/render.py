@@ -13,6 +13,7 @@ from app.cli.options import (
 from app.cli.parameters import Option
 from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
+from app.cli.server_check import check_on_server
 from app.cli.sources import ClusterOptions, fill_store, read_source
 from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -90,6 +91,7 @@ def render(
         rows, size = rendered.rows, len(matrix.cells)
         if output.has_workloads:
             print_previews([*rendered.previews.values()], output)
+    rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
     if output.has_workloads:
         print_lines(rows)
     else:

@@ -74,6 +74,11 @@ class Connection:
             await self._transport.close()
 
     @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._transport is not None
+
+    @property
     def host(self) -> str:
         """The server's address, for messages."""
         return str(self._configuration.host) if self._configuration else "(not connected)"

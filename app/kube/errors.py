@@ -1,5 +1,7 @@
 """Errors of requests to kube-apiserver."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -17,21 +19,34 @@ class APIError(Exception):
         code: The HTTP status.
         reason: The reason of the Kubernetes Status, such as ``Conflict``; ``""`` if the body is not a Status.
         message: The message of the Status, or the beginning of the body.
+        causes: The field and the message of each cause in the Status.
     """
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, causes: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(f"{code} {reason}: {message}" if reason else f"{code}: {message}")
         self.code = code
         self.reason = reason
         self.message = message
+        self.causes = tuple(causes)
+
+
+class _Cause(msgspec.Struct):
+    field: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
 
 
 class _Status(msgspec.Struct):
     reason: str = ""
     message: str = ""
+    details: _Details | None = None
 
 
 _MAX_TEXT = 500
+_MAX_CAUSES = 50
 _MAX_MESSAGE = 2000
 
 
@@ -41,7 +56,9 @@ def parse_api_error(code: int, body: bytes) -> APIError:
         status = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
         return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
-    return APIError(code, status.reason, _shorten(status.message))
+    causes = ((status.details and status.details.causes) or ())[:_MAX_CAUSES]
+    found = [(_shorten(one.field), _shorten(one.message)) for one in causes]
+    return APIError(code, status.reason, _shorten(status.message), found)
 
 
 def _shorten(text: str) -> str:

@@ -68,7 +68,7 @@ def validate_overrider_in_slices(
     yield
     if request.operation == "DELETE" and not request.sub_resource:
         return (yield from _guard_deletion(request, store=store, limits=limits))
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _is_unchanged(request, overrider):
+    if not changes_overrider(request):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
     found = yield from check_overrider_in_slices(
@@ -81,7 +81,7 @@ def validate_overrider_in_slices(
     ]
     warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
     if causes:
-        return _refuse(overrider, namespace, causes, warnings)
+        return refuse_overrider(overrider, namespace, causes, warnings)
     verdict = yield from guard_edit(request, store=store, limits=limits, stale="; ".join(request.unread))
     return msgspec.structs.replace(verdict, warnings=(*verdict.warnings, *warnings))
 
@@ -97,9 +97,14 @@ def _shorten(warnings: list[str]) -> list[str]:
     return warnings if more <= 0 else [*warnings[:_MAX_CAUSES], f"and {more} more warnings"]
 
 
-def _is_unchanged(request: AdmissionRequest, overrider: JSONObject) -> bool:
-    if request.operation != "UPDATE":
+def changes_overrider(request: AdmissionRequest) -> bool:
+    """Return whether a review creates an overrider, or changes its subject or its entries."""
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return False
+    return request.operation == "CREATE" or not _is_unchanged(request, request.object)
+
+
+def _is_unchanged(request: AdmissionRequest, overrider: JSONObject) -> bool:
     old = as_object(request.old_object)
     is_same_spec = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
     is_same_object = _get_identity(old) == _get_identity(overrider)
@@ -129,7 +134,10 @@ def _get_bound_subject(overrider: JSON) -> tuple[JSON, JSON]:
     return subject.get("kind"), subject.get("name")
 
 
-def _refuse(overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]) -> Response:
+def refuse_overrider(
+    overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]
+) -> Response:
+    """Return the refusal of an overrider with all causes."""
     shown = causes[:_MAX_CAUSES]
     listed = "; ".join(f"{cause.field}: {cause.message}" for cause in shown)
     more = f"; and {len(causes) - len(shown)} more" if len(causes) > len(shown) else ""

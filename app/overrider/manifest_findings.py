@@ -96,6 +96,11 @@ def check_edited_overrider(document: Document, store: StoreView) -> Sliced[list[
     return _locate(document, found, FieldLines(), subjects=subjects)
 
 
+def locate_findings(document: Document, found: Sequence[Finding]) -> list[ManifestFinding]:
+    """Return findings about one object of the manifests with their levels and lines."""
+    return _locate(document, found, FieldLines(), subjects=True)
+
+
 def _locate(
     document: Document, found: Sequence[Finding], lines: FieldLines, *, subjects: bool
 ) -> list[ManifestFinding]:

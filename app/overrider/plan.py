@@ -394,7 +394,9 @@ def check_rendered(
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
     for path in _find_reserved_keys(rendered):
         raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
-    findings = [(_find_source(rendered, finding, sources), finding) for finding in _find_new_findings(before, stored)]
+    findings = [
+        (find_source(rendered, finding.pointer, sources), finding) for finding in _find_new_findings(before, stored)
+    ]
     if wrong := [(field, finding) for field, finding in findings if finding.problem != "unknown"]:
         further = "".join(f"; {field}: {finding}" for field, finding in wrong[1:MAX_FINDINGS])
         raise RenderError(wrong[0][0], f"the rendered workload is not valid: {wrong[0][1]}{further}")
@@ -409,8 +411,9 @@ def _find_new_findings(before: JSONObject, stored: JSONObject) -> list[Finding]:
     return [finding for finding in findings if finding not in known]
 
 
-def _find_source(rendered: JSONObject, finding: Finding, sources: Sequence[Source]) -> str:
-    tokens = name_tokens(rendered, finding.pointer)
+def find_source(rendered: JSONObject, pointer: str, sources: Sequence[Source]) -> str:
+    """Return the path of the step that set a value or a part around it last, ``entries`` if none did."""
+    tokens = name_tokens(rendered, pointer)
     while tokens:
         for source in reversed(sources):
             if source.made(tokens):

@@ -1,6 +1,7 @@
 """Admission of YurtAppSets and YurtAppDaemons: checks that the overrider of a subject still fits after an edit."""
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from app.control.slices import Slice, Sliced, run_at_once
@@ -57,7 +58,7 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
     if is_unchanged or not is_known_version or not isinstance(document.get("spec"), dict):
         return admission.allowed()
     yield Slice.READS_STORE
-    key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _get_name(document))
+    key = key_of_subject(request)
     bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
     if not bound:
         return admission.allowed()
@@ -72,25 +73,36 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
     return (yield from _compare_edit(bound[0], key, document, old, node_pools=node_pools, policy=policy))
 
 
+def key_of_subject(request: AdmissionRequest) -> ObjectKey:
+    """Return the key of the subject under review."""
+    document, kind = request.object, GroupKind(request.kind.group, request.kind.kind)
+    return ObjectKey(cluster_of(document), kind, request.namespace, request.name or _get_name(document))
+
+
 def _compare_edit(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
 ) -> Sliced[Response]:
-    edited, stored = _read_subject(key, document, node_pools), _read_subject(key, old, node_pools)
+    edited, stored = read_subject(key, document, node_pools), read_subject(key, old, node_pools)
     found = yield from _find_misfits(overrider, edited)
     misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
     before = {_get_identity(one) for one in misfits_before}
     caused = [one for one in found if _get_identity(one) not in before]
     if policy == "refuse" and any(one.level == "error" for one in caused):
-        texts = [_describe(overrider, one) for one in caused if one.level == "error"][:_MAX_FINDINGS]
-        causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
-        message = f"{key.group_kind.kind} {key.namespace}/{key.name} would no longer fit: {'; '.join(texts)}"
-        return admission.invalid(message, causes)
+        return refuse_edit(overrider, key, [one for one in caused if one.level == "error"])
     # Errors are reported at every edit, warnings only at the edit that causes them.
     reported = [one for one in found if one.level == "error" or one in caused]
-    return admission.allowed(warnings=[_describe(overrider, one) for one in reported[:_MAX_FINDINGS]])
+    return admission.allowed(warnings=[describe_finding(overrider, one) for one in reported[:_MAX_FINDINGS]])
 
 
-def _read_subject(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
+def refuse_edit(overrider: JSONObject, key: ObjectKey, errors: Sequence[Finding]) -> Response:
+    """Return the refusal of an edit that breaks an overrider."""
+    texts = [describe_finding(overrider, one) for one in errors][:_MAX_FINDINGS]
+    causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
+    message = f"{key.group_kind.kind} {key.namespace}/{key.name} would no longer fit: {'; '.join(texts)}"
+    return admission.invalid(message, causes)
+
+
+def read_subject(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
     """Return a subject of the review with its node pools, None if the document is not an object with metadata."""
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return None
@@ -114,7 +126,8 @@ def _get_identity(finding: Finding) -> tuple[str, str, str]:
     return finding.code, finding.field, _POOLS.sub("", finding.message)
 
 
-def _describe(overrider: JSONObject, finding: Finding) -> str:
+def describe_finding(overrider: JSONObject, finding: Finding) -> str:
+    """Return the text of a finding with the name of its overrider."""
     metadata = overrider["metadata"]
     return f"YurtAppOverrider {metadata.get('namespace') or 'default'}/{metadata['name']}: {finding.text}"
 

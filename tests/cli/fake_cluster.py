@@ -21,6 +21,8 @@ class Cluster:
         requests: Method and path of each request.
         forbidden: Parts of paths that the user has no right to read.
         expired: Paths whose continue token has expired.
+        created: Path, query and object of each creation.
+        refused: The answers to the next creations; all others are accepted.
     """
 
     def __init__(self) -> None:
@@ -29,6 +31,8 @@ class Cluster:
         self.requests: list[tuple[str, str]] = []
         self.forbidden: tuple[str, ...] = ()
         self.expired: tuple[str, ...] = ()
+        self.created: list[tuple[str, str, dict[str, Any]]] = []
+        self.refused: list[tuple[int, Any]] = []
 
     def answer(self, url: str) -> tuple[int, Any]:
         path, query = urlsplit(url).path, {name: one[0] for name, one in parse_qs(urlsplit(url).query).items()}
@@ -59,7 +63,14 @@ def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             held.requests.append((self.command, urlsplit(self.path).path))
-            status, body = held.answer(self.path)
+            self._send(*held.answer(self.path))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            held.created.append((urlsplit(self.path).path, urlsplit(self.path).query, body))
+            self._send(*(held.refused.pop() if held.refused else (201, body)))
+
+        def _send(self, status: int, body: Any) -> None:
             text = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
