@@ -13,7 +13,7 @@ from tests.dispatch.credentials.builders import SECRET
     ("text", "reason"),
     [
         (f"users: [{SECRET}", "kubeconfig:2: is not valid YAML"),
-        (f"users:\n- token: !{SECRET} x", "kubeconfig:2: is not valid YAML"),
+        (f"users:\n- token: !{SECRET} x", "kubeconfig: users[0] has no name"),
         (f"{SECRET}", "kubeconfig must hold one YAML object"),
         ("", "kubeconfig must hold one YAML object"),
         ("a: b\n---\nc: d", "kubeconfig must hold one YAML object"),
