@@ -179,8 +179,8 @@ class Fleethook(FastAPI):
     def _make_source(self) -> Source | None:
         if self.cluster is not None:
             return self.cluster.source
-        manifests = self.settings.manifests
-        return None if manifests is None else ManifestSource(manifests, self.store)
+        manifests, exclude = self.settings.manifests, self.settings.exclude
+        return None if manifests is None else ManifestSource(manifests, self.store, exclude=exclude)
 
     def _make_overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits

@@ -45,6 +45,10 @@ class Settings(BaseSettings):
     manifests: Annotated[
         Path | None, Field(description="Directory of YAML manifests to answer from. No cluster is needed.")
     ] = None
+    exclude: Annotated[
+        list[str],
+        Field(description="Patterns of manifest files or directories to leave out, by name or by path."),
+    ] = []
     kubeconfig: Annotated[
         Path | None, Field(description="Kubeconfig of the cluster to follow, for a server outside of it.")
     ] = None

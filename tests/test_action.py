@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,32 @@ def test_lint_annotates_and_writes_sarif(tmp_path: Path) -> None:
     assert out.startswith(f"::error file={EXAMPLES}/kcp-widgets/ws3.yaml,line=21,title=shadowed::")
     assert '"shadowed"' in found.read_text()
     assert run_step("Lint", tmp_path, manifests=str(EXAMPLES / "nodepools.yaml")) == (0, "")
+
+
+def test_a_directory_may_contain_files_of_other_tools(tmp_path: Path) -> None:
+    deploy = tmp_path / "deploy"
+    shutil.copytree(EXAMPLES / "interpreter", deploy / "interpreter")
+    shutil.copy(EXAMPLES / "nodepools.yaml", deploy)
+    (deploy / "kustomization.yaml").write_text("resources: [nodepools.yaml]\n")
+    (deploy / "chart").mkdir()
+    (deploy / "chart" / "values.yaml").write_text("replicaCount: 1\n")
+    (deploy / "chart" / "template.yaml").write_text("name: {{ .Values.name }}\n")
+    code, out = run_step("Lint", tmp_path, manifests=str(deploy), sarif=str(tmp_path / "a.sarif"))
+    assert (code, out.count("\n")) == (2, 1)
+    assert out.startswith(f"::error file={deploy}/chart/template.yaml,line=1,title=unreadable-input::")
+    assert '"unreadable-input"' in (tmp_path / "a.sarif").read_text()
+    assert run_step("Lint", tmp_path, manifests=str(deploy), exclude="template.yaml") == (0, "")
+    assert run_step("Lint", tmp_path, manifests=str(deploy), exclude="template.yaml", strict="true")[0] == 2
+    left_out = "chart/*\nkustomization.yaml\n*-test.yaml\n"
+    assert run_step("Lint", tmp_path, manifests=str(deploy), exclude=left_out, strict="true") == (0, "")
+    code, out = run_step("Test interpreters", tmp_path, fixtures=str(deploy), exclude="chart")
+    assert (code, "passed, 0 failed" in out) == (0, True)
+    for hook, arguments in (
+        ("fleethook-lint", ["--manifests"]),
+        ("fleethook-interpret-check", []),
+        ("fleethook-interpret-test", []),
+    ):
+        assert run_hook(hook, [*arguments, str(deploy), "--exclude", "template.yaml"]) == 0
 
 
 def test_unreadable_manifests_fail_the_step_that_writes_sarif(tmp_path: Path) -> None:
@@ -123,7 +150,11 @@ def record(directory: Path) -> tuple[str, str]:
     ],
 )
 def test_hooks_run_their_command(hook: str, arguments: list[str], expected: int) -> None:
+    assert run_hook(hook, arguments) == expected
+
+
+def run_hook(hook: str, arguments: list[str]) -> int:
     (found,) = (one for one in HOOKS if one["id"] == hook)
     assert (found["language"], found["pass_filenames"]) == ("python", False)
     command = [str(PROGRAM), *shlex.split(found["entry"])[1:], *arguments]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=NET, check=False).returncode == expected
+    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=NET, check=False).returncode

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
+from app.cli.input_errors import report_input_errors
 from app.cli.json_output import write_json
-from app.cli.options import OptionalFilesOption, StrictOption
+from app.cli.options import InputOptions, OptionalFilesOption
 from app.cli.parameters import Option
 from app.cli.report import count_levels
 from app.cli.sources import ClusterOptions, fill_store, read_source
@@ -38,7 +39,7 @@ def compile_command(
     failure_policy: Annotated[
         FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,
-    strict: StrictOption = False,
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
 ) -> None:
     """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
@@ -51,7 +52,8 @@ def compile_command(
 
     Exit codes: 0 success; 1 an overrider does not compile; 2 invalid arguments, unreadable input or no overrider.
     """
-    source = read_source(live.beside(file, files_option="-f"), RESOURCES)
+    with report_input_errors(output):
+        source = read_source(live.beside(file, reading, files_option="-f"), RESOURCES)
     store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
     clusters = sorted({key_of(one.object).cluster for one in source.documents})
     compiled = [*compile_all(store, clusters, options=Options(failure_policy))]
@@ -61,7 +63,7 @@ def compile_command(
     rows += _report_refusals(compiled, source.documents, known=rows)
     _print(compiled, output)
     print_lines(rows)
-    if has_failures(rows, strict=strict):
+    if has_failures(rows, strict=reading.strict):
         fail(count_levels(rows), code=CHECK_FAILED)
 
 

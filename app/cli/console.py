@@ -11,7 +11,14 @@ from app.certs.files import CertificateError
 from app.cli.acceptor import bind
 from app.cli.exit_codes import fail
 from app.cli.load_settings import load_settings
-from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KcpOption, KubeconfigOption
+from app.cli.options import (
+    ContextOption,
+    ExcludeOption,
+    InClusterOption,
+    InterpretersOption,
+    KcpOption,
+    KubeconfigOption,
+)
 from app.cli.parameters import Option
 from app.cli.terminal import flush, write
 from app.console.metrics_sampler import MetricsTarget, check_target
@@ -23,6 +30,7 @@ from app.settings import Settings
 
 def console(
     manifests: Annotated[Path | None, Option(help="Directory of YAML manifests; no cluster is needed.")] = None,
+    exclude: ExcludeOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
@@ -71,6 +79,7 @@ def console(
     """
     flags: dict[str, Any] = {
         "manifests": manifests,
+        "exclude": exclude or None,
         "kubeconfig": kubeconfig,
         "context": context,
         "in_cluster": in_cluster or None,

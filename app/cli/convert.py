@@ -17,8 +17,9 @@ from app.cli.convert_output import (
     print_yaml,
 )
 from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.input_errors import report_input_errors
 from app.cli.manifests import read_objects
-from app.cli.options import ContextOption, InClusterOption, KubeconfigOption, OptionalFilesOption, StrictOption
+from app.cli.options import ContextOption, InClusterOption, InputOptions, KubeconfigOption, OptionalFilesOption
 from app.cli.parameters import Option
 from app.cli.report import count_levels
 from app.model.gvk import GroupKind
@@ -71,7 +72,7 @@ def convert_command(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
-    strict: StrictOption = False,
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
 ) -> None:
     """Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.
@@ -89,7 +90,9 @@ def convert_command(
     Exit codes: 0 converted without loss; 1 converted with losses; 2 invalid arguments or unreadable input.
     """
     del to  # Only one version exists.
-    given = _read_input(file or [], kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+    with report_input_errors(output):
+        files = None if file is None else read_objects(file, reading)
+    given = _read_input(files, kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
     store = Store([OVERRIDERS_BY_SUBJECT])
     for document in given.known:
         store.put(document)
@@ -98,11 +101,13 @@ def convert_command(
     _print(output, converted, rows)
     if not converted and not rows:
         fail("nothing to convert: the input has no v1alpha1 YurtAppSet or YurtAppDaemon")
-    if any(row.level == "error" or (strict and row.level == "warning") for row in rows):
+    if any(row.level == "error" or (reading.strict and row.level == "warning") for row in rows):
         fail(count_levels(rows), code=CHECK_FAILED)
 
 
-def _read_input(paths: Sequence[Path], *, kubeconfig: Path | None, context: str | None, in_cluster: bool) -> _Input:
+def _read_input(
+    files: list[Document] | None, *, kubeconfig: Path | None, context: str | None, in_cluster: bool
+) -> _Input:
     if kubeconfig is not None and in_cluster:
         fail("give either --kubeconfig or --in-cluster")
     if context is not None and kubeconfig is None:
@@ -110,11 +115,10 @@ def _read_input(paths: Sequence[Path], *, kubeconfig: Path | None, context: str 
     of_cluster: list[JSONObject] = []
     if kubeconfig is not None or in_cluster:
         of_cluster = [one.object for one in read_cluster([*RESOURCES, *WORKLOADS], kubeconfig, context=context)]
-    elif not paths:
+    elif files is None:
         fail("nothing to convert: give -f FILE, --kubeconfig FILE or --in-cluster")
-    files = read_objects(paths)
-    of_files = [one.object for one in files]
-    return _Input(of_files or of_cluster, [*of_cluster, *of_files], files)
+    of_files = [one.object for one in files or ()]
+    return _Input(of_files or of_cluster, [*of_cluster, *of_files], files or [])
 
 
 def _make_report(given: _Input, converted: Sequence[Converted], store: Store) -> Iterator[Row]:

@@ -8,9 +8,11 @@ import msgspec
 from app.cli.diff_output import Allowed, Output, print_outcomes
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import has_failures, make_overrider_row, print_lines
+from app.cli.input_errors import report_input_errors
 from app.cli.options import (
     ContextOption,
     InClusterOption,
+    InputOptions,
     KcpOption,
     KubeconfigOption,
     OptionalFilesOption,
@@ -61,6 +63,7 @@ def diff(
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     without: WithoutOption = None,
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.
@@ -75,10 +78,13 @@ def diff(
     Exit codes: 0 no workload changes; 1 a workload changes, cannot be rendered, or admission refuses a file; 2 invalid
     arguments or unreadable input.
     """
-    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, kcp, file or (), without or ())
+    options = SourceOptions(
+        manifests or (), kubeconfig, context, in_cluster, kcp, file or (), without or (), reading=reading
+    )
     if not options.changes:
         fail("nothing to compare: give -f FILE or --without KIND/NAME")
-    source = read_source(options, [*RESOURCES, *RUNNING])
+    with report_input_errors(output):
+        source = read_source(options, [*RESOURCES, *RUNNING])
     before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
@@ -86,7 +92,7 @@ def diff(
     outcomes = predict(before, after, running, source.changed)
     print_outcomes(outcomes, _find_allowances(source, before, after), output)
     print_lines(rows)
-    if has_failures(rows, strict=False) or sum_outcomes(outcomes).changes:
+    if has_failures(rows, strict=reading.strict) or sum_outcomes(outcomes).changes:
         raise SystemExit(CHECK_FAILED)
 
 

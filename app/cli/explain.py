@@ -30,6 +30,8 @@ from app.cli.explain_output import (
     print_explained,
 )
 from app.cli.explain_resources import find_lists
+from app.cli.input_errors import report_input_errors
+from app.cli.options import InputOptions
 from app.cli.parameters import Option
 from app.cli.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from app.cli.terminal import write_error
@@ -61,6 +63,7 @@ def explain(
         Option(help="Directory or file of APIBindings, APIExports, schemas, webhook configurations and Namespaces."),
     ] = None,
     live: ClusterOptions = ClusterOptions(),
+    reading: InputOptions = InputOptions(),
     file: Annotated[
         list[Path] | None,
         Option("--file", "-f", help="Object or AdmissionReview to explain; '-' for stdin; may be repeated."),
@@ -92,9 +95,6 @@ def explain(
     as_kcp: Annotated[
         bool, Option("--as-kcp", help="Behave like kcp: allow requests whose schema owner is ambiguous.")
     ] = False,
-    verbose: Annotated[
-        bool, Option("--verbose", "-v", help="Show all checks, also of webhooks that are called.")
-    ] = False,
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
@@ -105,33 +105,37 @@ def explain(
     With --change or --without, each request is explained before and after the change, and the differences are printed.
     With `--all`, only requests that are sent to other webhooks are listed.
 
+    --verbose also shows all checks, and those of webhooks that are called.
+
     Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear or a
     check cannot be evaluated; 2 invalid arguments or unreadable input.
     """
     if bool(file) == every:
         fail("give either -f FILE or --all")
-    source_options = live.beside(() if manifests is None else (manifests,))
+    source_options = live.beside(() if manifests is None else (manifests,), reading)
     if resource and not (every and source_options.reads_cluster):
         fail("--resource needs --all and a cluster: give --kubeconfig or --in-cluster")
-    source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
+    with report_input_errors(output):
+        source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
+        stored = None if old is None else read_old(old)
     store = source.store(INDEXES)
     named = None if cluster is None else _resolve_cluster(store, cluster)
     if file:
-        inputs = [one for path in file for one in read_inputs(path, named)]
+        with report_input_errors(output):
+            inputs = [one for path in file for one in read_inputs(path, named)]
     elif source_options.reads_cluster:
         lists = find_lists(source, store, resource or (), subresource=subresource, kcp=live.kcp)
         inputs = _read_objects(lists, source_options, named)
     else:
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    stored = None if old is None else read_old(old)
     plain = "" if source_options.reads_cluster and store.knows("") else None
     options = RequestOptions(operation, subresource, user_info, stored, dry_run, default_cluster=plain)
     task = _Task(inputs, options, phase, as_kcp=as_kcp)
     explained = _explain(store, task)
     before = _explain(source.store_before(INDEXES), task) if source_options.changes else None
     _print_notes([*explained, *(before or ())])
-    view = View(output, tuple(PHASES) if phase is None else (phase.value,), every=every, verbose=verbose)
+    view = View(output, tuple(PHASES) if phase is None else (phase.value,), every=every, verbose=reading.verbose)
     if before is None:
         print_explained([one.explained for one in explained], view)
     else:

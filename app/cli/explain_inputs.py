@@ -6,13 +6,13 @@ from typing import Final
 
 from app.api.request_plan import InputDocument, find_problem
 from app.cli.exit_codes import fail
-from app.cli.manifests import read_values
+from app.cli.manifests import fail_input, read_values
 from app.dispatch.equivalent_resources import DEFINITION
 from app.dispatch.hooks import PHASES
 from app.model.json import JSONObject, as_object
 from app.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, cluster_of
 from app.store import key_of
-from app.store.yaml_reader import Document
+from app.store.yaml_reader import Document, ManifestError
 
 # Kinds that configure dispatching. `--all` explains requests for all other kinds.
 _CONFIGURATION_KINDS: Final = {
@@ -36,13 +36,17 @@ def select_all(stored: Sequence[Document], cluster: str | None) -> Iterator[Inpu
 def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
     """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
     for found in read_values(path):
-        place = f"{'<stdin>' if str(path) == '-' else path}:{found.line}"
+        place = f"{_name(path)}:{found.line}"
         items = as_object(found.value).get("items")
         for one in items if isinstance(items, list) else (found.value,):
             problem = find_problem(one)
             if problem:
-                fail(f"{place}: {problem}")
+                fail_input([ManifestError(_name(path), found.line, problem)])
             yield InputDocument(one, place, cluster_of(one) or None if cluster is None else cluster)
+
+
+def _name(path: Path) -> str:
+    return "<stdin>" if str(path) == "-" else str(path)
 
 
 def read_old(path: Path) -> JSONObject:

@@ -10,7 +10,10 @@ from app.cli.report import ObjectRow, count_levels, describe_object
 from app.cli.terminal import styled, write_error, write_styled
 from app.dispatch.lint.codes import Finding as WebhookFinding
 from app.overrider.manifest_findings import ManifestFinding
+from app.store.yaml_reader import ManifestError
 
+UNREADABLE_INPUT: Final = "unreadable-input"
+"""Code of documents that cannot be read."""
 _STYLES: Final = {"error": "bold red", "warning": "yellow"}
 
 
@@ -61,6 +64,11 @@ def make_webhook_row(one: WebhookFinding) -> Row:
         text=one.text,
         place=one.place,
     )
+
+
+def make_input_row(error: ManifestError) -> Row:
+    """Return the row of unreadable input."""
+    return Row("error", UNREADABLE_INPUT, "", "", "", "", webhook="", field="", text=error.reason, place=error.place)
 
 
 def _describe(row: Row) -> str:

@@ -10,16 +10,17 @@ from typing import Annotated, NamedTuple
 import watchfiles
 
 from app.cli.command_line import Group
-from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from app.cli.input_errors import report_input_errors
 from app.cli.interpret_chain import build_chain, explain_error
 from app.cli.interpret_check import check
 from app.cli.interpret_fixtures import find_fixtures, run_fixture
-from app.cli.interpret_output import FixtureResult, Output, print_results
+from app.cli.interpret_output import FixtureResult, Output, make_error_result, print_results
 from app.cli.interpret_register import register
 from app.cli.json_output import write_json
 from app.cli.lua_scripts import has_scripts, warn_untested
-from app.cli.manifests import read_mappings, read_objects, read_values
-from app.cli.options import ContextOption, InClusterOption, InterpretersOption, KubeconfigOption
+from app.cli.manifests import InputError, read_manifests, read_mappings, read_values, write_input_errors
+from app.cli.options import ContextOption, InClusterOption, InputOptions, InterpretersOption, KubeconfigOption
 from app.cli.parameters import Argument, Option
 from app.cli.sources import SourceOptions, read_source, replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
@@ -103,6 +104,7 @@ def run(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
+    reading: InputOptions = InputOptions(),
     output: Annotated[RunOutput, Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
@@ -114,23 +116,26 @@ def run(
 
     Exit codes: 0 success; 1 no layer answered, or one failed; 2 invalid arguments or unreadable input.
     """
-    items = _read_status_items(status_file)
-    given = _read_input(filenames or [])
+    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, reading=reading)
+    with report_input_errors(output):
+        items = _read_status_items(status_file)
+        given = _read_input(filenames or [])
+        desired, observed = _read_object(desired_file), _read_object(observed_file)
+        rules = _read_rules(options)
     if len(given.objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects: give only one")
     try:
         asked = make_question(
             find_operation(operation),
-            desired=given.objects[0] if given.objects else _read_object(desired_file),
-            observed=_read_object(observed_file),
+            desired=given.objects[0] if given.objects else desired,
+            observed=observed,
             items=items,
             replicas=desired_replica,
         )
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster)
-    objects = replace_objects(_read_rules(options), given.interpreters)
+    objects = replace_objects(rules, given.interpreters)
     try:
         found, step = asyncio.run(_answer(asked, runner, interpreters or [], objects))
     except ChainError as error:
@@ -172,6 +177,7 @@ def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
     watch: Annotated[bool, Option("--watch", help="Run again whenever a file changes.")] = False,
 ) -> None:
@@ -185,10 +191,14 @@ def run_tests(
     """
 
     def run_once() -> list[FixtureResult]:
-        return _run_fixtures(paths, interpreters or [], manifests or [], output)
+        return _run_fixtures(paths, _Subjects(interpreters or [], manifests or [], reading), output)
 
     if not watch:
-        if not all(result.passed for result in run_once()):
+        fixture_results = run_once()
+        # Only the result of a document that cannot be read has no operation.
+        if any(not result.operation for result in fixture_results):
+            raise SystemExit(UNREADABLE)
+        if not all(result.passed for result in fixture_results):
             raise SystemExit(CHECK_FAILED)
         return
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
@@ -198,26 +208,41 @@ def run_tests(
                 run_once()
 
 
-def _run_fixtures(
-    paths: Sequence[Path], interpreters: Sequence[str], manifests: Sequence[Path], output: Output
-) -> list[FixtureResult]:
-    """Run all fixtures and print the results."""
-    found = find_fixtures(paths)
-    if not found.cases:
+class _Subjects(NamedTuple):
+    """The interpreters under test, beside those of the directories of fixtures."""
+
+    interpreters: Sequence[str]
+    manifests: Sequence[Path]
+    reading: InputOptions
+
+
+def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) -> list[FixtureResult]:
+    """Run all fixtures and print the results. An unreadable document is a result without operation."""
+    found = find_fixtures(paths, subjects.reading)
+    read = read_manifests(subjects.manifests, subjects.reading)
+    errors = [*found.errors, *read.errors]
+    if not found.cases and not errors:
         fail(f"no fixtures in {', '.join(map(str, paths))}")
-    objects = [*found.objects, *read_objects(manifests)]
+    write_input_errors(errors)
+    objects = [*found.objects, *read.documents]
     kinds = {case.fixture.question.kind for case in found.cases}
     write_error(*warn_untested(found.objects, kinds))
 
     async def run_all() -> list[FixtureResult]:
         async with HookClient(allow_private=True) as client:
-            chain = build_chain(client, Runner(), [*found.interpreters, *interpreters], objects)
+            chain = build_chain(client, Runner(), [*found.interpreters, *subjects.interpreters], objects)
             return [await run_fixture(chain, case) for case in found.cases]
 
-    fixture_results = asyncio.run(run_all())
-    print_results(fixture_results, output)
+    try:
+        fixture_results = asyncio.run(run_all())
+    except InputError as error:
+        if output is not Output.TEXT:
+            print_results([*map(make_error_result, [*errors, *error.errors])], output)
+        raise
+    shown = [] if output is Output.TEXT else map(make_error_result, errors)
+    print_results([*shown, *fixture_results], output)
     flush()
-    return fixture_results
+    return [*map(make_error_result, errors), *fixture_results]
 
 
 def _watch(paths: Sequence[Path]) -> Iterator[None]:

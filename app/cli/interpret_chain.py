@@ -1,9 +1,10 @@
 """The chain of interpreters that `fleethook interpret` asks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from app.cli.exit_codes import fail
-from app.cli.lua_scripts import describe_problems
+from app.cli.lua_scripts import find_problems
+from app.cli.manifests import fail_input, list_files
 from app.interpret.chain import Chain, ChainError
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
@@ -14,15 +15,40 @@ from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.outbound.client import HookClient
 from app.settings import Settings
 from app.store import Store
-from app.store.yaml_reader import Document
+from app.store.yaml_reader import Document, ManifestError
+
+
+def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:
+    """Yield the Python files in directories that may define an interpreter. Other files are not run."""
+    directories = [path for path in paths if path.is_dir()]
+    for file in list_files(directories, exclude, testdata=True, python=True):
+        if isinstance(file, Path) and _may_define_interpreter(file):
+            yield file
+
+
+def _may_define_interpreter(file: Path) -> bool:
+    try:
+        return b"interpreter" in file.read_bytes()
+    except OSError:
+        return True
 
 
 def load_interpreters(sources: Sequence[str]) -> list[Interpreter]:
     """Return the interpreters in files or modules. Exits with a message if one cannot be loaded."""
-    try:
-        return [one for source in sources for one in load(source)]
-    except LoadError as error:
-        fail(str(error))
+    found: list[Interpreter] = []
+    for source in sources:
+        try:
+            found += load(source)
+        except LoadError as error:
+            fail_input([make_load_error(source, error)])
+    return found
+
+
+def make_load_error(source: str, error: LoadError) -> ManifestError:
+    """Return the error of a file or module that cannot be loaded."""
+    cause, text = error.__cause__, str(error).removeprefix(f"{source}: ")
+    line = (cause.lineno if isinstance(cause, SyntaxError) and cause.filename == source else None) or 0
+    return ManifestError(source, line, text)
 
 
 def build_chain(
@@ -45,9 +71,9 @@ def build_chain(
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=Settings.model_fields["karmada_namespace"].default)
     hooks = WebhookLayer(store, client, observe=_ignore)
-    problems = list(describe_problems(objects))
+    problems = list(find_problems(objects))
     if problems:
-        fail("\nfleethook: ".join(problems))
+        fail_input(problems)
     for document in objects:
         store.put(document.object)
     return assemble_chain(

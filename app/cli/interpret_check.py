@@ -6,19 +6,22 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from app.cli.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
-from app.cli.exit_codes import CHECK_FAILED
-from app.cli.interpret_chain import load_interpreters
+from app.cli.exit_codes import CHECK_FAILED, UNREADABLE
+from app.cli.input_errors import annotate_errors
+from app.cli.interpret_chain import list_python_files, make_load_error
 from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts
-from app.cli.manifests import read_objects
+from app.cli.manifests import read_manifests, write_input_errors
+from app.cli.options import InputOptions
 from app.cli.parameters import Argument, Option
 from app.cli.terminal import write
 from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.hook_validation import problems
 from app.interpret.lua.runner import Runner
+from app.interpret.python_interpreter import LoadError, load
 from app.model.field_errors import Problem
 from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
-from app.store.yaml_reader import Document
+from app.store.yaml_reader import Document, ManifestError
 
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"
@@ -54,6 +57,7 @@ def check(
         list[Path],
         Argument(help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."),
     ],
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Check customizations, webhook configurations and interpreters, and print the rules that they set.
@@ -64,34 +68,44 @@ def check(
 
     Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
     """
-    usable = True
+    usable, errors = True, list[ManifestError]()
     annotations: list[Annotation] = []
-    for one in _check_all(paths):
-        usable &= one.usable
+    for one in _check_all(paths, reading):
+        if isinstance(one, ManifestError):
+            errors.append(one)
+            continue
+        usable = usable and one.usable and not (reading.strict and one.report.warnings)
         annotations += one.annotations
         if output is Output.TEXT:
             _print(one)
+    write_input_errors(errors)
     if output is not Output.TEXT:
-        write_annotations(annotations, AnnotationFormat(output))
+        write_annotations([*annotate_errors(errors), *annotations], AnnotationFormat(output))
+    if errors:
+        raise SystemExit(UNREADABLE)
     if not usable:
         raise SystemExit(CHECK_FAILED)
 
 
-def _check_all(paths: Sequence[Path]) -> Iterator[_Checked]:
-    """Yield the result for each interpreter in Python, and then for each object."""
+def _check_all(paths: Sequence[Path], reading: InputOptions) -> Iterator[_Checked | ManifestError]:
+    """Yield the result for each interpreter in Python, and then for each object, and an error for unreadable input."""
     sources = [path for path in paths if path.suffix == ".py"]
-    in_directories = [path for directory in paths if directory.is_dir() for path in sorted(directory.rglob("*.py"))]
-    for path in (*sources, *in_directories):
-        yield from _check_python(path)
+    for path in (*sources, *list_python_files(paths, reading.exclude or ())):
+        try:
+            yield from _check_python(path)
+        except LoadError as error:
+            yield make_load_error(str(path), error)
     runner, lines = Runner(), FieldLines()
-    for document in read_objects([path for path in paths if path not in sources]):
+    read = read_manifests([path for path in paths if path not in sources], reading)
+    yield from read.errors
+    for document in read.documents:
         if (checked := _check_object(document, runner, lines)) is not None:
             yield checked
 
 
 def _check_python(path: Path) -> Iterator[_Checked]:
-    """Yield the result for each interpreter in a file: whether it has at least one operation."""
-    for one in load_interpreters([str(path)]):
+    """Yield the result for each interpreter in a file: whether it has at least one operation; raises LoadError."""
+    for one in load(str(path)):
         kind = f"{one.kind.api_version} {one.kind.kind}"
         operations = ", ".join(sorted(one.functions)) or "nothing"
         text = "the interpreter has no operation: decorate a function with one"

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.exit_codes import fail
-from app.cli.interpret_chain import explain_error
+from app.cli.interpret_chain import explain_error, list_python_files
 from app.cli.interpret_output import FixtureResult
 from app.cli.manifests import read_manifests
+from app.cli.options import InputOptions
 from app.interpret.chain import Chain, ChainError
 from app.interpret.fixtures import Difference, Fixture, FixtureError, compare_answer, is_fixture, read_fixtures
 from app.store.yaml_lines import FieldLines
-from app.store.yaml_reader import Document
+from app.store.yaml_reader import Document, ManifestError
 
 
 class FixtureCase(NamedTuple):
@@ -30,29 +30,33 @@ class FixtureSet(NamedTuple):
         cases: The fixtures.
         objects: Customizations and webhook configurations under test.
         interpreters: Files of interpreters in Python under test.
+        errors: Documents that cannot be read, and invalid fixtures.
     """
 
     cases: list[FixtureCase]
     objects: list[Document]
     interpreters: list[str]
+    errors: list[ManifestError]
 
 
-def find_fixtures(paths: Sequence[Path]) -> FixtureSet:
+def find_fixtures(paths: Sequence[Path], reading: InputOptions = InputOptions()) -> FixtureSet:
     """Return the fixtures in files and directories; directories also hold the interpreters under test."""
-    found = FixtureSet([], [], [])
-    for path in paths:
-        if path.is_dir():
-            found.interpreters.extend(str(file) for file in sorted(path.rglob("*.py")))
-    read = read_manifests(paths, testdata=True, select=is_fixture)
+    read = read_manifests(paths, reading, testdata=True, select=is_fixture)
+    found = FixtureSet([], [], [], read.errors)
+    found.interpreters.extend(map(str, list_python_files(paths, reading.exclude or ())))
     for document in read.selected:
-        found.cases.extend(_read_cases(document))
+        for one in _read_cases(document):
+            if isinstance(one, ManifestError):
+                found.errors.append(one)
+            else:
+                found.cases.append(one)
     named = set(map(str, paths))
     found.objects.extend(one for one in read.documents if one.source not in named)
     return found
 
 
-def _read_cases(document: Document) -> Iterator[FixtureCase]:
-    """Yield the fixtures of a document, each with its line. Exits with a message if one is invalid."""
+def _read_cases(document: Document) -> Iterator[FixtureCase | ManifestError]:
+    """Yield the fixtures of a document, each with its line, up to the first invalid one."""
     lines, shared, path = FieldLines(), "tests" in document.object, Path(document.source)
     line, position = document.line, 0
     try:
@@ -61,7 +65,7 @@ def _read_cases(document: Document) -> Iterator[FixtureCase]:
             yield FixtureCase(path, line, one)
     except FixtureError as error:
         line = lines.line(document, f"tests[{position}]") if shared else document.line
-        fail(f"{path}:{line}: {error}")
+        yield ManifestError(document.source, line, str(error))
 
 
 async def run_fixture(chain: Chain, case: FixtureCase) -> FixtureResult:

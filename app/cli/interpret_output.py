@@ -10,6 +10,7 @@ from app.cli.json_output import write_json
 from app.cli.terminal import styled, write_document, write_styled
 from app.interpret.fixtures import Difference
 from app.model.text import escape
+from app.store.yaml_reader import ManifestError
 
 
 class Output(StrEnum):
@@ -47,6 +48,11 @@ class FixtureResult(NamedTuple):
     def passed(self) -> bool:
         """Whether the answer equals the fixture."""
         return not self.error and not self.differences
+
+
+def make_error_result(error: ManifestError) -> FixtureResult:
+    """Return the result of a document that cannot be read."""
+    return FixtureResult(error.source, max(error.line, 1), "unreadable input", "", "", 0.0, error.reason, [])
 
 
 def print_results(results: Sequence[FixtureResult], output: Output) -> None:

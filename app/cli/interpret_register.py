@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from app.cli.cluster_reader import UnservedError, read_resource
 from app.cli.exit_codes import fail
+from app.cli.input_errors import report_input_errors
 from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
 from app.cli.manifests import read_objects
-from app.cli.options import ContextOption, InterpretersOption
+from app.cli.options import ContextOption, InputOptions, InterpretersOption
 from app.cli.parameters import Option
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
@@ -67,6 +68,7 @@ def register(
         Path | None, Option(help="Read the customizations of this Karmada, and register there.")
     ] = None,
     context: ContextOption = None,
+    reading: InputOptions = InputOptions(),
     output: Annotated[
         Output | None,
         Option("--output", "-o", help="Print the configuration in this format, and change nothing."),
@@ -82,7 +84,8 @@ def register(
     Exit codes: 0 success; 2 invalid arguments, unreadable input, or Karmada's apiserver refuses or does not answer.
     """
     client_config = _make_client_config(service, webhook_url, ca_file)
-    given = read_objects(manifests or [])
+    with report_input_errors(output or ""):
+        given = read_objects(manifests or [], reading)
     if kubeconfig is None:
         _print(_make_configuration(given, interpreters or [], client_config, bundle=bundle), output or Output.YAML)
         return

@@ -6,12 +6,20 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
-from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.findings_output import Row, has_failures, make_overrider_row, make_webhook_row, print_text, select_new
-from app.cli.json_output import write_json
-from app.cli.options import (
-    StrictOption,
+from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from app.cli.findings_output import (
+    Row,
+    has_failures,
+    make_input_row,
+    make_overrider_row,
+    make_webhook_row,
+    print_text,
+    select_new,
 )
+from app.cli.input_errors import annotate_errors
+from app.cli.json_output import write_json
+from app.cli.manifests import write_input_errors
+from app.cli.options import InputOptions
 from app.cli.parameters import Option
 from app.cli.server_check import check_on_server
 from app.cli.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
@@ -42,7 +50,7 @@ def lint(
     ] = None,
     live: ClusterOptions = ClusterOptions(),
     new: Annotated[bool, Option("--new", help="Report only findings that --change or --without causes.")] = False,
-    strict: StrictOption = False,
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.
@@ -58,22 +66,29 @@ def lint(
     Prints nothing if there are no findings; `--output json` prints an empty list. `--output sarif` is for code
     scanning, and `--output github` makes GitHub show the findings beside the lines of a pull request.
 
+    Documents that are no Kubernetes objects are skipped. Documents that cannot be read are errors; all others are
+    checked.
+
     Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
     """
-    options = live.beside(manifests)
+    options = live.beside(manifests, reading)
     if new and not options.changes:
         fail("--new needs --change or --without")
-    source = read_source(options, [*RESOURCES, *select_dispatching(kcp=live.kcp)])
+    source = read_source(options, [*RESOURCES, *select_dispatching(kcp=live.kcp)], partial=True)
+    write_input_errors(source.errors)
     rows = _check(options, source.documents)
     if new and rows:
         rows = select_new(rows, _check(options, source.before))
     if output is Output.JSON:
-        write_json(rows)
+        write_json([*map(make_input_row, source.errors), *rows])
     elif output is Output.TEXT:
         print_text(rows)
     else:
-        write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
-    if has_failures(rows, strict=strict):
+        annotations = [*annotate_errors(source.errors), *map(annotate_row, rows)]
+        write_annotations(annotations, AnnotationFormat(output))
+    if source.errors:
+        raise SystemExit(UNREADABLE)
+    if has_failures(rows, strict=reading.strict):
         raise SystemExit(CHECK_FAILED)
 
 

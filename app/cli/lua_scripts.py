@@ -12,7 +12,7 @@ from app.model.gvk import GroupVersionKind
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
 from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
-from app.store.yaml_reader import Document
+from app.store.yaml_reader import Document, ManifestError
 
 
 class ScriptReport(NamedTuple):
@@ -40,13 +40,13 @@ def read_scripts(document: Document) -> ParsedRules:
     return read_object(key_of(document.object), document.object)
 
 
-def describe_problems(documents: Iterable[Document]) -> Iterator[str]:
-    """Yield the problems that make scripts unusable, as ``FILE:LINE: OBJECT: FIELD: PROBLEM``."""
+def find_problems(documents: Iterable[Document]) -> Iterator[ManifestError]:
+    """Yield the problems that make scripts unusable, as ``OBJECT: FIELD: PROBLEM`` with file and line."""
     lines = FieldLines()
     for document in filter(has_scripts, documents):
         for problem in read_scripts(document).problems:
-            place = f"{document.source}:{lines.line(document, problem.place)}"
-            yield f"{place}: {describe_object(document.object)}: {problem.place}: {problem.text}"
+            text = f"{describe_object(document.object)}: {problem.place}: {problem.text}"
+            yield ManifestError(document.source, lines.line(document, problem.place), text)
 
 
 def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:

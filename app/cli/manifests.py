@@ -1,13 +1,15 @@
 """Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final, NoReturn
 
-from app.cli.exit_codes import fail
+from app.cli.exit_codes import UNREADABLE
+from app.cli.options import InputOptions
 from app.cli.terminal import write_error
 from app.model.json import JSON
-from app.store.manifest_files import list_directory, read_file
+from app.store.manifest_files import is_excluded, list_directory, read_file
 from app.store.manifest_reader import Manifest, decode_text, describe_skipped, read_manifest
 from app.store.yaml_reader import Document, ManifestError, Value
 from app.store.yaml_reader import read_values as parse_values
@@ -15,30 +17,71 @@ from app.store.yaml_reader import read_values as parse_values
 _STANDARD_INPUT = Path("-")
 
 
-def read_objects(paths: Sequence[Path]) -> list[Document]:
-    """Return the Kubernetes objects in files and directories. Other documents are skipped and counted."""
-    return read_manifests(paths).documents
+class InputError(SystemExit):
+    """Input cannot be read; standard error has the reasons. `app.cli.input_errors` writes them in other formats."""
+
+    def __init__(self, errors: Sequence[ManifestError]) -> None:
+        """Prepare the exit of the command with these errors."""
+        super().__init__(UNREADABLE)
+        self.errors: Final = tuple(errors)
+
+
+def fail_input(errors: Sequence[ManifestError]) -> NoReturn:
+    """Write the errors to standard error and end the command."""
+    write_input_errors(errors)
+    raise InputError(errors)
+
+
+def write_input_errors(errors: Sequence[ManifestError]) -> None:
+    """Write the errors to standard error, one line each."""
+    write_error(*(f"fleethook: {one}" for one in errors))
+
+
+def read_objects(paths: Sequence[Path], options: InputOptions = InputOptions()) -> list[Document]:
+    """Return the Kubernetes objects in files and directories. Ends the command if a document cannot be read."""
+    found = read_manifests(paths, options)
+    if found.errors:
+        fail_input(found.errors)
+    return found.documents
 
 
 def read_manifests(
-    paths: Sequence[Path], *, testdata: bool = False, select: Callable[[JSON], bool] | None = None
+    paths: Sequence[Path],
+    options: InputOptions = InputOptions(),
+    *,
+    testdata: bool = False,
+    select: Callable[[JSON], bool] | None = None,
 ) -> Manifest:
-    """Return the content of files and directories; ``-`` is standard input.
+    """Return the content of files and directories; ``-`` is standard input. Reports documents that are skipped.
 
     Args:
         paths: Files and directories.
+        options: The options of the command.
         testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
         select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
     """
     found = Manifest([], [], [], [])
-    for path in paths:
-        for file in list_directory(path, testdata=testdata) if path.is_dir() else (path,):
-            found.extend(_read_manifest(file, select))
+    for file in list_files(paths, options.exclude or (), testdata=testdata):
+        found.extend(_read_manifest(file, select))
+    if options.strict:
+        errors = [ManifestError(*one) for one in found.skipped]
+        return Manifest(found.documents, [], [*found.errors, *errors], found.selected)
     if found.skipped:
-        write_error(f"note: {describe_skipped(found.skipped)}")
-    if found.errors:
-        fail("\nfleethook: ".join(map(str, found.errors)))
+        hint = "" if options.verbose else " (--verbose names them)"
+        names = map(str, found.skipped) if options.verbose else ()
+        write_error(f"note: {describe_skipped(found.skipped)}{hint}", *(f"note: {one}" for one in names))
     return found
+
+
+def list_files(
+    paths: Sequence[Path], exclude: Sequence[str], *, testdata: bool = False, python: bool = False
+) -> Iterator[Path | ManifestError]:
+    """Yield files, and the files of directories; arguments as for `list_directory` and `read_manifests`."""
+    for path in paths:
+        if path.is_dir():
+            yield from list_directory(path, exclude=exclude, testdata=testdata, python=python)
+        elif path == _STANDARD_INPUT or not is_excluded(path, exclude):
+            yield path
 
 
 def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
@@ -61,7 +104,7 @@ def read_mappings(path: Path) -> list[Document]:
     found = []
     for value in _parse(text, path):
         if not isinstance(value.value, dict):
-            fail(f"{_name_source(path)}:{value.line}: expected a mapping")
+            fail_input([ManifestError(_name_source(path), value.line, "expected a mapping")])
         found.append(
             Document(value.value, _name_source(path), value.line, value.text, (value.number,), value.first_line)
         )
@@ -72,14 +115,14 @@ def _read_or_fail(path: Path) -> str:
     try:
         return decode_text(_read_bytes(path), source=_name_source(path))
     except ManifestError as error:
-        fail(str(error))
+        fail_input([error])
 
 
 def _parse(text: str, path: Path) -> list[Value]:
     try:
         return parse_values(text, source=_name_source(path))
     except ManifestError as error:
-        fail(str(error))
+        fail_input([error])
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -1,7 +1,7 @@
 """Options that several commands share, so that each has one help text."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from app.cli.parameters import Option
 
@@ -38,3 +38,32 @@ InterpretersOption = Annotated[
     Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
 ]
 StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
+
+
+ExcludeOption = Annotated[
+    list[str] | None,
+    Option(
+        "--exclude",
+        metavar="GLOB",
+        help="Leave out files or directories by name, or by path if GLOB has a slash; may be repeated.",
+    ),
+]
+
+
+class InputOptions(NamedTuple):
+    """The options of commands that read objects of files (`app.cli.manifests`).
+
+    Attributes:
+        exclude: Patterns of files to leave out.
+        verbose: Whether to name each document that is skipped.
+        strict: Whether such a document, or a warning, is an error.
+    """
+
+    exclude: ExcludeOption = None
+    verbose: Annotated[
+        bool,
+        Option("--verbose", "-v", help="Show more: each document that is skipped, because it is no Kubernetes object."),
+    ] = False
+    strict: Annotated[
+        bool, Option("--strict", help="Treat warnings, and documents that are no Kubernetes objects, as errors.")
+    ] = False

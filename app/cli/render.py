@@ -1,20 +1,19 @@
 """``fleethook render``: the workload of every node pool, before anything is applied."""
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, NoReturn
 
 from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
-from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
-from app.cli.options import (
-    OptionalFilesOption,
-    StrictOption,
-)
+from app.cli.input_errors import annotate_errors, report_input_errors
+from app.cli.manifests import fail_input, write_input_errors
+from app.cli.options import InputOptions, OptionalFilesOption
 from app.cli.parameters import Option
 from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
 from app.cli.server_check import check_on_server
-from app.cli.sources import ClusterOptions, fill_store, read_source
+from app.cli.sources import ClusterOptions, Source, fill_store, read_source
 from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
@@ -61,7 +60,7 @@ def render(
     file: OptionalFilesOption = None,
     live: ClusterOptions = ClusterOptions(),
     pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
-    strict: StrictOption = False,
+    reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.yaml,
 ) -> None:
     """Print the workload of every node pool, before you apply anything.
@@ -77,11 +76,15 @@ def render(
     Workloads without errors are still printed. `--output sarif` for code scanning and `--output github` for pull
     requests print only the findings, to standard output.
 
+    No workload is printed if a document cannot be read, because each one may depend on it.
+
     Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
     """
-    options = live.beside(file, files_option="-f")
-    source = read_source(options, RESOURCES)
+    options = live.beside(file, reading, files_option="-f")
+    source = read_source(options, RESOURCES, partial=True)
     matrix = _build_matrix(source.documents, pool)
+    if source.errors:
+        _report_unreadable(source, matrix, output)
     if options.changes:
         before = _build_matrix(source.before, pool)
         rows = _print_changes(before, matrix, source.changed, output)
@@ -96,12 +99,25 @@ def render(
         print_lines(rows)
     else:
         write_annotations([annotate_row(one) for one in rows], AnnotationFormat(output))
-    if has_failures(rows, strict=strict):
+    if has_failures(rows, strict=reading.strict):
         fail(count_levels(rows), code=CHECK_FAILED)
     if not size:
         wanted = f"node pool {pool!r}" if pool else "a node pool"
         where = "the cluster has" if options.reads_cluster else "the files have"
         fail(f"nothing to render: {where} no YurtAppSet or YurtAppDaemon with {wanted}")
+
+
+def _report_unreadable(source: Source, matrix: _Matrix, output: Output) -> NoReturn:
+    """Report the documents that cannot be read, and findings about all others; their workloads could be wrong."""
+    rows = _check(matrix)
+    if not output.has_workloads:
+        write_input_errors(source.errors)
+        annotations = [*annotate_errors(source.errors), *map(annotate_row, rows)]
+        write_annotations(annotations, AnnotationFormat(output))
+        raise SystemExit(UNREADABLE)
+    print_lines(rows)
+    with report_input_errors(output):
+        fail_input(source.errors)
 
 
 def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[Row]:

@@ -9,7 +9,9 @@ from typing import Annotated, Final
 
 from app.asgi import Fleethook, Outside
 from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.input_errors import report_input_errors
 from app.cli.load_settings import load_settings
+from app.cli.options import InputOptions
 from app.cli.parameters import Argument, Option
 from app.cli.progress import show_files
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
@@ -39,6 +41,7 @@ def replay(
         Option("--manifests", help="Directory or file of the objects to decide with; may be repeated."),
     ] = None,
     live: ClusterOptions = ClusterOptions(),
+    reading: InputOptions = InputOptions(),
     route: Annotated[
         list[str] | None,
         Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
@@ -65,7 +68,7 @@ def replay(
     Exit codes: 0 no changes, or exactly those of --expect; 1 changes; 2 invalid arguments, or nothing to
     replay; 130 interrupted, with the results so far.
     """
-    options = live.beside(manifests)
+    options = live.beside(manifests, reading)
     check_options(options)
     recordings = list_recordings(files)
     _check_standard_input([*files, *(manifests or ()), *(live.change or ())])
@@ -73,7 +76,9 @@ def replay(
     settings = load_settings(OFFLINE, config)
     app = _build_app(settings, call=call)
     routes = _check_routes(route or (), app)
-    for document in read_source(options, list_resources(settings, routes, kcp=live.kcp)).documents:
+    with report_input_errors(output):
+        source = read_source(options, list_resources(settings, routes, kcp=live.kcp))
+    for document in source.documents:
         app.store.put(document.object)
     settle_garbage_collector()
     selection = Selection(routes, find_since(since, recordings))

@@ -14,7 +14,7 @@ from app.api.recording import RecordSettingError
 from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
 from app.cli.load_settings import load_settings
-from app.cli.options import ContextOption, InterpretersOption
+from app.cli.options import ContextOption, ExcludeOption, InterpretersOption
 from app.cli.parameters import Option
 from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
@@ -29,6 +29,7 @@ def serve(
     manifests: Annotated[
         Path | None, Option(help="Directory of YAML manifests to answer from; no cluster is needed.")
     ] = None,
+    exclude: ExcludeOption = None,
     kubeconfig: Annotated[
         Path | None, Option(help="Kubeconfig of the cluster to follow, for a server outside of it.")
     ] = None,
@@ -86,6 +87,7 @@ def serve(
     """
     flags = {
         "manifests": manifests,
+        "exclude": exclude or None,
         "kubeconfig": kubeconfig,
         "context": context,
         "kcp": kcp,

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.cli.exit_codes import fail
-from app.cli.manifests import read_objects
+from app.cli.manifests import fail_input, read_manifests
 from app.cli.options import (
     ChangeOption,
     ContextOption,
     InClusterOption,
+    InputOptions,
     KcpOption,
     KubeconfigOption,
     WithoutOption,
@@ -18,7 +19,7 @@ from app.cli.terminal import write_error
 from app.dispatch.equivalent_resources import DEFINITION
 from app.store import Index, ObjectKey, Store, key_of
 from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
-from app.store.yaml_reader import Document
+from app.store.yaml_reader import Document, ManifestError
 
 
 class ClusterOptions(NamedTuple):
@@ -31,7 +32,9 @@ class ClusterOptions(NamedTuple):
     change: ChangeOption = None
     without: WithoutOption = None
 
-    def beside(self, files: Sequence[Path] | None, *, files_option: str = "--manifests") -> "SourceOptions":
+    def beside(
+        self, files: Sequence[Path] | None, reading: InputOptions, *, files_option: str = "--manifests"
+    ) -> "SourceOptions":
         """Return the options of a source that may be these files instead."""
         return SourceOptions(
             files or (),
@@ -42,6 +45,7 @@ class ClusterOptions(NamedTuple):
             self.change or (),
             self.without or (),
             files_option=files_option,
+            reading=reading,
         )
 
 
@@ -57,6 +61,7 @@ class SourceOptions(NamedTuple):
         change: Files and directories of manifests to apply to the objects.
         without: Objects to remove, each as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
         files_option: Name of the option for `files`, for messages.
+        reading: How to read files.
     """
 
     files: Sequence[Path] = ()
@@ -67,6 +72,7 @@ class SourceOptions(NamedTuple):
     change: Sequence[Path] = ()
     without: Sequence[str] = ()
     files_option: str = "--manifests"
+    reading: InputOptions = InputOptions()
 
     @property
     def reads_cluster(self) -> bool:
@@ -86,11 +92,13 @@ class Source(NamedTuple):
         documents: The objects, with changes. Those of a cluster have the file ``cluster`` and no line.
         before: The objects without changes; the same list if nothing changes.
         changed: Keys of added, changed and removed objects.
+        errors: Documents that cannot be read, if the command takes the others.
     """
 
     documents: list[Document]
     before: list[Document]
     changed: frozenset[ObjectKey]
+    errors: tuple[ManifestError, ...] = ()
 
     def store(self, indexes: Iterable[Index]) -> Store:
         """Return a new store with the objects and these indexes."""
@@ -115,25 +123,33 @@ def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -
     return [*(one for one in documents if key_of(one.object) not in keys), *others]
 
 
-def read_source(options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False) -> Source:
+def read_source(
+    options: SourceOptions, resources: Sequence[WatchedResource], *, every_kind: bool = False, partial: bool = False
+) -> Source:
     """Return the objects that the options name. Exits with a message if they contradict or cannot be read.
 
     Args:
         options: The options of the command.
         resources: The resources that the command needs of a cluster. Files are read as a whole.
         every_kind: Whether changes of other kinds have an effect, too.
+        partial: Whether to return the other objects if documents of files cannot be read.
     """
     check_options(options)
-    change = read_objects(options.change)
-    before = _read_cluster(options, resources) if options.reads_cluster else read_objects(options.files)
+    read = [read_manifests(files, options.reading) for files in (options.files, options.change)]
+    # The same file may be given twice.
+    errors = tuple({str(error): error for one in read for error in one.errors}.values())
+    if errors and not partial:
+        fail_input(errors)
+    change = read[1].documents
+    before = _read_cluster(options, resources) if options.reads_cluster else read[0].documents
     if not options.changes:
-        return Source(before, before, frozenset())
+        return Source(before, before, frozenset(), errors)
     if not every_kind:
         _note_unread(change, resources)
     from app.cli.what_if import Overlay, overlay  # noqa: PLC0415 - as for `_read_cluster`
 
     changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
-    return Source(changed.documents, before, changed.keys)
+    return Source(changed.documents, before, changed.keys, errors)
 
 
 def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource]) -> None:

@@ -4,9 +4,15 @@ import yaml
 
 from app.model.json import JSON
 from app.model.text import is_inert
+from app.store.yaml_scalars import quote_texts
 
 
-class NoAliasDumper(yaml.CSafeDumper):
+@quote_texts
+class _Dumper(yaml.CSafeDumper):
+    """Writes YAML that kubectl reads as the same values."""
+
+
+class NoAliasDumper(_Dumper):
     """Writes YAML without anchors, because users edit the output."""
 
     def ignore_aliases(self, data: object) -> bool:
@@ -15,7 +21,7 @@ class NoAliasDumper(yaml.CSafeDumper):
         return True
 
 
-def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = yaml.CSafeDumper) -> str:
+def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = _Dumper) -> str:
     """Return a value as YAML. If it has terminal control characters, all characters beyond ASCII are escaped."""
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
     if not is_inert(text.replace("\n", "")):

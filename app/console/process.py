@@ -143,7 +143,9 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     store = Store(INDEXES)
     # The engines of a replay follow the changes of the store, so they come before its objects.
     replay = None if options.records is None else ReviewReplay(store)
-    manifests = None if settings.manifests is None else ManifestSource(settings.manifests, store)
+    manifests = None
+    if settings.manifests is not None:
+        manifests = ManifestSource(settings.manifests, store, exclude=settings.exclude)
     cluster = make_cluster(settings, store) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
@@ -185,7 +187,8 @@ async def _ignore_change() -> None:
 def describe_source(settings: Settings) -> str:
     """Return the options of a command that reads the same objects."""
     if settings.manifests is not None:
-        return shlex.join(["--manifests", str(settings.manifests)])
+        exclude = (word for one in settings.exclude for word in ("--exclude", one))
+        return shlex.join(["--manifests", str(settings.manifests), *exclude])
     words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
     words += [] if settings.context is None else ["--context", settings.context]
     return shlex.join([*words, *(["--kcp"] if settings.kcp else [])])

@@ -130,7 +130,7 @@ def load(source: str) -> list[Interpreter]:
         module = _load_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except LoadError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise LoadError(f"{source}: {type(error).__name__}: {error}") from error
     found = [value for value in vars(module).values() if isinstance(value, Interpreter)]
     if not found:

@@ -1,7 +1,7 @@
 """Validate image references with the grammar of kubelet and container runtimes (distribution/reference)."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -33,34 +33,6 @@ def image_problem(reference: str) -> str | None:
     if colon and not tag:
         return "the tag after ':' is empty"
     return _name_problem(domain, path) or (_tag_problem(tag) if tag else None)
-
-
-class ImageParts(NamedTuple):
-    """The parts of an image reference, each ``""`` if it is absent."""
-
-    registry: str
-    repository: str
-    tag: str
-    digest: str
-
-    def __str__(self) -> str:
-        name = f"{self.registry}/{self.repository}" if self.registry else self.repository
-        return name + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
-
-
-def split_image(reference: str) -> ImageParts:
-    """Return the parts of an image reference, which need not be valid."""
-    named, _, digest = reference.partition("@")
-    registry, path = _split_domain(named)
-    repository, _, tag = path.partition(":")
-    return ImageParts(registry, repository, tag, digest)
-
-
-def replace_parts(reference: str, *, registry: str = "", repository: str = "", tag: str = "") -> str:
-    """Return an image reference with other parts; ``""`` keeps a part. Another tag drops the digest."""
-    parts = split_image(reference)
-    digest = "" if tag and tag != parts.tag else parts.digest
-    return str(ImageParts(registry or parts.registry, repository or parts.repository, tag or parts.tag, digest))
 
 
 def _split_domain(named: str) -> tuple[str, str]:

@@ -58,25 +58,10 @@ def describe(text: str, **constraints: Any) -> Any:
 
 
 class ImageItem(API, frozen=True):
-    """Replaces the image of the containers and init containers with a name, or parts of it."""
+    """Replaces the image of the containers and init containers with a name."""
 
     container_name: Annotated[str, describe("Name of the container whose image is replaced.", min_length=1)]
-    image_claim: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1)] | None,
-        describe("The new image; {{nodepool}} is replaced by the pool's name."),
-    ] = None
-    registry: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1)] | None,
-        describe("Replaces only the registry of the image, such as reg.example.com:5000."),
-    ] = None
-    repository: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1)] | None,
-        describe("Replaces only the repository of the image, such as team/app."),
-    ] = None
-    tag: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1)] | None,
-        describe("Replaces only the tag of the image; a digest is dropped."),
-    ] = None
+    image_claim: Annotated[str, describe("The new image; {{nodepool}} is replaced by the pool's name.", min_length=1)]
 
 
 class EnvItem(API, frozen=True):

@@ -1,6 +1,5 @@
 """Validates the items of an entry: each has exactly one member, with its types and required fields."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -9,7 +8,6 @@ from app.model.json import JSON, as_object
 from app.model.names import label_key_problem, label_value_problem
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
-from app.overrider.items import IMAGE_PARTS
 from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
 from app.overrider.protected_fields import key_owner
 from app.overrider.shapes import (
@@ -25,7 +23,7 @@ from app.overrider.shapes import (
     replicas_problem,
     text,
 )
-from app.overrider.unknown_fields import find_meant_fields, find_unknown_fields
+from app.overrider.unknown_fields import find_unknown_fields
 from app.overrider.workload_schema.choices import load_choices
 
 # Images are checked with the node pools that the entry lists. This name represents the node pools of "*".
@@ -100,26 +98,8 @@ def _check_nullable_label(value: JSON, field: str) -> Iterator[Finding]:
         yield Finding("invalid", field, problem)
 
 
-_IMAGE: Final = Shape("image", dict.fromkeys(("containerName", "imageClaim", *IMAGE_PARTS), text), ("containerName",))
-_IMAGE_PROBLEM: Final = re.compile(r".* is not an image(?: for node pool [^:]*)?: (.*)")
-_IMAGE_FORMS: Final = {
-    "imageClaim": "{}", "registry": "{}/app", "repository": "registry.example/{}", "tag": "app:{}",
-}  # fmt: skip
-
-
-def _check_image_item(value: JSON, field: str) -> Iterator[Finding]:
-    yield from _IMAGE.check(value, field)
-    image = as_object(value)
-    parts = [part for part in IMAGE_PARTS if image.get(part)]
-    if image.get("imageClaim") and parts:
-        yield Finding("invalid", field, f"must have imageClaim or {' and '.join(parts)}, not both")
-    elif not image.get("imageClaim") and not parts and "imageClaim" not in find_meant_fields(image, _IMAGE.members):
-        message = f"is required: the image; to change only a part of it, write {', '.join(IMAGE_PARTS)}"
-        yield Finding("required", f"{field}.imageClaim", message)
-
-
 _MEMBERS: Final[Mapping[str, Check]] = {
-    "image": _check_image_item,
+    "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
     "replicas": _check_replicas,
     "env": _make_container_shape("env", list_of(_ENV_VAR.check)).check,
     "args": _make_container_shape("args", list_of(text)).check,
@@ -161,17 +141,13 @@ def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Find
         yield from _MEMBERS[member](item[member], f"{field}.{member}")
         if member != "image":
             yield from misspelled_tokens(item[member], f"{field}.{member}")
-    yield from _check_image_claim(as_object(item.get("image")), f"{field}.image", pools)
+    yield from _check_image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
 
 
 def _check_image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
-    for member, form in _IMAGE_FORMS.items():
-        value = image.get(member)
-        if isinstance(value, str) and value.strip():
-            # A part is checked inside an image that is valid otherwise, so that the problem names the part.
-            for one in check_image(form.format(value), f"{field}.{member}", pools=pools):
-                problem = _IMAGE_PROBLEM.fullmatch(one.message)
-                yield one if problem is None or member == "imageClaim" else one._replace(message=problem[1])
+    claim = image.get("imageClaim")
+    if isinstance(claim, str) and claim.strip():
+        yield from check_image(claim, field, pools=pools)
 
 
 def check_image(image: str, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:

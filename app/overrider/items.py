@@ -8,7 +8,6 @@ and applies to containers and init containers of that name. ``labels`` and ``ann
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from app.model.image_reference import replace_parts
 from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.overlay import overlay
@@ -46,27 +45,11 @@ def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
     return None
 
 
-IMAGE_PARTS: Final = ("registry", "repository", "tag")
-
-
 def _make_image(value: JSON) -> ItemEffect:
-    image = as_object(value)
-    name, claim = str(image.get("containerName", "")), str(image.get("imageClaim", ""))
+    name, claim = str(as_object(value).get("containerName", "")), str(as_object(value).get("imageClaim", ""))
     # Without an image, a container is invalid. The rules for items report a missing claim.
-    if claim:
-        return _make_container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
-    parts = {part: str(image[part]) for part in IMAGE_PARTS if image.get(part)}
-
-    def change(container: JSONObject) -> JSONObject:
-        present = container.get("image")
-        made = replace_parts(present, **parts) if isinstance(present, str) and present else present
-        return container if made == present else {**container, "image": made}
-
-    def apply(workload: JSONObject) -> JSONObject:
-        return _change_containers(workload, name, change)
-
-    described = " and ".join(f"{part} {text}" for part, text in parts.items())
-    return ItemEffect(apply, name, f"the image of container {name} has {described} already")
+    wanted = {"image": claim} if claim else {}
+    return _make_container_effect(name, wanted, f"container {name} has image {claim} already")
 
 
 def _make_container_maker(member: str) -> Callable[[JSON], ItemEffect]:

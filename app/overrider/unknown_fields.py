@@ -38,7 +38,7 @@ _PARENTS: Final = {
     **dict.fromkeys(PATCH, "a patch"),
     **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
     **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations"), "an item"),
-    **dict.fromkeys(("containerName", "imageClaim", "registry", "repository", "tag"), "image"),
+    **dict.fromkeys(("containerName", "imageClaim"), "image"),
     **dict.fromkeys(("namespace", "labels", "annotations"), "metadata"),
     "name": "metadata or subject",
     "entries": "the top level",

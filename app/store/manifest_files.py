@@ -14,7 +14,7 @@ _TESTDATA: Final = "testdata"
 
 
 def list_directory(
-    directory: Path, *, exclude: Sequence[str] = (), testdata: bool = False
+    directory: Path, *, exclude: Sequence[str] = (), testdata: bool = False, python: bool = False
 ) -> Iterator[Path | ManifestError]:
     """Yield the manifest files below a directory in order, and an error in place of each directory that is unreadable.
 
@@ -23,13 +23,15 @@ def list_directory(
     Args:
         directory: The directory. Links to other directories are not followed, as kubectl does.
         exclude: Patterns of files and directories to leave out (`is_excluded`).
+        python: Whether to list Python files instead.
         testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
     """
+    suffixes = {".py"} if python else _SUFFIXES
     errors: list[OSError] = []
     found: list[Path] = []
     for parent, directories, files in os.walk(directory, onerror=errors.append):
         directories[:] = [one for one in directories if _is_visible(one) and (testdata or one != _TESTDATA)]
-        found += (Path(parent, one) for one in files if _is_visible(one) and Path(one).suffix in _SUFFIXES)
+        found += (Path(parent, one) for one in files if _is_visible(one) and Path(one).suffix in suffixes)
     yield from (one for one in sorted(found) if not is_excluded(one, exclude, below=directory))
     yield from (make_error(Path(str(one.filename)), one) for one in errors)
 

@@ -5,6 +5,7 @@ object, because it has ``apiVersion`` or ``kind``, is an error, and so is one th
 """
 
 import codecs
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeGuard
@@ -228,9 +229,14 @@ def _find_problem(value: JSON) -> str:
         return "a manifest must be an object with apiVersion, kind and metadata"
     if not all(isinstance(value.get(member), str) and value[member] for member in ("apiVersion", "kind")):
         return "apiVersion and kind are required"
-    kind, metadata = value["kind"], value.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+    return _find_metadata_problem(value["kind"], value.get("metadata"))
+
+
+def _find_metadata_problem(kind: str, metadata: JSON) -> str:
+    if not isinstance(metadata, dict) or metadata.get("name") in (None, ""):
         return f"{kind} has no metadata.name"
+    if not isinstance(metadata["name"], str):
+        return f"metadata.name of {kind} must be text, not {json.dumps(metadata['name'])}: put it into quotation marks"
     for member, types in (("labels", dict), ("annotations", dict), ("namespace", str)):
         if metadata.get(member) and not isinstance(metadata[member], types):
             expected = "text" if types is str else "a mapping"

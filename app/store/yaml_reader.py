@@ -27,10 +27,15 @@ class ManifestError(ValueError):
     """A manifest cannot be read; the text is ``FILE:LINE: reason``, or ``FILE: reason`` for line 0, the whole file."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
-        super().__init__(f"{source}:{line}: {reason}" if line else f"{source}: {reason}")
         self.source = source
         self.line = line
         self.reason = reason
+        super().__init__(f"{self.place}: {reason}")
+
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``, or the file alone."""
+        return f"{self.source}:{self.line}" if self.line else self.source
 
 
 class Document(NamedTuple):

@@ -9,10 +9,11 @@ import binascii
 import math
 import re
 import struct
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from app.store.json_stream import make_number
 
+_Dumper = TypeVar("_Dumper", bound=Any)
 _Scalar = str | int | float | bool | None
 PLAIN: Final = ""
 """The tag of a scalar without quotation marks and without an explicit tag."""
@@ -114,6 +115,20 @@ def _resolve_tagged(tag: str, text: str) -> _Scalar:
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "bool": (bool,), "int": (int,), "float": (int, float), "null": (type(None),), "timestamp": ()
 }  # fmt: skip
+
+
+class _OtherType:
+    """A pattern of PyYAML's resolvers for texts that kubectl takes for a number, a boolean or null."""
+
+    def match(self, text: str) -> bool:
+        """Return whether a plain scalar is no text."""
+        return not isinstance(_resolve(text), str)
+
+
+def quote_texts(dumper: _Dumper) -> _Dumper:
+    """Make a dumper quote texts such as ``y`` and ``1e1``, which PyYAML and kubectl read differently."""
+    dumper.add_implicit_resolver(f"{_YAML}other", _OtherType(), None)
+    return dumper
 
 
 def _format_float32(value: float) -> str:

@@ -43,7 +43,7 @@ def test_fixtures_share_objects() -> None:
 def test_an_additional_empty_member_of_a_status_is_no_difference(tmp_path: Path) -> None:
     """Karmada's fixtures cannot name it."""
     file = tmp_path / "x.yaml"
-    case = "name: any\noperation: InterpretStatus\nobservedObj: {apiVersion: x/v1, kind: Y, status: %s}\noutput: {status: %s}\n"
+    case = "name: any\noperation: InterpretStatus\nobservedObj: {apiVersion: x/v1, kind: Z, status: %s}\noutput: {status: %s}\n"
     for status, expected, code in (
         ("{a: {}, b: 1}", "{b: 1}", 0),
         ("{a: [], b: {c: []}}", "{b: {}}", 0),
@@ -74,9 +74,9 @@ def test_an_aggregated_object_may_leave_out_members_of_the_template(tmp_path: Pa
 
 def test_requirements_and_references_are_compared_without_empty_members(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
-    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: n}, spec: {containers: [{name: c, envFrom: [{secretRef: {name: s}}]}]}}"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: games}, spec: {containers: [{name: c, envFrom: [{secretRef: {name: s}}]}]}}"
     secret = "{apiVersion: v1, kind: Secret, name: s, namespace: %s}"
-    for namespace, code in (("n, labelSelector: {}", 0), ('n, extra: ""', 0), ('""', 1), ("m", 1)):
+    for namespace, code in (("games, labelSelector: {}", 0), ('games, extra: ""', 0), ('""', 1), ("m", 1)):
         expected = secret % namespace
         file.write_text(
             f"name: x\noperation: InterpretDependency\ndesiredObj: {pod}\noutput: {{dependencies: [{expected}]}}\n"
@@ -102,7 +102,7 @@ def test_an_empty_output_accepts_every_answer(tmp_path: Path) -> None:
     status = "observedObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}"
     file.write_text(f"name: any\noperation: InterpretHealth\n{status}\noutput:\n")
     assert run("test", str(file))[:2] == (0, "ok   InterpretHealth      native   any\n1 passed, 0 failed\n")
-    file.write_text("name: none\noperation: InterpretHealth\nobservedObj: {apiVersion: x/v1, kind: Y}\noutput:\n")
+    file.write_text("name: none\noperation: InterpretHealth\nobservedObj: {apiVersion: x/v1, kind: Z}\noutput:\n")
     assert run("test", str(file))[0] == 1
 
 

@@ -18,9 +18,9 @@ def failing_fixtures(tmp_path: Path) -> str:
         "desiredObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}\n"
         "output: {replica: 3}\n---\n"
         "name: nobody knows it\noperation: InterpretHealth\n"
-        "observedObj: {apiVersion: x/v1, kind: Y, metadata: {name: y}}\noutput: {healthy: true}\n---\n"
+        "observedObj: {apiVersion: x/v1, kind: Z, metadata: {name: z}}\noutput: {healthy: true}\n---\n"
         "name: anything goes\noperation: InterpretStatus\n"
-        "observedObj: {apiVersion: x/v1, kind: Y, status: {a: 1, b: {c: 2}}}\n"
+        "observedObj: {apiVersion: x/v1, kind: Z, status: {a: 1, b: {c: 2}}}\n"
         "output: {status: {a: 1, b: '{{EXCLUDE}}'}}\n"
     )
     return str(file)
@@ -32,7 +32,7 @@ def test_text_shows_a_failure_with_its_line_and_exits_1(failing_fixtures: str) -
     assert f"FAIL InterpretReplica     native   counted wrongly\n     {failing_fixtures}:1\n     replica\n" in out
     assert "expected 3\n       found    2" in out
     assert (
-        "rule is not set: no layer answers InterpretHealth for x/v1 Y (asked: lua, webhook, python, bundle, native)"
+        "rule is not set: no layer answers InterpretHealth for x/v1 Z (asked: lua, webhook, python, bundle, native)"
         in out
     )
     assert "ok   InterpretStatus      native   anything goes" in out

@@ -2,6 +2,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from app.patch import apply
 from tests.cli.commands import run_command
-from tests.serving import MUTATE, REVIEW, Server, serving
+from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import wait_for
 
 
@@ -220,3 +221,31 @@ def test_help_and_version() -> None:
     assert "Serve admission reviews over HTTPS." in run_command("serve", "--help").stdout
     assert run_command("--version").stdout.startswith("fleethook ")
     assert run_command("nonsense").returncode == 2
+
+
+def test_files_of_other_tools_are_skipped_and_an_unreadable_document_delays_readiness_only(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    shutil.copytree(REVIEW.parent, manifests)
+    shutil.copy(EXAMPLES / "nodepools.yaml", manifests)
+    (manifests / "values.yaml").write_text("replicaCount: 1\n")
+    (manifests / "node-test.yaml").write_text("name: x\noperation: Retain\noutput: {}\n")
+    (manifests / "later.yaml").write_text("kind: ConfigMap\n")
+    with serving(tmp_path, "--exclude", "node-*", manifests=manifests) as server:
+
+        def read_check() -> tuple[int, str]:
+            status, body = server.request("GET", "/readyz")
+            (check,) = (one for one in json.loads(body)["checks"] if one["name"] == "manifests")
+            return status, check["detail"]
+
+        assert read_check() == (503, f"{manifests}/later.yaml:1: apiVersion and kind are required")
+        response = read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
+        assert "patch" in response
+        (manifests / "later.yaml").write_text("a: b\n")
+        wait_for(lambda: read_check()[0] == 200, what="the server is ready")
+        assert read_check()[1] == "skipped 2 documents that are no Kubernetes objects"
+        # Bad input never loses a former object: the answer stays the same.
+        file = manifests / "overrider.yaml"
+        file.write_text(file.read_text().partition("kind:")[0])
+        wait_for(lambda: "overrider.yaml" in read_check()[1], what="the server reports the file")
+        assert read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["patch"] == response["patch"]
+        assert read_check()[0] == 200

@@ -5,8 +5,12 @@ from hypothesis import HealthCheck, given, settings
 
 from app.cli.terminal import write_document
 from app.cli.yaml_output import NoAliasDumper, yaml_text
+from app.console.views.overriders.yaml_paths import dump_yaml
 from app.crds.apply.yaml_text import dump
+from app.interpret.playground.export import write_yaml
 from app.model.text import is_inert
+from app.store.yaml_reader import read_values
+from tests.conformance.test_kubectl_yaml import CASES, HEAD
 from tests.model.test_text import HOSTILE
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -22,6 +26,24 @@ def test_yaml_keeps_and_escapes_untrusted_values(capsys: Any, text: str) -> None
         printed = capsys.readouterr().out
         assert yaml.safe_load(printed) == {text: text}
         assert is_inert(printed.replace("\n", ""))
+
+
+def test_texts_are_read_back_as_texts_by_kubectl_and_other_values_stay() -> None:
+    texts = [
+        case["text"].removeprefix(HEAD).removeprefix("v: ").strip() for case in CASES if case["text"].startswith(HEAD)
+    ]
+    value = {"texts": [one for one in texts if is_inert(one)], "others": [1, -5, 1.5, 1e300, True, None, {}, []]}
+    for text in (
+        yaml_text(value),
+        yaml_text(value, dumper=NoAliasDumper),
+        dump_yaml(value),
+        write_yaml(value),
+        dump([value]),
+    ):
+        assert read_values(text, source="f")[0].value == value
+    assert (
+        yaml_text(["y", "1e1", "0o17", "v1", "a b", 1, True]) == "- 'y'\n- '1e1'\n- '0o17'\n- v1\n- a b\n- 1\n- true\n"
+    )
 
 
 def test_yaml_without_control_characters_stays_readable() -> None:

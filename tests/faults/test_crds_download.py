@@ -323,6 +323,15 @@ def test_headers_beyond_the_limits_are_refused_and_not_asked_for_again(into: Pat
     assert len(origin.asked) == 1
 
 
+@pytest.mark.parametrize("status", ["100 Continue", "102 Processing", "103 Early Hints"])
+@pytest.mark.parametrize("count", [1, 100])
+def test_interim_responses_are_skipped(into: Path, status: str, count: int) -> None:
+    interim = f"HTTP/1.1 {status}\r\nLink: </style.css>; rel=preload\r\n\r\n".encode()
+    with serving(_sends(interim * count + WHOLE)) as origin:
+        assert fetched(origin, into).attempts == 1
+    assert into.read_bytes() == BODY
+
+
 def test_an_interim_response_of_a_proxy_is_skipped(into: Path, tmp_path: Path) -> None:
     established = EARLY_HINTS + b"\r\nHTTP/1.1 200 Connection established\r\n\r\n"
     with serving(tarball(BODY), directory=tmp_path) as origin, proxying(origin, established=established) as proxy:

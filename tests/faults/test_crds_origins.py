@@ -29,11 +29,25 @@ from tests.hook_server import Certificate
 # ---- Redirects.
 
 
+def test_a_redirect_to_itself_ends(into: Path) -> None:
+    with serving(redirects("/crds.tar.gz")) as origin:
+        refused(origin, into, Exit.HTTP)
+    assert len(origin.asked) == 6
+
+
 def test_from_https_to_http_is_refused(into: Path, tmp_path: Path) -> None:
     with serving(tarball(BODY)) as plain, serving(redirects(plain.url + "?sig=S3CR3T"), directory=tmp_path) as origin:
         failure = refused(origin, into, Exit.HTTP)
     assert str(failure) == (f"{origin.url}: redirected from https to http, which is refused: {plain.url}?sig=***")
     assert not plain.connections
+
+
+@pytest.mark.parametrize(
+    "to", ["ftp://e.com/x", "file:///etc/passwd", "http://[", "javascript:x", "https://", "http://a b/"]
+)
+def test_a_redirect_to_nowhere_is_refused(into: Path, to: str) -> None:
+    with serving(redirects(to)) as origin:
+        assert "redirected to a URL that is not http or https" in str(refused(origin, into, Exit.HTTP))
 
 
 def test_a_redirect_in_another_alphabet_is_encoded(into: Path) -> None:
@@ -169,6 +183,20 @@ def test_a_refused_connection_to_the_proxy_is_retried(into: Path, scheme: str) -
         )
     assert "proxy: connection refused (after 4 attempts)" in str(raised.value)
     assert "S3CR3T" not in str(raised.value)
+
+
+@pytest.mark.parametrize("allow_private", [True, False])
+def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) -> None:
+    waits = Waits()
+    with pytest.raises(CRDsError) as raised:
+        download(
+            Source(f"http://{'a' * 300}.example.com/x"),
+            into,
+            timing=waits.timing(),
+            env_proxies=False,
+            allow_private=allow_private,
+        )
+    assert (raised.value.exit, waits.seconds) == (Exit.NETWORK, [])
 
 
 def test_a_missing_name_is_a_transient_network_error(into: Path) -> None:

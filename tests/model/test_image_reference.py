@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.image_reference import image_problem, replace_parts, split_image
+from app.model.image_reference import image_problem
 from tests.hypothesis_profiles import examples
 
 SHA = "sha256:" + "0123456789abcdef" * 4
@@ -108,22 +108,3 @@ def test_the_result_equals_the_grammar(reference: str) -> None:
     normalized = reference if registry else f"docker.io/{reference}"
     lowercase = path.partition(":")[0] == path.partition(":")[0].lower()
     assert (image_problem(reference) is None) == (lowercase and ORACLE.fullmatch(normalized) is not None)
-
-
-@pytest.mark.parametrize(
-    ("image", "parts", "expected"),
-    [
-        ("nginx:1.25", {"tag": "1.26"}, "nginx:1.26"),
-        ("nginx", {"tag": "1.26"}, "nginx:1.26"),
-        ("nginx", {"registry": "reg.local:5000"}, "reg.local:5000/nginx"),
-        ("docker.io/library/nginx:1", {"registry": "reg.local"}, "reg.local/library/nginx:1"),
-        ("reg.a/team/app:1", {"repository": "other/app"}, "reg.a/other/app:1"),
-        (f"reg.a/app:1@sha256:{'a' * 64}", {"registry": "reg.b"}, f"reg.b/app:1@sha256:{'a' * 64}"),
-        (f"reg.a/app:1@sha256:{'a' * 64}", {"tag": "2"}, "reg.a/app:2"),
-        (f"reg.a/app:1@sha256:{'a' * 64}", {"tag": "1"}, f"reg.a/app:1@sha256:{'a' * 64}"),
-        ("localhost/app", {"registry": "reg.b", "repository": "x", "tag": "3"}, "reg.b/x:3"),
-    ],
-)
-def test_parts_of_an_image_are_replaced(image: str, parts: dict[str, str], expected: str) -> None:
-    assert replace_parts(image, **parts) == expected
-    assert str(split_image(image)) == image

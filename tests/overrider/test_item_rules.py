@@ -50,13 +50,6 @@ def test_a_right_item_has_no_finding(member: str) -> None:
         ({"volumes": [{}]}, [("required", "i.volumes[0].name")]),
         ({"replicas": 1, "image": None}, []),
         ({"replicas": None}, [("required", "i")]),
-        ({"image": {"containerName": "a", "tag": "1", "registry": "r.{{nodepool}}.io"}}, []),
-        ({"image": {"containerName": "a"}}, [("required", "i.image.imageClaim")]),
-        ({"image": {"containerName": "a", "imageClaim": "a:1", "tag": "2"}}, [("invalid", "i.image")]),
-        ({"image": {"containerName": "a", "tag": "a b"}}, [("image", "i.image.tag")]),
-        ({"image": {"containerName": "a", "repository": "App"}}, [("image", "i.image.repository")]),
-        ({"image": {"containerName": "a", "registry": "http://r"}}, [("image", "i.image.registry")]),
-        ({"image": {"containerName": "a", "tag": 1.1}}, [("invalid", "i.image.tag")]),
     ],
 )
 def test_a_wrong_item_has_a_finding_with_its_path(item: Any, found: list[tuple[str, str]]) -> None:

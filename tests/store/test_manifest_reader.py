@@ -55,7 +55,7 @@ def test_documents_that_are_no_objects_are_skipped_beside_objects(text: str, rea
         ("apiVersion: v1\nmetadata: {name: x}", 5, "apiVersion and kind are required"),
         ("apiVersion: v1\nkind: 5\nmetadata: {name: x}", 5, "apiVersion and kind are required"),
         ("apiVersion: v1\nkind: A", 5, "A has no metadata.name"),
-        ("apiVersion: v1\nkind: A\nmetadata: {name: 5}", 5, "A has no metadata.name"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: 5}", 5, "metadata.name of A must be text, not 5: put it into quotation marks"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, labels: [x]}", 5, "metadata.labels of A x must be a mapping"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: 5}", 5, "metadata.namespace of A x must be text"),
         ("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: c}}\n- 7", 9, "/items/1: a manifest must be an object"),

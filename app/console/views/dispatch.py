@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
-import yaml
 
 from app.api.request_plan import (
     InputDocument,
@@ -18,6 +17,7 @@ from app.api.request_plan import (
     plan_request,
 )
 from app.console.views.form_fields import FormFieldError, read_document
+from app.console.views.overriders.yaml_paths import dump_yaml
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
 from app.dispatch.errors import StatusError
@@ -229,5 +229,4 @@ def read_choice(text: str) -> ObjectKey | None:
 def format_object(document: JSONObject) -> str:
     """Return an object as YAML for the form, without the fields that only servers write."""
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
-    text: str = yaml.safe_dump({**document, "metadata": metadata}, sort_keys=False, allow_unicode=True)
-    return text
+    return dump_yaml({**document, "metadata": metadata})

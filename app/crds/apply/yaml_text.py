@@ -8,10 +8,12 @@ import yaml
 
 from app.model.json import JSON
 from app.model.text import is_inert
+from app.store.yaml_scalars import quote_texts
 
 _BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
+@quote_texts
 class _Dumper(_BASE):  # type: ignore[misc]
     """Writes no aliases, and quotes strings that some reader takes for another type."""
 
@@ -19,7 +21,7 @@ class _Dumper(_BASE):  # type: ignore[misc]
         return True
 
 
-# Strings that sigs.k8s.io/yaml, YAML 1.1 or YAML 1.2 read as a number or a boolean, and PyYAML does not.
+# Strings that YAML 1.1 or YAML 1.2 read as a number or a boolean, and PyYAML does not.
 _Dumper.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?$"),

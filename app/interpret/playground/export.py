@@ -11,6 +11,7 @@ from app.interpret.playground.question import PlaygroundQuestion
 from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
 from app.model.karmada import API_VERSION, CUSTOMIZATION, Operation
+from app.store.yaml_scalars import quote_texts
 
 CUSTOMIZATION_FILE: Final = "customization.yaml"
 PYTHON_FILE: Final = "interpreter.py"
@@ -23,6 +24,7 @@ class ExportError(ValueError):
     """A question has no form as a customization; the text states the reason and the remedy."""
 
 
+@quote_texts
 class _Dumper(yaml.SafeDumper):
     """Writes texts of several lines as literal blocks, so that scripts stay readable."""
 

@@ -160,7 +160,7 @@ def _find_basic_tweaks(state: State, before: JSONObject) -> JSONObject | None:
     changed = replicas is not None and replicas != before["spec"].get("replicas")
     if changed or state.item.get("replicas") is not None:
         return {"replicas": replicas}
-    if (image := as_object(state.item.get("image"))) and image.get("imageClaim"):
+    if image := as_object(state.item.get("image")):
         return {"containerImages": [{"name": image.get("containerName"), "targetImage": image.get("imageClaim")}]}
     return None
 

@@ -7,7 +7,7 @@ file must not look like a deletion.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -81,8 +81,10 @@ class ManifestSource:
             spec, of which it keeps no copy.
     """
 
-    def __init__(self, directory: Path, store: Store) -> None:
+    def __init__(self, directory: Path, store: Store, *, exclude: Sequence[str] = ()) -> None:
+        """Prepare; ``exclude`` has patterns of files to leave out (`app.store.manifest_files.is_excluded`)."""
         self._directory: Final = directory
+        self._exclude: Final = exclude
         self._store: Final = store
         self._files: dict[Path, _File] = {}
         self._stored: dict[ObjectKey, Document] = {}
@@ -182,7 +184,7 @@ class ManifestSource:
             errors[str(self._directory)] = str(error)
             directory = {str(self._directory)} if self._checked_at is None else frozenset[str]()
             return self._files, self._unread | directory
-        for path in list_directory(self._directory):
+        for path in list_directory(self._directory, exclude=self._exclude):
             if isinstance(path, ManifestError):
                 errors[path.source] = str(path)
                 continue
@@ -276,10 +278,13 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
     for one in read.documents:
         former.pop(key_of(one.object), None)
     errors = [*read.errors]
+    missing = ", ".join(f"{key.group_kind.kind} {key.name}" for key in former)
+    if former and not content.strip():
+        # A program that writes a file truncates it first.
+        errors.append(ManifestError(str(path), 1, f"is empty, in place of {missing}: delete the file to remove them"))
     expected = len(read.skipped) if known is None else known.expected_skipped
     if former and len(read.skipped) > expected:
         # A half-written object may look like a document that is none.
-        missing = ", ".join(f"{key.group_kind.kind} {key.name}" for key in former)
         errors += [ManifestError(one.source, one.line, f"{one.reason}, in place of {missing}") for one in read.skipped]
     documents, skipped = tuple(read.documents), tuple(read.skipped)
     if not errors:

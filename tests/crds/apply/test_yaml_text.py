@@ -14,7 +14,13 @@ TRAPS = [
     "a: b", "a #b", "{{name}}", "é", "\u2028", "\x85", "\ufeff", "a\nb\n", " a", "a ", "\t", "#", "|", ">", "0", "-0", "1e",
 ]  # fmt: skip
 texts = st.sampled_from(TRAPS) | st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=20
 )

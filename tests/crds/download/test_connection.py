@@ -59,10 +59,8 @@ def test_a_redirect_is_not_followed(deadline: Deadline) -> None:
 
 
 @pytest.mark.parametrize("interim", [0, 1, MAX_INTERIM_RESPONSES])
-@pytest.mark.parametrize("status", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
-def test_interim_responses_are_skipped(deadline: Deadline, status: bytes, interim: int) -> None:
-    hints = b"HTTP/1.1 " + status + b"\r\nLink: </a>\r\n\r\n"
-    hints *= interim
+def test_interim_responses_are_skipped(deadline: Deadline, interim: int) -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * interim
     with serving(writes(hints, head(content_length=2), b"ok")) as origin:
         assert get(request_to(origin.url, origin.ca_pem), deadline) == (200, b"ok")
 
@@ -117,17 +115,15 @@ def test_a_proxy_gets_its_credentials_and_the_origin_does_not(deadline: Deadline
     [
         ("ftp://proxy:21", "it must be http, https or socks5"),
         ("http://", "it must be http, https or socks5"),
-        ("user:S3CR3T@proxy:80", "percent-encode the user and the password"),
-        ("nonsense", "it must be http, https or socks5"),
         ("http://[::1", "it must have a host"),
-        ("http://user:S3/CR3T@proxy:80", "percent-encode the user and the password"),
+        ("http://user:pa/ss@proxy:80", "percent-encode the user and the password"),
     ],
 )
 def test_an_unusable_proxy_is_a_usage_error_without_its_password(deadline: Deadline, proxy: str, text: str) -> None:
     with pytest.raises(CRDsError, match=text) as raised:
         get(request_to("http://127.0.0.1:9/", proxy_url=proxy), deadline)
     assert raised.value.exit is Exit.USAGE
-    assert "CR3T" not in str(raised.value)
+    assert "pa/ss" not in str(raised.value)
 
 
 def test_a_query_is_not_logged(deadline: Deadline, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from app.crds.download.download import Validators, download
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Credentials, Source
 from tests.crds.downloading import BODY, fetched, refused
-from tests.crds.origin import in_turn, proxying, redirects, says, serving, tarball
+from tests.crds.origin import chunked, in_turn, proxying, redirects, says, serving, tarball
 
 DATE = "Mon, 02 Jan 2006 15:04:05 GMT"
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -54,6 +54,12 @@ def test_a_body_changed_since_the_first_part_is_downloaded_completely(into: Path
     assert found.validators.etag == '"v2"'
 
 
+def test_validators_that_cannot_be_sent_are_left_out(into: Path) -> None:
+    with serving(tarball(BODY)) as origin:
+        assert fetched(origin, into, validators=Validators('"a\r\nX: y"', "\u20ac")).changed
+    assert not {"if-none-match", "if-modified-since", "x"} & set(origin.asked[0].headers)
+
+
 def test_conditions_go_along_redirects(into: Path) -> None:
     with serving(tarball(BODY)) as store, serving(redirects(store.url)) as origin:
         assert not fetched(origin, into, validators=Validators('"v1"')).changed
@@ -66,6 +72,14 @@ def test_progress_has_the_total(into: Path) -> None:
     assert told[-1] == (len(BODY), len(BODY))
     assert [size for size, _ in told] == sorted({size for size, _ in told})
     assert {total for _, total in told} == {len(BODY)}
+
+
+def test_progress_without_a_length_has_no_total(into: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    with serving(chunked(BODY)) as origin:
+        fetched(origin, into, progress=lambda *now: told.append(now))
+    assert told[-1] == (len(BODY), None)
+    assert into.read_bytes() == BODY
 
 
 def test_an_exception_of_progress_ends_the_download_and_leaves_no_file(into: Path) -> None:
@@ -92,13 +106,45 @@ def test_a_file_that_exists_is_not_touched(into: Path) -> None:
     assert not origin.asked
 
 
+def test_a_link_is_not_followed(into: Path, tmp_path: Path) -> None:
+    into.symlink_to(tmp_path / "elsewhere")
+    with serving(tarball(BODY)) as origin, pytest.raises(CRDsError):
+        fetched(origin, into)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with serving(tarball(BODY)) as origin, pytest.raises(CRDsError, match="no such file or directory") as raised:
         fetched(origin, tmp_path / "none" / "x")
     assert raised.value.exit == Exit.DISK
 
 
+@pytest.mark.parametrize(
+    "url", ["not-found-url", "ftp://e.com/x", "file:///etc/passwd", "/x", "http:///x", "http://[", ""]
+)
+def test_an_address_that_cannot_be_asked_is_a_usage_error(into: Path, url: str) -> None:
+    with pytest.raises(CRDsError, match="http or https") as raised:
+        download(Source(url), into)
+    assert raised.value.exit == Exit.USAGE
+    assert not into.exists()
+
+
 # ---- Who asks.
+
+
+@pytest.mark.parametrize(
+    ("credentials", "authorization"),
+    [
+        (Credentials(username="u", password="p:w"), "Basic dTpwOnc="),
+        (Credentials(username="ü"), "Basic w7w6"),
+        (Credentials(headers=(("Authorization", "Bearer t"),)), "Bearer t"),
+        (Credentials(headers=(("authorization", "Bearer t"),), username="u"), "Bearer t"),
+    ],
+)
+def test_credentials_are_sent_to_their_origin(into: Path, credentials: Credentials, authorization: str) -> None:
+    with serving(tarball(BODY)) as origin:
+        fetched(origin, into, credentials=credentials)
+    assert origin.asked[0].headers["authorization"] == authorization
 
 
 def test_userinfo_is_basic_authentication_and_not_shown(into: Path) -> None:
@@ -108,7 +154,29 @@ def test_userinfo_is_basic_authentication_and_not_shown(into: Path) -> None:
     assert found.final_url == origin.url
 
 
+def test_credentials_win_over_userinfo(into: Path) -> None:
+    with serving(tarball(BODY)) as origin:
+        fetched(origin, into, url=origin.url.replace("//", "//a:b@"), credentials=Credentials(username="u"))
+    assert origin.asked[0].headers["authorization"] == "Basic dTo="
+
+
 SECRET = Credentials(headers=(("X-Token", "S3CR3T"),), username="u", password="S3CR3T")
+
+
+def test_credentials_stay_within_their_origin(into: Path) -> None:
+    with serving(redirects("/other"), other=tarball(BODY)) as origin:
+        fetched(origin, into, credentials=SECRET)
+    assert [asked.headers.get("x-token") for asked in origin.asked] == ["S3CR3T", "S3CR3T"]
+
+
+def test_credentials_are_dropped_where_the_origin_changes_and_do_not_come_back(into: Path) -> None:
+    with serving(tarball(BODY)) as store, serving(redirects(store.base + "/back"), final=tarball(BODY)) as origin:
+        store.paths["/back"] = redirects(origin.base + "/final")
+        fetched(origin, into, credentials=SECRET)
+    assert "x-token" in origin.asked[0].headers
+    assert "authorization" in origin.asked[0].headers
+    for asked in (store.asked[0], origin.asked[1]):
+        assert not {"x-token", "authorization"} & set(asked.headers)
 
 
 def test_a_mirror_elsewhere_gets_its_own_userinfo_only(into: Path) -> None:
@@ -136,6 +204,21 @@ def test_the_final_url_is_redacted(into: Path) -> None:
         found = fetched(origin, into)
     assert found.final_url == f"{store.base}/blob?sig=***&v=1"
     assert store.asked[0].target == "/blob?sig=S3CR3T&v=1"
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
+def test_every_kind_of_redirect_is_followed(into: Path, status: str) -> None:
+    with serving(redirects("/next", status), next=tarball(BODY)) as origin:
+        assert fetched(origin, into).attempts == 1
+
+
+def test_five_redirects_are_followed_and_no_more(into: Path) -> None:
+    hops = {f"h{n}": redirects(f"/h{n + 1}") for n in range(1, 6)}
+    with serving(redirects("/h2"), **hops, h6=tarball(BODY)) as origin:
+        assert fetched(origin, into).changed
+        into.unlink()
+        origin.answer = redirects("/h1")
+        assert "more than 5 redirects" in str(refused(origin, into, Exit.HTTP))
 
 
 def test_a_mirror_is_asked_when_the_address_itself_fails(into: Path) -> None:
@@ -214,6 +297,12 @@ def test_an_address_without_proxy_is_asked_directly(into: Path) -> None:
     assert not proxy.asked
 
 
+@pytest.mark.parametrize("proxy", ["ftp://u:S3CR3T@p:1", "http://", "u:S3CR3T@p:1", "nonsense"])
+def test_an_invalid_proxy_url_is_a_usage_error(into: Path, proxy: str) -> None:
+    with serving(tarball(BODY)) as origin:
+        assert "S3CR3T" not in str(refused(origin, into, Exit.USAGE, proxy_url=proxy))
+
+
 def test_any_number_of_seconds_will_do(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         assert fetched(origin, into, seconds=1e300).changed
@@ -254,6 +343,14 @@ def test_only_hosts_that_are_allowed_are_asked(into: Path) -> None:
         assert str(failure) == f"http://localhost:{store.port}/x: its host is not one of the allowed hosts"
         assert not store.connections
         assert fetched(origin, into, allow_hosts=("127.0.0.1", "LocalHost")).changed
+
+
+def test_a_suffix_allows_its_subdomains(into: Path) -> None:
+    with serving(tarball(BODY)) as origin, proxying(origin) as proxy:
+        below, beside = "http://a.example.com/", "http://aexample.com/"
+        assert fetched(origin, into, url=below, proxy_url=proxy.url, allow_hosts=(".example.com",)).changed
+        into.unlink()
+        refused(origin, into, Exit.NETWORK, url=beside, proxy_url=proxy.url, allow_hosts=(".example.com",))
 
 
 # ---- Over and over.

@@ -140,6 +140,12 @@ def test_only_allowed_hosts_are_asked(partial: Partial, allowed: tuple[str, ...]
         assert len(origin.asked) == fits
 
 
+def test_a_private_address_is_refused_by_name_of_the_url(partial: Partial) -> None:
+    with serving(tarball(BODY)) as origin:
+        failure = refuse(origin, partial, f"{origin.url}: ", allow_private=False)
+        assert (origin.connections, failure.again) == (0, False)
+
+
 def test_a_body_of_another_kind_is_refused(partial: Partial) -> None:
     with serving(says(b"<html>" + b"x" * 1000, content_type="text/html")) as origin:
         refuse(origin, partial, "it looks like an HTML page")

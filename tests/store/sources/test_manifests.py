@@ -120,6 +120,7 @@ def test_an_unreadable_document_keeps_former_objects_while_others_change(
         # A half-written document may be text, or a mapping without kind.
         (f"{config('a', '4')}---\napiVers", {"a": "4", "b": "1"}),
         (f"{config('a', '5')}---\nmetadata: {{name: b}}", {"a": "5", "b": "1"}),
+        ("\n", {"a": "5", "b": "1"}),
     ):
         file.write_text(text)
         source.load()
@@ -127,9 +128,10 @@ def test_an_unreadable_document_keeps_former_objects_while_others_change(
         file.touch()
         source.load()
         assert (names(store), len(source.errors)) == (expected, 1)
-    file.write_text(config("a", "6"))
-    source.load()
-    assert (names(store), source.errors) == ({"a": "6"}, {})
+    for text, expected in ((config("a", "6"), {"a": "6"}), ("# nothing\n", {}), ("", {})):
+        file.write_text(text)
+        source.load()
+        assert (names(store), source.errors) == (expected, {})
 
 
 def test_an_object_that_moved_out_of_an_unreadable_file_is_taken_from_its_new_file(

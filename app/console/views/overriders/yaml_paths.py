@@ -7,6 +7,7 @@ import yaml
 from app.model.json import JSON
 from app.model.text import is_inert
 from app.store.yaml_reader import compose
+from app.store.yaml_scalars import quote_texts
 
 # PyYAML wraps long scalars at this width by default; a diff needs a line for each member.
 _WIDTH: Final = 1 << 30
@@ -24,6 +25,7 @@ class Line(NamedTuple):
     path: tuple[str, ...]
 
 
+@quote_texts
 class _Dumper(yaml.SafeDumper):
     """Writes YAML without anchors."""
 

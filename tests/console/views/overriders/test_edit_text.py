@@ -90,7 +90,7 @@ def test_a_form_sends_other_line_ends() -> None:
     [
         ("", 1, "the text has no object"),
         ("a: 1\nb: }", 2, "expected"),
-        ("kind: Y\nkind: Z\n", 2, "duplicate key"),
+        ("kind: X\nkind: Z\n", 2, "duplicate key"),
         ("kind: X\n", 1, "apiVersion and kind are required"),
         ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", 1, "takes a YurtAppOverrider, not a Secret"),
         (f"{format_overrider(NEW_IMAGE)}---\n{format_overrider(NEW_IMAGE)}", 18, "the editor takes one object"),
