@@ -7,6 +7,7 @@ subject or a node pool, but files have no order. So two warnings of admission ar
 - an entry that names a node pool which its subject in the files does not have.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
+_UNQUOTED: Final = re.compile(r'(must be text, not the number )(\S+)(: quote it, as in (?:[^"]*: )?)"\2"')
 _CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
 
 
@@ -116,8 +118,17 @@ def _locate(
     for finding in found:
         level: Level = "error" if finding.code in _CONTRADICTED and subjects else finding.level
         line = lines.line(document, finding.field)
-        located.append(ManifestFinding(level, finding, key_of(document.object), document.source, line))
+        quoted = _quote_as_written(finding, lines.written(document, finding.field))
+        located.append(ManifestFinding(level, quoted, key_of(document.object), document.source, line))
     return sorted(located, key=lambda one: one.line)
+
+
+def _quote_as_written(finding: Finding, written: str) -> Finding:
+    """Return a finding about an unquoted number with the text of the file: YAML reads ``1.10`` as 1.1."""
+    found = _UNQUOTED.fullmatch(finding.message)
+    if found is None or not written or written == found[2]:
+        return finding
+    return finding._replace(message=f'{found[1]}{written}, which is {found[2]}{found[3]}"{written}"')
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.patch_rules import check_patch
 from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
-from app.overrider.shapes import mistyped, type_name
+from app.overrider.shapes import mistyped, quote_advice, type_name
 from app.overrider.unknown_fields import ENTRY, METADATA, OVERRIDER, SUBJECT, find_meant_fields, find_unknown_fields
 
 # Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
@@ -145,8 +145,7 @@ def _check_pool(field: str, pool: JSON) -> Iterator[Finding]:
         message += f"; {' and '.join(misplaced)} must be indented like pools, without a dash"
     elif not isinstance(pool, str):
         message += f", not {type_name(pool)}"
-        if isinstance(pool, (int, float)) and not isinstance(pool, bool):
-            message += f': quote it, as in "{pool}"'
+        message += quote_advice(pool)
     yield Finding("invalid", field, message)
 
 

@@ -1,5 +1,6 @@
 """Rules for one patch of an entry: operation, path and value."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -25,6 +26,10 @@ _OTHER_OPERATIONS: Final = {
     "update": "replace",
 }
 _EXAMPLE: Final = "a JSON pointer looks like /spec/replicas"
+_INDEXED: Final = re.compile(r"[A-Za-z]+(\[[^\]]*\])+")
+_BRACKETS: Final = re.compile(r"\[([^\]]*)\]")
+_DOT: Final = re.compile(r"\.(?![^\[]*\])")
+_JSONPATH: Final = re.compile(r"\?\(@\.(\w+) *== *[\"']?([^\"')]*)[\"']?\)")
 _POD_SPEC: Final = ("spec", "template", "spec")
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 
@@ -96,13 +101,31 @@ def _check_path(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
 def _suggest_pointer(path: str) -> str:
     if path.startswith("/") or not path.strip():
         return _EXAMPLE
-    return f"write /{path if '/' in path else path.replace('.', '/')}"
+    # JSONPath, jq and kubectl explain write `$.spec`, `.spec` and `spec.containers[0]`.
+    plain = path.removeprefix("$").lstrip(".")
+    steps = plain.split("/") if "/" in plain else _DOT.split(plain)
+    return f"write /{'/'.join(_separate_brackets(step) for step in steps)}"
+
+
+def _separate_brackets(token: str) -> str:
+    """Return ``containers[0]`` as ``containers/0`` and ``containers[name=app]`` as ``containers/[name=app]``."""
+    name, bracket, _ = token.partition("[")
+    if not bracket or not name:
+        return token
+    inner = [each.strip("'\"") for each in _BRACKETS.findall(token)]
+    return "/".join([name, *(each if each.isdecimal() else f"[{_as_selector(each)}]" for each in inner)])
+
+
+def _as_selector(inner: str) -> str:
+    """Return the selector of an element: JSONPath writes ``[?(@.name=="app")]``."""
+    jsonpath = _JSONPATH.fullmatch(inner)
+    return f"{jsonpath[1]}={jsonpath[2]}" if jsonpath else inner if "=" in inner else f"name={inner}"
 
 
 def _find_selector_problem(token: str) -> str | None:
     """Return the mistake in a token that selects a list element, such as ``[name=app]``; None if there is none."""
     if not token.startswith("["):
-        return None
+        return f"{token!r} is no member: write {_separate_brackets(token)}" if _INDEXED.fullmatch(token) else None
     key, equals, value = token.removeprefix("[").partition("=")
     if not token.endswith("]"):
         return f"{token!r} does not end with ]: write [name=app], and '/' in a value as ~1"

@@ -355,10 +355,24 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
         sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
         if not made and step.path == REPLICAS:
             sources.append(Source(("spec", "replicas"), step.field))
+        if (lost := _find_lost_keys(before, after, step)) and made:
+            kept = f"to keep them, write add {step.path}/KEY for each key"
+            idle.append(f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}")
         if not made and not (step.container and step.container not in container_names(before)):
             idle.append(f"{step.field}: {step.idle}")
         before = after
     return Traced(_keep_bookkeeping(bare, before), sources, idle)
+
+
+def _find_lost_keys(before: JSONObject, after: JSONObject, step: Step) -> list[str]:
+    """Return the labels, annotations or keys of a node selector that a patch with ``add`` removes."""
+    parents, name = tuple(step.path.split("/")[1:-1]), step.path.rpartition("/")[2]
+    if not step.adds or (parents, name) not in _MAPS_OF_USERS:
+        return []
+    known, now = (value_at(one, (*parents, name), WORKLOAD) for one in (before, after))
+    lost = as_object(known).keys() - as_object(now).keys()
+    # `_keep_bookkeeping` restores those of OpenYurt.
+    return sorted(key for key in lost if not key.startswith(f"{GROUP}/"))
 
 
 def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
@@ -454,6 +468,12 @@ _METADATA_MAPS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     ((), "annotations"),
     (("spec", "template"), "labels"),
     (("spec", "template"), "annotations"),
+)
+
+
+_MAPS_OF_USERS: Final = (
+    *(((*parents, "metadata"), name) for parents, name in _METADATA_MAPS),
+    (("spec", "template", "spec"), "nodeSelector"),
 )
 
 

@@ -52,6 +52,14 @@ def type_name(value: JSON) -> str:
     return names.get(type(value), "a number")
 
 
+def quote_advice(name: JSON) -> str:
+    """Return the end of a message about a name that YAML does not read as text, ``""`` for other values."""
+    if isinstance(name, bool):
+        words, sample = ("yes, on and true", "yes") if name else ("no, off and false", "no")
+        return f': YAML reads {words} as {str(name).lower()}, so quote the name, as in "{sample}"'
+    return f': quote it, as in "{name}"' if isinstance(name, int | float) else ""
+
+
 def replicas_problem(value: JSON) -> str | None:
     """Return the problem of a number of replicas, None if it is valid."""
     if type(value) is int and 0 <= value <= MAX_REPLICAS:

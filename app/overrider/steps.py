@@ -46,6 +46,8 @@ class Step(NamedTuple):
     """The container that an item changes, ``""`` for other steps."""
     path: str = ""
     """The path of a patch; ``/spec/replicas`` for an item that sets replicas."""
+    adds: bool = False
+    """Whether the step is a patch with the operation ``add``."""
 
 
 def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = None) -> tuple[Step, ...]:
@@ -134,7 +136,7 @@ def _compile_patch(field: str, patch: Mapping[str, JSON]) -> Step:
         except PatchError as error:
             raise RenderError(field, f"{operation} {path}: {error.reason}") from None
 
-    return Step(field, run, f"{operation} {path} changes nothing", path=path)
+    return Step(field, run, f"{operation} {path} changes nothing", path=path, adds=operation == "add")
 
 
 def _find_problem(operation: JSON, path: JSON, patch: Mapping[str, JSON]) -> str:

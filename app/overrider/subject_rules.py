@@ -11,7 +11,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
 from app.model.selectors import validate_selector
 from app.overrider.finding import Finding
-from app.overrider.shapes import mistyped, replicas_problem
+from app.overrider.shapes import mistyped, quote_advice, replicas_problem, type_name
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.unknown_fields import METADATA, find_unknown_fields
 
@@ -133,7 +133,9 @@ def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
         return
     yield from find_unknown_fields(pool, _POOL, field=field, owner="a pool")
     name = pool.get("name")
-    if not isinstance(name, str) or not name:
+    if isinstance(name, bool | int | float):
+        yield Finding("invalid", f"{field}.name", f"must be text, not {type_name(name)}{quote_advice(name)}")
+    elif not isinstance(name, str) or not name:
         yield Finding("required", f"{field}.name", "is required")
     elif name in seen:
         yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")

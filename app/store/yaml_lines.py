@@ -25,15 +25,24 @@ class FieldLines:
             field: A path such as ``entries[1].patches[0].path``; names may contain dots. For a missing field, the
                 result is the line of its nearest existing parent.
         """
+        return self._find(document, field)[1]
+
+    def written(self, document: Document, field: str) -> str:
+        """Return a scalar as the file has it, such as ``1.10`` for the number 1.1; ``""`` if the field is no scalar."""
+        node, _ = self._find(document, field)
+        return node.value if isinstance(node, yaml.ScalarNode) else ""
+
+    def _find(self, document: Document, field: str) -> tuple[yaml.Node | None, int]:
         if not document.text:
-            return document.line
+            return None, document.line
         nodes = self._composed.get(document.text)
         if nodes is None:
             nodes = self._composed[document.text] = compose(document.text)
         node, line = nodes[document.path[0]], document.line - document.first_line
         for number in document.path[1:]:
             node, line = _walk(node, f"items[{number}]", line)
-        return document.first_line + _walk(node, field, line)[1]
+        node, line = _walk(node, field, line)
+        return node, document.first_line + line
 
 
 def _walk(node: yaml.Node, field: str, line: int) -> tuple[yaml.Node, int]:

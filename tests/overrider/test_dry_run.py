@@ -107,3 +107,23 @@ def test_a_subject_is_found_in_the_namespace_and_cluster_of_its_overrider(
     store = store_of(yurt_app_set())
     subject = find_subject(overrider(entry("*")), cluster=cluster, namespace=namespace, store=store)
     assert subject == (Subject(YURT_APP_SET, yurt_app_set(), "") if found else None)
+
+
+def test_an_add_that_drops_annotations_is_a_warning() -> None:
+    template = pod_template(nodeSelector={"a": "b"})
+    template["metadata"]["annotations"] = {"a": "b", "c": "d"}
+    subject = yurt_app_set(template=template)
+    path = "/spec/template/metadata/annotations"
+    (warning,) = run(entry("*", patches=[patch("add", path, {"c": "e"})]), subject=subject).warnings
+    assert warning == (
+        f"entries[0].patches[0]: add {path} replaces all of them and removes a: to keep them, write add {path}/KEY for "
+        "each key (node pools hangzhou, beijing)"
+    )
+    kept = [
+        patch("add", path, {"a": "x", "c": "e"}),
+        patch("replace", path, {"c": "e"}),
+        patch("add", f"{path}/e", "f"),
+    ]
+    assert [run(entry("*", patches=[one]), subject=subject).warnings for one in kept] == [[], [], []]
+    (selector,) = run(entry("*", patches=[patch("add", f"{SPEC}/nodeSelector", {"z": "1"})]), subject=subject).warnings
+    assert "removes a:" in selector

@@ -92,3 +92,17 @@ def test_findings_of_an_object_are_in_the_order_of_lines() -> None:
 def test_objects_outside_a_namespace_and_of_a_logical_cluster_are_named() -> None:
     (finding,) = check(RULE.replace(", namespace: default", ", annotations: {kcp.io/cluster: c1}"))
     assert finding.text.startswith("YurtAppOverrider demo1 of c1: subject.name: ")
+
+
+def test_a_number_is_quoted_as_the_file_has_it() -> None:
+    rule = RULE.replace("- replicas: 3", "- image: {containerName: nginx, imageClaim: 1.10}").replace(", beijing", "")
+    (finding,) = check(SET, rule)
+    assert (
+        finding.finding.message == 'must be text, not the number 1.10, which is 1.1: quote it, as in imageClaim: "1.10"'
+    )
+
+
+def test_a_pool_that_yaml_reads_as_false_is_quoted() -> None:
+    (finding,) = check(SET.replace("hangzhou", "no"))
+    assert finding.finding.field == "spec.topology.pools[0].name"
+    assert finding.finding.message.endswith('so quote the name, as in "no"')

@@ -67,3 +67,20 @@ def test_a_wrong_patch_has_a_finding_with_its_path(made: Any, found: list[tuple[
 def test_a_message_says_how_to_correct_the_patch(made: dict[str, Any], message: str) -> None:
     (finding,) = check_patch(made, "p", pools=())
     assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        (
+            '$.spec.template.spec.containers[?(@.name=="app")].image',
+            "write /spec/template/spec/containers/[name=app]/image",
+        ),
+        (".spec.replicas", "write /spec/replicas"),
+        ("spec/template/spec/containers[app]/env", "write /spec/template/spec/containers/[name=app]/env"),
+        (f"{SPEC}/containers[0]/ports[containerPort=80]/name", "write containers/0"),
+    ],
+)
+def test_forms_of_other_tools_get_a_pointer(path: str, advice: str) -> None:
+    first = next(iter(check_patch(patch("add", path, "x"), "p", pools=())))
+    assert first.message.endswith(advice)
