@@ -1,7 +1,6 @@
 """Find and read the manifest files of a directory."""
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -16,7 +15,7 @@ _TESTDATA: Final = "testdata"
 def list_directory(
     directory: Path, *, exclude: Sequence[str] = (), testdata: bool = False, python: bool = False
 ) -> Iterator[Path | ManifestError]:
-    """Yield the manifest files below a directory in order, and an error in place of each directory that is unreadable.
+    """Yield the manifest files below a directory in order, and an error in place of each unreadable directory and pipe.
 
     Names that begin with a dot are left out: those of a ConfigMap volume hold its former generations.
 
@@ -32,8 +31,16 @@ def list_directory(
     for parent, directories, files in os.walk(directory, onerror=errors.append):
         directories[:] = [one for one in directories if _is_visible(one) and (testdata or one != _TESTDATA)]
         found += (Path(parent, one) for one in files if _is_visible(one) and Path(one).suffix in suffixes)
-    yield from (one for one in sorted(found) if not is_excluded(one, exclude, below=directory))
+    for path in sorted(found):
+        if not is_excluded(path, exclude, below=directory):
+            yield _check_type(path)
     yield from (make_error(Path(str(one.filename)), one) for one in errors)
+
+
+def _check_type(path: Path) -> Path | ManifestError:
+    """Return the file, or an error for a pipe or a device, of which a read could wait for ever."""
+    is_other = path.exists() and not path.is_file()
+    return ManifestError(str(path), 0, "is not a regular file") if is_other else path
 
 
 def _is_visible(name: str) -> bool:
@@ -62,18 +69,8 @@ def _matches(path: Path, below: Path | None, pattern: str) -> bool:
     return any(fnmatchcase(str(one), pattern) for one in candidates)
 
 
-def read_file(path: Path, mode: int | None = None) -> bytes:
-    """Return the content of a file, or of a pipe.
-
-    Args:
-        path: The file.
-        mode: The mode of a file that was found in a directory, where a read of a pipe would wait for ever.
-
-    Raises:
-        ManifestError: It cannot be read.
-    """
-    if mode is not None and not stat.S_ISREG(mode):
-        raise ManifestError(str(path), 0, "is not a regular file")
+def read_file(path: Path) -> bytes:
+    """Return the content of a file; raises ManifestError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -16,6 +16,9 @@ from app.store.yaml_scalars import PLAIN, read_key, read_scalar
 MAX_NODES: Final = 1_000_000
 _DIRECTIVES: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n|%.*\n)*")
 _MERGE: Final = (PLAIN, "tag:yaml.org,2002:merge")
+# Python's own limit for the conversion to JSON is lower.
+_MAX_DEPTH: Final = 1_000
+_COLUMNS: Final = re.compile(r"^[ ?:-]+", re.MULTILINE)
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 # Characters that YAML 1.1 does not allow in a stream; libyaml names no line for them.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -245,9 +248,28 @@ def compose(text: str) -> list[yaml.Node]:
 
 
 def _compose(text: str) -> Iterator[yaml.Node]:
+    _check_depth(text)
     loader = _Loader(text)
     try:
         while loader.check_node():
             yield loader.get_node()
     finally:
         loader.dispose()
+
+
+def _check_depth(text: str) -> None:
+    """Raise RecursionError for a text that is nested too deep: PyYAML's composer in C would end the process."""
+    brackets = text.count("[") + text.count("{")
+    # Each level of blocks takes a column, and a sequence may begin in the column of its key.
+    columns = max(map(len, _COLUMNS.findall(text)), default=0)
+    if brackets + 2 * columns < _MAX_DEPTH:
+        return
+    loader, depth = _Loader(text), 0
+    try:
+        while loader.check_event() and depth < _MAX_DEPTH:
+            event = loader.get_event()
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+    finally:
+        loader.dispose()
+    if depth >= _MAX_DEPTH:
+        raise RecursionError

@@ -58,9 +58,18 @@ def test_an_alias_bomb_is_refused() -> None:
         read_documents(HEAD + "\n".join(lines), source="f")
 
 
-def test_deep_nesting_is_refused() -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 5_000 + "]" * 5_000, "[ " * 100_000, "{a: " * 100_000, "\n- " + "- " * 100_000, "\n" + "? " * 100_000],
+)
+def test_deep_nesting_is_refused_before_it_ends_the_process(text: str) -> None:
     with pytest.raises(ManifestError, match="nested too deep"):
-        read_documents(HEAD + "a: " + "[" * 5000 + "]" * 5000, source="f")
+        read_documents(f"{HEAD}a: {text}", source="f")
+
+
+def test_many_brackets_are_no_deep_nesting() -> None:
+    (document,) = read_documents(f"{HEAD}a: [{', '.join(['[{b: 1}]'] * 1_000)}]\n", source="f")
+    assert document.object["a"] == [[{"b": 1}]] * 1_000
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -268,7 +268,7 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
         stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         if known is not None and known.stamp == stamp:
             return known
-        content = read_file(path, status.st_mode)
+        content = read_file(path)
     except OSError as error:
         return _keep(known, make_error(path, error))
     except ManifestError as error:

@@ -54,7 +54,7 @@ def test_only_the_first_document_counts(text: str, document: object) -> None:
 def test_scalars_have_the_types_of_kubernetes_tools() -> None:
     text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
     assert read_first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
-        True, "on", "2020-01-01", 1000, 15, 1000.0, "1e3", "12:30", None, "", "y",
+        True, "on", "2020-01-01", 1000, 15, 1000, "1e3", "12:30", None, "", True,
     ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_scalars_have_the_types_of_kubernetes_tools() -> None:
         ('{"a":' * 100_000, "x.yaml cannot be read: it has more than 200 levels"),
         ("a: 1\na: 2\n", "x.yaml:2: duplicate key 'a' (column 1)"),
         ("a: .nan\n", "x.yaml:1: '.nan' is not a number that JSON has (column 4)"),
-        ("a: !!binary x\n", "x.yaml:1: the tag tag:yaml.org,2002:binary is not allowed in a manifest (column 4)"),
+        ("a: !!binary x\n", "x.yaml:1: !!binary value contains invalid base64 data (column 4)"),
         ("a: \x00\n", "x.yaml cannot be read: it is not YAML: a character that YAML does not allow"),
     ],
     ids=range(12),
