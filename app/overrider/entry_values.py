@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from app.model.json import JSON, JSONObject, as_object
+from app.model.names import label_value_problem
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.pool_mark import SMALLEST_MARK
 
@@ -21,6 +22,7 @@ _TEXT: Final = re.compile(r"[A-Za-z0-9 !#$%&()*+,./:;<=>?@^_|~-]+")
 _TEXT_PATH: Final = re.compile(
     r".*/(env/[^/]+/value|args/[^/]+|(annotations|labels|nodeSelector)/[^/]+|(containers|initContainers)/[^/]+/image)"
 )
+_LABEL_PATH: Final = re.compile(r".*/(labels|nodeSelector)/[^/]+")
 
 
 def map_values(entry: Mapping[str, JSON], change: Change) -> JSONObject:
@@ -48,7 +50,14 @@ def _map_patch(patch: JSON, change: Change) -> JSON:
     path = as_object(patch).get("path")
     if not isinstance(path, str) or "value" not in patch or _TEXT_PATH.fullmatch(path) is None:
         return patch
+    # A mark would hide a value that kube-apiserver refuses from the check of the rendered workload.
+    if _LABEL_PATH.fullmatch(path) and not _is_label_value(patch["value"]):
+        return patch
     return {**patch, "value": _map_text(patch["value"], change)}
+
+
+def _is_label_value(value: JSON) -> bool:
+    return isinstance(value, str) and label_value_problem(value.replace(NODEPOOL_TOKEN, "x")) is None
 
 
 def _map_image(value: JSON, change: Change) -> JSON:

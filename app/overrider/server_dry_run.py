@@ -105,7 +105,7 @@ class ServerDryRun:
         self.limit: Final = limit
         self._send: Final = send
         self._seconds: Final = seconds
-        self._is_allowed = True
+        self._refused: Final[set[tuple[str, str]]] = set()
 
     async def check(self, selected: Trials, subject: Subject) -> list[Finding]:
         """Return the mistakes that kube-apiserver finds in workloads, and a warning about those that were not checked.
@@ -114,7 +114,7 @@ class ServerDryRun:
             selected: The workloads.
             subject: The subject of all of them.
         """
-        if not self._is_allowed:
+        if _scope_of(subject) in self._refused:
             return []
         answers = await asyncio.gather(*(self._try(one, subject) for one in selected.trials))
         found = list(dict.fromkeys(finding for answer in answers for finding in answer))
@@ -134,8 +134,7 @@ class ServerDryRun:
 
     async def _ask(self, trial: Trial, workload: JSONObject, subject: Subject) -> Sequence[tuple[str, str]] | Finding:
         """Return the causes of a refusal, or a warning that the workload was not checked."""
-        namespace = subject.document["metadata"].get("namespace") or "default"
-        path = f"/apis/apps/v1/namespaces/{namespace}/{PLURALS[trial.kind]}"
+        path = f"/apis/apps/v1/namespaces/{_scope_of(subject)[1]}/{PLURALS[trial.kind]}"
         try:
             async with asyncio.timeout(self._seconds):
                 await self._send(subject.cluster, path, as_created(workload))
@@ -143,18 +142,23 @@ class ServerDryRun:
             if error.code == _INVALID and error.causes:
                 return error.causes
             if error.code == _FORBIDDEN and _LACKS_RIGHT.search(error.message):
-                return self._report_right()
+                return self._report_right(_scope_of(subject))
             return _not_checked(trial, str(error))
         except (UnreachableError, TimeoutError) as error:
             return _not_checked(trial, str(error) or "no answer in time")
         return ()
 
-    def _report_right(self) -> Finding:
+    def _report_right(self, scope: tuple[str, str]) -> Finding:
         text = f"not checked by kube-apiserver, because fleethook lacks {RIGHT}"
-        if self._is_allowed:
+        if not self._refused:
             _log.warning("overriders are %s; this is reported once", text)
-        self._is_allowed = False
+        self._refused.add(scope)
         return Finding("not-checked", "", text)
+
+
+def _scope_of(subject: Subject) -> tuple[str, str]:
+    """Return the logical cluster and the namespace, whose rights decide."""
+    return subject.cluster, subject.document["metadata"].get("namespace") or "default"
 
 
 def as_created(workload: JSONObject) -> JSONObject:

@@ -59,6 +59,14 @@ def test_only_changed_overriders_are_sent(cluster: tuple[Cluster, tuple[str, ...
     assert TEXT in invoke(["diff", "-f", write(tmp_path, changed), *options]).stderr
 
 
+def test_without_the_right_a_note_says_so(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, options = cluster
+    held.refused = [(403, {"kind": "Status", "reason": "Forbidden", "message": 'cannot create resource "deployments"'})]
+    result = invoke(["lint", "--strict", *options])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("note: not checked by kube-apiserver, because fleethook lacks the right to create")
+
+
 def test_an_overrider_with_an_error_is_not_sent(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists[PATHS.format("v1alpha1/yurtappoverriders")] = [overrider(entry("*", items=[{"replicas": -1}]))]

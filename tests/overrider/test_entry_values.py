@@ -53,3 +53,11 @@ def test_values_are_replaced_by_items_and_patches_in_order() -> None:
     made = map_values(entry("a", items=[image("nginx", "nginx:1")], patches=patches), lambda _: next(taken))
     assert made["items"][0]["image"]["imageClaim"] == "i"
     assert [one["value"] for one in made["patches"]] == ["p", "q", "high"]
+
+
+@pytest.mark.parametrize("path", [f"{SPEC}/nodeSelector/k", "/spec/template/metadata/labels/k"])
+def test_a_value_that_kube_apiserver_refuses_is_not_replaced(path: str) -> None:
+    for value, found in (("a b", []), ("a", ["a"]), ("in-{{nodepool}}", ["in-{{nodepool}}"])):
+        made: list[str | int] = []
+        map_values(entry("a", patches=[patch("add", path, value)]), lambda one, made=made: made.append(one) or one)
+        assert made == found
