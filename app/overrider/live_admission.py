@@ -48,10 +48,12 @@ class LiveAdmission(NamedTuple):
 
     async def check_subject(self, request: AdmissionRequest, response: Response) -> Response | None:
         """Return the answer to the review of a subject that the rules admit, None if it stays the same."""
+        if not (self.dry_runs.limit and response.allowed) or request.operation not in ("CREATE", "UPDATE"):
+            return None
         old, document = request.old_object, request.object
-        spec = as_object(document).get("spec")
-        is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == spec
-        if not (self.dry_runs.limit and response.allowed and isinstance(spec, dict)) or is_unchanged:
+        parts = as_object(document)
+        is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == parts.get("spec")
+        if is_unchanged or not all(isinstance(parts.get(name), dict) for name in ("metadata", "spec")):
             return None
         kind = GroupKind(request.kind.group, request.kind.kind)
         key = key_of_subject(request)

@@ -103,3 +103,11 @@ async def test_an_edit_that_breaks_nothing_new_is_admitted() -> None:
     assert answer is not None
     assert answer.allowed
     assert await live(REFUSED, objects=(SUBJECT,)).check_subject(asked, allowed()) is None
+
+
+async def test_reviews_without_a_usable_subject_stay() -> None:
+    broken: tuple[Any, ...] = (None, {}, {"kind": "YurtAppSet", "spec": {}}, {"kind": "YurtAppSet", "metadata": {}})
+    for document in broken:
+        asked = request(document, "UPDATE", SUBJECT, kind="YurtAppSet")
+        assert await live(REFUSED).check_subject(asked, allowed()) is None
+    assert await live(REFUSED).check_subject(request(None, "DELETE", SUBJECT), allowed()) is None
