@@ -33,7 +33,6 @@ _POD: Final = (
     "terminationGracePeriodSeconds",
     "securityContext",
     "serviceAccount",
-    "enableServiceLinks",
 )
 _CONTAINER: Final = (
     "imagePullPolicy",

@@ -5,14 +5,14 @@ difference that addresses list elements by identity. Applied to a stored workloa
 at any index, and does not change the elements of users and other webhooks. It is idempotent.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSON, JSONObject
 from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.elements import Identity, describe_identity, index_elements, is_shared, merge_elements
 from app.overrider.items import CONTAINER_LISTS
-from app.overrider.overlay import covers, overlay, overlay_object
+from app.overrider.overlay import chooses_anew, covers, overlay, overlay_object
 from app.patch import format_pointer, identical, parse_pointer
 
 _NO_SCHEMA: Final = MergeSchema()
@@ -100,7 +100,11 @@ def _make_removal(name: str, value: JSON, schema: MergeSchema) -> Change:
 
 
 def _compare_values(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
-    if type(before) is dict and type(after) is dict and not schema.retain_keys:
+    if (
+        type(before) is dict
+        and type(after) is dict
+        and not (schema.retain_keys and chooses_anew(before, after, schema))
+    ):
         delta = delta_of(before, after, schema)
         return delta if delta.members else None
     present = index_elements(before, schema)
@@ -132,8 +136,8 @@ def _compare_lists(
 
 
 def _compare_elements(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
-    if schema.retain_keys:
-        return None if identical(before, after) else Assign(before, after, schema)
+    if schema.retain_keys and chooses_anew(before, after, schema):
+        return Assign(before, after, schema)
     delta = delta_of(before, after, schema)
     return delta if delta.members else None
 
@@ -165,9 +169,7 @@ def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
 
 def _apply_change(present: JSON, change: Change) -> JSON:
     if type(change) is Assign:
-        if change.after is MISSING or present is MISSING:
-            return change.after
-        return overlay(present, change.after, change.schema)
+        return _assign(present, change.after, change.schema)
     if type(change) is ObjectDelta:
         before: JSONObject = present if type(present) is dict else {}
         made = apply_delta(before, change)
@@ -176,6 +178,15 @@ def _apply_change(present: JSON, change: Change) -> JSON:
         return present if made is before else made
     assert type(change) is ListDelta
     return _apply_list(present, change)
+
+
+def _assign(present: JSON, after: JSON, schema: MergeSchema) -> JSON:
+    if after is MISSING or present is MISSING or present == after:
+        return after if present != after else present
+    if type(present) is dict and type(after) is dict:
+        anew = schema.retain_keys and chooses_anew(present, after, schema)
+        return after if anew else overlay(present, after, schema)
+    return after if index_elements(after, schema) is None else overlay(present, after, schema)
 
 
 def _apply_list(present: JSON, change: ListDelta) -> JSON:
@@ -308,26 +319,23 @@ def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WO
     return document
 
 
-def foreign_container(delta: ObjectDelta, workload: JSONObject, undo: Mapping[str, JSON]) -> str | None:
+def foreign_container(delta: ObjectDelta, workload: JSONObject) -> str | None:
     """Return the name of a container that ``delta`` adds although another client has added it before, or None.
 
     Args:
         delta: The changes of an overrider.
-        workload: The workload without the overrider's changes, except for elements that an earlier render added.
-        undo: The members that the last render added. If the annotation was lost, a container with all requested members
-            counts as added by fleethook.
+        workload: The workload without the overrider's changes. If the annotation of the last render was lost, a
+            container with all requested members counts as added by fleethook.
     """
     pod_spec = _find_member(_find_member(_find_member(delta, "spec"), "template"), "spec")
     if not isinstance(pod_spec, ObjectDelta):
         return None
-    added_before = value_at(undo, ("spec", "template", "spec"))
     for member, change in pod_spec.members:
         if member not in CONTAINER_LISTS or not isinstance(change, ListDelta):
             continue
         present = index_elements(value_at(workload, ("spec", "template", "spec", member)), change.schema) or {}
-        ours = index_elements(as_object(added_before).get(member), change.schema) or {}
         for identity, before_at, _, inner in change.elements:
-            taken = before_at is None and identity in present and identity not in ours
+            taken = before_at is None and identity in present
             if taken and isinstance(inner, Assign) and not covers(present[identity], inner.after):
                 return str(identity[0])
     return None

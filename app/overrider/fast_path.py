@@ -1,17 +1,16 @@
 """The patch of a workload that matches its template, without rendering the workload.
 
 OpenYurt's controller writes workloads that match their template, so this is the usual case. The operations are compiled
-once per plan. A review only checks that their indexes mean the same elements in the workload. The other usual case is a
-workload that was rendered before the last edit of its overrider.
+once per plan. A review only checks that their indexes mean the same elements in the workload.
 """
 
 from collections.abc import Iterator, Sequence
+from operator import is_
 from typing import Final, NamedTuple, TypeVar
 
 from app.model.json import JSON, JSONObject
 from app.model.template_cache import find_template
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
-from app.overrider.edited_values import EditedValue, find_edited_values, set_values
 from app.overrider.overlay import EXCLUSIVE
 from app.overrider.pool_mark import PoolValues, has_mark
 from app.overrider.pool_template import PoolTemplate
@@ -97,8 +96,6 @@ class PrecompiledPatch(NamedTuple):
     """A workload that matches the template, without the members that the patch adds."""
     rendered: ExpectedWorkload
     """A rendered workload, without the members that the patch removes."""
-    edited: tuple[EditedValue, ...]
-    """The values that the overrider replaces in the template."""
 
     def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
         """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
@@ -125,33 +122,6 @@ class PrecompiledPatch(NamedTuple):
         if self.created is None or not matches(workload["spec"], self.created.spec, values):
             return None
         return self._replace(replicas=self.created.replicas).operations_for(workload, wanted=wanted, values=values)
-
-    def operations_after_edit(
-        self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues
-    ) -> list[JSONObject] | None:
-        """Return the operations for a workload that the overrider rendered before it was edited.
-
-        Args:
-            workload: The workload.
-            memory: The annotations of its last render.
-            wanted: The annotations of a render by this plan.
-            values: The values of the workload's node pool.
-
-        Returns:
-            None if the workload has to be rendered: the edit adds or removes members, or another client has changed the
-            workload since.
-        """
-        # If the undo is the same, the former overrider added and removed the same members.
-        if not memory.digest or memory.digest == wanted.digest or memory.undo_text != wanted.undo_text:
-            return None
-        if remembered(workload) != memory or (made := set_values(workload, self.edited, values)) is None:
-            return None
-        edited, operations = made
-        if scale := list(self._scale(workload, values)):
-            edited = {**edited, "spec": {**edited["spec"], "replicas": scale[0]["value"]}}
-        if not self.rendered.fits(edited, self.template, values):
-            return None
-        return [*_annotate(workload["metadata"]["annotations"], wanted), *operations, *scale]
 
     def _scale(self, workload: JSONObject, values: PoolValues) -> Iterator[JSONObject]:
         """Yield the operation that sets the number of replicas, if the workload has another one."""
@@ -216,8 +186,11 @@ def compile_fast_path(
         template._replace(named={}, named_on_update={}, pool_patch=None),
         _expect(base, collected.lists, [place for place in collected.absent if place != (("spec",), "replicas")]),
         _expect(target, [], collected.removed),
-        tuple(one for one in find_edited_values(delta) if one.pointer != _REPLICAS),
     )
+
+
+def _has_objects(value: JSON) -> bool:
+    return type(value) is dict or (type(value) is list and any(type(one) is dict for one in value))
 
 
 _TEMPLATE: Final = ("spec", "template")
@@ -226,6 +199,7 @@ _TEMPLATE: Final = ("spec", "template")
 def _expect(
     workload: JSONObject, lists: Sequence[tuple[Path, int]], absent: Sequence[tuple[Path, str]]
 ) -> ExpectedWorkload:
+    workload = _complete_ports(workload)
     metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
     spec = {name: value for name, value in workload["spec"].items() if name != "template"}
     members = {"metadata": {name: value for name, value in metadata.items() if value}, "spec": spec}
@@ -236,6 +210,19 @@ def _expect(
         Expected(workload["spec"]["template"], inner_lists, inner_absent),
         check=None,
     )
+
+
+def _complete_ports(value: JSON) -> JSON:
+    """Return a value with the protocol of each port: without it, a port of another protocol would match."""
+    if type(value) is dict:
+        made = {name: _complete_ports(inner) if type(inner) in (dict, list) else inner for name, inner in value.items()}
+        if "containerPort" in made:
+            return {"protocol": "TCP", **made}
+        return value if all(made[name] is inner for name, inner in value.items()) else made
+    if type(value) is list:
+        elements = [_complete_ports(inner) for inner in value]
+        return value if all(map(is_, elements, value)) else elements
+    return value
 
 
 def _split(places: Sequence[tuple[Path, T]]) -> tuple[tuple[tuple[Path, T], ...], tuple[tuple[Path, T], ...]]:
@@ -298,6 +285,8 @@ def _collect_member(name: str, change: Change, tokens: Path, into: _Collected) -
     elif change.before is MISSING:
         into.absent.append((tokens, name))
         into.operations.append({"op": "add", "path": path, "value": change.after})
+    elif _has_objects(change.after):
+        return False  # The defaulted members of its elements depend on the workload.
     else:
         into.operations.append({"op": "replace", "path": path, "value": change.after})
     return True

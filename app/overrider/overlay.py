@@ -40,6 +40,10 @@ EXCLUSIVE: Final = _collect_exclusive()
 """The members of a choice by each of them."""
 
 
+DEFAULT_STRATEGY: Final = "RollingUpdate"
+"""The default type of strategies and update strategies."""
+
+
 def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
     """Return ``current`` with all members of ``named`` set.
 
@@ -80,21 +84,25 @@ def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) 
             result[name] = new
     if result is None:
         return current
-    if schema.retain_keys and _switches(current, named):
+    if schema.retain_keys and chooses_anew(current, named, schema):
         return {name: value for name, value in result.items() if name in named}
     return result
 
 
-def _switches(current: JSONObject, named: JSONObject) -> bool:
+def chooses_anew(current: JSONObject, named: JSONObject, schema: MergeSchema) -> bool:
     """Return whether ``named`` chooses another member of a union, which removes the members of the former choice.
 
-    It does if it sets a missing member (another volume source), or changes a discriminator (``type: Recreate``).
     If the choice is the same, members that an apiserver defaulted stay.
+
+    Args:
+        current: The union as it is.
+        named: The wanted union.
+        schema: Its schema. An element of a list chooses by its members, a strategy by its type.
     """
-    return any(
-        name not in current or (type(value) not in (dict, list) and current[name] != value)
-        for name, value in named.items()
-    )
+    if schema.identity:
+        chosen, wanted = (set(one) - {member for member, _ in schema.identity} for one in (current, named))
+        return not wanted <= chosen
+    return bool(current.get("type", DEFAULT_STRATEGY) != named.get("type", DEFAULT_STRATEGY))
 
 
 def _make_room(target: JSONObject, group: frozenset[str]) -> None:
@@ -138,4 +146,29 @@ def covers(current: JSON, named: JSON) -> bool:
         )
     if type(named) is list:
         return type(current) is list and len(current) == len(named) and all(map(covers, current, named))
+    return False
+
+
+# The defaults of kube-apiserver in the elements of atomic lists: fieldRef, resourceFieldRef, serviceAccountToken, HTTP
+# headers.
+_DEFAULTS_IN_LISTS: Final[Mapping[str, JSON]] = {
+    "apiVersion": "v1", "divisor": "0", "expirationSeconds": 3600, "value": ""
+}  # fmt: skip
+
+
+def differs_by_defaults(current: JSON, named: JSON) -> bool:
+    """Return whether ``current``, an element of an atomic list, equals ``named`` except for defaults."""
+    if current == named:
+        return True
+    if type(named) is dict:
+        return (
+            type(current) is dict
+            and named.keys() <= current.keys()
+            and all(
+                differs_by_defaults(value, named[name]) if name in named else _DEFAULTS_IN_LISTS.get(name) == value
+                for name, value in current.items()
+            )
+        )
+    if type(named) is list:
+        return type(current) is list and len(current) == len(named) and all(map(differs_by_defaults, current, named))
     return False

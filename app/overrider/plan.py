@@ -5,7 +5,6 @@ validation, digest and undo all use the result, so they all see the same order o
 """
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Final, NamedTuple
 
 import msgspec
@@ -47,13 +46,13 @@ from app.overrider.steps import REPLICAS, RenderError, Step, compile_entries, co
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.template import REQUIRED, apply_pool_patch, build_template, place
 from app.overrider.template_shape import shape_problem
-from app.overrider.undo import RESERVED_PREFIX, as_annotation, undo_of
+from app.overrider.undo import RESERVED_PREFIX, as_annotation, hash_text, undo_of
 from app.overrider.workload_schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
 from app.overrider.workload_schema.fields import Kind
 from app.patch import StrategicMergeError, format_pointer, identical
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
-_RULES_VERSION: Final = 1
+_RULES_VERSION: Final = 2
 MAX_FINDINGS: Final = 10
 _MISSING: Final = object()
 
@@ -69,6 +68,8 @@ class Variant(NamedTuple):
     """The changes that the overrider makes to the result."""
     places: bool
     """Whether the pool's node affinity is added to existing terms; False if the overrider sets the terms."""
+    removes: bool
+    """Whether the overrider removes members, for which kube-apiserver may fill in defaults."""
 
 
 class Source(NamedTuple):
@@ -195,10 +196,14 @@ def compile_steps_in_slices(
     unknown = check_rendered(bare.given, rendered, sources, stored=wanted) if steps else ()
     yield
     claims = any(step.path == REPLICAS for step in steps)
-    stored, base, target = bare.parts.document, bare.base, on_update(wanted)
+    stored, base = bare.parts.document, bare.base
+    if accounts := [source for source in sources if source.tokens == _ACCOUNT]:
+        sources += [source._replace(tokens=_ALIAS) for source in accounts]
+        stored, base, wanted = map(_set_alias, (stored, base, wanted))
+    target = on_update(wanted)
     if claims and "replicas" in rendered["spec"]:
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
-    undo = undo_of(base, target, named=bare.restored, schema=WORKLOAD)
+    undo = undo_of(base, target, named=restored_by_base(base) if accounts else bare.restored, schema=WORKLOAD)
     undo_text = as_annotation(undo)
     update = _compile_variant(bare.update, base, target)
     created = _select_created(stored["spec"], wanted["spec"])
@@ -220,6 +225,22 @@ def compile_steps_in_slices(
         warnings=(*_warn_about_unknown_containers(bare.given, steps), *unknown),
         idle=tuple(idle),
     )
+
+
+_ACCOUNT: Final = ("spec", "template", "spec", "serviceAccountName")
+_ALIAS: Final = (*_ACCOUNT[:-1], "serviceAccount")
+
+
+def _set_alias(workload: JSONObject) -> JSONObject:
+    """Return a workload with the alias of its service account.
+
+    kube-apiserver copies ``serviceAccountName`` to ``serviceAccount``, and reads the alias where the name is absent.
+    """
+    template = workload["spec"]["template"]
+    pods = {member: value for member, value in template["spec"].items() if member != "serviceAccount"}
+    if name := pods.get("serviceAccountName"):
+        pods["serviceAccount"] = name
+    return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": pods}}}
 
 
 def _select_created(bare: JSONObject, rendered: JSONObject) -> CreatedMembers | None:
@@ -272,7 +293,10 @@ def _compile_bare_variant(named: JSONObject, placed: JSONObject, bare: JSONObjec
 def _compile_variant(of: _BareVariant, bare: JSONObject, rendered: JSONObject) -> Variant:
     delta = delta_of(bare, rendered, WORKLOAD)
     kept: JSONObject = without_removed(of.named, delta)
-    return Variant(kept, of.pool_delta, delta, places=not any(_sets_terms(leaf.tokens) for leaf in leaves(delta)))
+    changes = list(leaves(delta))
+    places = not any(_sets_terms(leaf.tokens) for leaf in changes)
+    removes = any(leaf.after is MISSING or (type(leaf.before) is type(leaf.after) is dict) for leaf in changes)
+    return Variant(kept, of.pool_delta, delta, places, removes)
 
 
 _TERMS: Final = (*("spec", "template", "spec", "affinity", "nodeAffinity"), REQUIRED, "nodeSelectorTerms")
@@ -494,11 +518,6 @@ def _find_reserved_keys(rendered: JSONObject) -> Iterator[str]:
 def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str) -> bytes:
     """Return the input of the hash of a plan."""
     return msgspec.json.encode([_RULES_VERSION, kind, pool, rendered, undo_text], order="deterministic")
-
-
-def hash_text(text: bytes) -> str:
-    """Return a short hash of a text."""
-    return sha256(text).hexdigest()[:16]
 
 
 def _warn_about_unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str, ...]:

@@ -15,22 +15,21 @@ from app.overrider.owner import Owner
 from app.overrider.plan import Plan, Variant, restored_by_base
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
+from app.overrider.settle import settle
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.subject_plans import NotCompiledError
 from app.overrider.template import place
 from app.overrider.template_shape import shape_problem
 from app.overrider.undo import (
-    EVERYTHING,
     RENDERED_ANNOTATION,
     UNDO_ANNOTATION,
     Memory,
     annotations_of,
     as_annotation,
     merge_undos,
-    outside_added,
+    read_former,
     retract,
-    split_undo,
     undo_of,
 )
 from app.patch import diff
@@ -202,32 +201,35 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
         RenderError: An entry adds a container whose name another webhook or person has taken.
     """
     variant = plan.create if creating else plan.update
-    undo = _filter_undo(memory)
-    kept, beyond = split_undo(undo, plan.undo, WORKLOAD)
-    added, gone = split_undo(beyond, variant.named, WORKLOAD)
-    claimed = "replicas" in as_object(gone.get("spec"))
-    stripped = retract(workload, _remove_replicas(gone), WORKLOAD) if gone else workload
-    bare = _lay_template(stripped, plan, variant)
-    if claimed and not creating:
+    undo, is_same = _read_undo(memory, variant), memory is not None and memory.digest == plan.digest
+    target = apply_delta(plan.base, variant.delta) if undo and is_same else None
+    before = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target)
+    bare = _lay_template(before, plan, variant)
+    claims, claimed = ("replicas" in as_object(one.get("spec")) for one in (plan.undo, undo))
+    if claimed and not claims and not creating:
         bare = _restore_replicas(bare, plan)
     if not plan.steps:
-        return _set_memory(bare, NEVER_RENDERED)
-    if (name := foreign_container(variant.delta, bare, undo)) is not None:
+        return _set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
+    if (name := foreign_container(variant.delta, bare)) is not None:
         raise _make_name_conflict(name, plan)
     rendered = apply_delta(bare, variant.delta)
-    replaced = undo_of(bare, rendered, named=restored_by_base(plan.base), schema=WORKLOAD)
-    replaced = outside_added(replaced, kept, WORKLOAD) if kept else replaced
-    # If the overrider is unchanged, a value that differs from the rendered one was written since the last render, and
-    # undo must restore it. If the overrider changed, the value is its own earlier one.
-    since, before = (replaced, kept) if memory is not None and memory.digest == plan.digest else (kept, replaced)
-    # This template may be older than the one of the owner's controller, and restore members that the owner dropped.
-    brought = {} if creating else undo_of(stripped, rendered, named=EVERYTHING, schema=WORKLOAD)
-    made: JSONObject = {}
-    for part in (added, brought, plan.undo, before, since):
-        made = merge_undos(made, _remove_replicas(part), WORKLOAD)
-    if "replicas" in as_object(plan.undo.get("spec")):
-        made = {**made, "spec": {**made.get("spec", {}), "replicas": None}}
-    return _set_memory(rendered, Memory(plan.digest, as_annotation(made)))
+    # This template may be older than the one of the owner's controller, and restore members that the owner dropped. So
+    # the undo of an update removes these, too; if the next template names them, it restores them.
+    first = bare if creating else before
+    if not creating and "[]" in as_annotation(undo):
+        first = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target, empties=False)
+    # The first render lays nothing anew, so there are defaults to keep only for members that it removes.
+    unsettled = memory is None and not variant.removes
+    kept = rendered if unsettled else settle(workload, before, rendered, target=None)
+    settled = kept if target is None else settle(workload, before, rendered, target=target)
+    made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
+    made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
+    return _set_memory(settled, Memory(plan.digest, as_annotation(made)))
+
+
+def _read_undo(memory: Memory | None, variant: Variant) -> JSONObject:
+    undo = _filter_undo(memory)
+    return read_former(undo, variant.named, WORKLOAD) if memory is not None and memory.is_former else undo
 
 
 def _filter_undo(memory: Memory | None) -> JSONObject:
@@ -268,10 +270,8 @@ def _compute_operations(
         wanted = plan.memory
         if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
             return ()
-        if memory is None or memory.undo_text in ("", plan.undo_text):
+        if memory is None or (memory.undo_text in ("", plan.undo_text) and not memory.is_former):
             operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
-            if operations is None and memory is not None:
-                operations = fast.operations_after_edit(workload, memory, wanted=wanted, values=plan.values)
             if operations is not None:
                 return operations
     if (problem := shape_problem(workload)) is not None:
@@ -304,9 +304,11 @@ def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
 
 def _remove_replicas(undo: JSONObject) -> JSONObject:
     """Return ``undo`` without the replica count, which always reverts to the template's."""
-    if "replicas" not in as_object(undo.get("spec")):
+    spec = as_object(undo.get("spec"))
+    if "replicas" not in spec:
         return undo
-    return {**undo, "spec": {name: step for name, step in undo["spec"].items() if name != "replicas"}}
+    kept = {name: step for name, step in spec.items() if name != "replicas"}
+    return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}
 
 
 def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:

@@ -16,10 +16,10 @@ from app.control.slices import Sliced
 from app.model.json import JSON
 from app.overrider.delta import leaves
 from app.overrider.fast_path import PrecompiledPatch
-from app.overrider.plan import Plan, digest_text, hash_text
+from app.overrider.plan import Plan, digest_text
 from app.overrider.plan_size import size_of
 from app.overrider.pool_mark import NO_VALUES, POOL_MARK, EntryValues, Filler, PoolValues, has_number_mark
-from app.overrider.undo import Memory
+from app.overrider.undo import Memory, hash_text
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
 MAX_FILLED: Final = 64

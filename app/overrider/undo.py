@@ -1,14 +1,18 @@
 """Computes and applies the undo of a render.
 
-Each render starts from the template, but keeps all members that the template does not name. So a render must record
-which of these members it added, and which values of other writers it replaced. The record is the annotation
-``fleethook.io/undo``, a small strategic merge patch that ``kubectl patch --type strategic`` can apply. Null and
-``$patch: delete`` mark members and elements that the render added; a value is one that it replaced. The undo of an
-added element also lists its members, which ``$patch: delete`` ignores. An edited overrider may add the same element
-without one of them.
+Each render starts from the workload as it was without overrides, which `retract` restores. So a render must record the
+units that it added, and the values of other writers that it replaced. A unit is a value that the API treats as one: a
+scalar, an atomic list, an element of another list, or an object, because kube-apiserver completes an added object. The
+exceptions are maps and the objects of `_PARTED`, in which each client sets its own members.
+
+The record is the annotation ``fleethook.io/undo``, a small strategic merge patch that ``kubectl patch`` can apply. Null
+and ``$patch: delete`` mark added members and elements; a value is one that the render replaced. Values of the template
+are not recorded, because the template is laid over the workload again. An empty list marks a list of the template to
+whose elements the render added members.
 """
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,7 +20,7 @@ import msgspec
 from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import MergeSchema
 from app.overrider.elements import Identity, identify, index_elements, is_shared
-from app.overrider.overlay import EXCLUSIVE
+from app.overrider.overlay import covers
 
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 """Hash over all inputs of the render."""
@@ -27,8 +31,15 @@ RESERVED_PREFIX: Final = "fleethook.io/"
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 _DIRECTIVE: Final = "$patch"
-EVERYTHING: Final = object()
-"""Used as ``named``: the template names every existing member, so that only additions are undone."""
+_FORMAT: Final = "2-"
+"""The prefix of the hashes of this format. The former one listed the members of each added object."""
+# Objects without defaults and choices of their own.
+_PARTED: Final = frozenset(
+    {
+        "affinity", "capabilities", "dnsConfig", "lifecycle", "metadata", "nodeAffinity", "podAffinity",
+        "podAntiAffinity", "resources", "securityContext", "spec", "template",
+    }
+)  # fmt: skip
 
 
 class Memory(NamedTuple):
@@ -46,6 +57,16 @@ class Memory(NamedTuple):
             return {}
         return undo if isinstance(undo, dict) else {}
 
+    @property
+    def is_former(self) -> bool:
+        """Whether the undo has the former format."""
+        return not self.digest.startswith(_FORMAT)
+
+
+def hash_text(text: bytes) -> str:
+    """Return a short hash of a text."""
+    return _FORMAT + sha256(text).hexdigest()[:16]
+
 
 def remembered(workload: Mapping[str, JSON]) -> Memory | None:
     """Return the memory of the last render of ``workload``, None if it was never rendered."""
@@ -60,9 +81,9 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
     """Return the undo from ``after`` to ``before``, without values that the template restores.
 
     Args:
-        before: The base, without overrides.
-        after: The base with overrides applied.
-        named: The members that the template names and therefore restores, or EVERYTHING.
+        before: The workload without overrides, or a part of it.
+        after: The same with overrides.
+        named: The members that the template names and therefore restores.
         schema: Merge keys.
     """
     undo: JSONObject = {}
@@ -71,15 +92,16 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
         if present is value:
             continue
         child = schema.fields.get(name, _NO_SCHEMA)
-        inner = named if named is EVERYTHING else as_object(named).get(name, _MISSING)
+        inner = as_object(named).get(name, _MISSING)
         if present is _MISSING:
             if value or not is_shared(name, value, child):
-                undo[name] = _undo_added(value, child)
+                undo[name] = _undo_added(name, value, child)
         elif (step := _undo_changed(present, value, named=inner, schema=child)) is not _MISSING:
             undo[name] = step
-    if named is not EVERYTHING:
-        undo |= {name: value for name, value in before.items() if name not in after and name not in as_object(named)}
-    return undo
+    if schema.retain_keys and isinstance(named, dict) and (schema.identity or "type" in named):
+        return undo  # The template restores its choice.
+    gone = {name: value for name, value in before.items() if name not in after and name not in as_object(named)}
+    return undo | {name: value for name, value in gone.items() if value is not None}
 
 
 def as_annotation(undo: JSONObject) -> str:
@@ -93,9 +115,9 @@ def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
     return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
 
 
-def _undo_added(value: JSON, schema: MergeSchema) -> JSON:
-    if isinstance(value, dict) and value:
-        return {name: _undo_added(inner, schema.fields.get(name, _NO_SCHEMA)) for name, inner in value.items()}
+def _undo_added(name: str, value: JSON, schema: MergeSchema) -> JSON:
+    if isinstance(value, dict) and value and (name in _PARTED or is_shared(name, value, schema)):
+        return {one: _undo_added(one, inner, schema.fields.get(one, _NO_SCHEMA)) for one, inner in value.items()}
     elements = index_elements(value, schema)
     # One step removes all elements with the same identity, which may repeat in env.
     return [_delete(element, schema) for (*_, n), element in elements.items() if n == 0] if elements else None
@@ -108,14 +130,16 @@ def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema
     present, wanted = index_elements(before, schema), index_elements(after, schema)
     if present is not None and wanted is not None:
         return _undo_elements(present, wanted, named=named, schema=schema) or _MISSING
-    return before if named is _MISSING and before != after else _MISSING
+    if named is _MISSING:
+        return before if before != after else _MISSING
+    # Laying the template over a list keeps further members of its elements, which are defaults otherwise.
+    return [] if isinstance(after, list) and before != after and covers(after, before) else _MISSING
 
 
 def _undo_elements(
     before: Mapping[Identity, JSONObject], after: Mapping[Identity, JSONObject], *, named: JSON, schema: MergeSchema
 ) -> list[JSON]:
     template = index_elements(named, schema) or {}
-    absent = EVERYTHING if named is EVERYTHING else _MISSING
     undo: list[JSON] = []
     for identity, element in after.items():
         known = before.get(identity)
@@ -123,31 +147,37 @@ def _undo_elements(
             step = _delete(element, schema)
             undo += [] if step in undo else [step]
         elif known is not element and (
-            step := undo_of(known, element, named=template.get(identity, absent), schema=schema)
+            step := undo_of(known, element, named=template.get(identity, _MISSING), schema=schema)
         ):
-            undo.append({**_select_identifying(element, schema), **step})
+            identifying = _select_identifying(element, schema)
+            # A default that identifies the element may be absent in one of both. The template restores the element.
+            undo.append(_delete(element, schema) if step.keys() & identifying.keys() else {**identifying, **step})
     return undo
 
 
 def _select_identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
-    return {member: element[member] for member, _ in schema.identity if member in element}
+    return {name: element.get(name, default) for name, default in schema.identity if name in element or default}
 
 
 def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
-    identifying = _select_identifying(element, schema)
-    members = {
-        name: _undo_added(value, schema.fields.get(name, _NO_SCHEMA))
-        for name, value in element.items()
-        if name not in identifying
-    }
-    return {_DIRECTIVE: "delete", **identifying, **members}
+    return {_DIRECTIVE: "delete", **_select_identifying(element, schema)}
 
 
-def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
+def retract(
+    current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema, *, rendered: JSON = None, empties: bool = True
+) -> JSONObject:
     """Return ``current`` with ``undo`` applied, and without members that it empties.
 
     A replaced value is restored if the member that replaced it still exists, or if this call removes it. Otherwise the
     owner rewrote the object, and the replaced value is obsolete. Steps that do not fit the object are skipped.
+
+    Args:
+        current: The workload, or a part of it. It is not modified.
+        undo: The undo of the last render.
+        schema: Merge keys.
+        rendered: The same part with the values that the last render set, None if they are not known. A value that
+            differs was written since, so it stays.
+        empties: Whether to remove the atomic lists to which the render added members; the template restores them.
     """
     result: JSONObject | None = None
     absent: list[str] = []
@@ -156,12 +186,14 @@ def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) 
         if present is _MISSING:
             absent.append(name)
             continue
-        kept = _retract_member(present, step, schema.fields.get(name, _NO_SCHEMA))
+        known = rendered.get(name, {}) if isinstance(rendered, dict) else None
+        child = schema.fields.get(name, _NO_SCHEMA)
+        kept = present if step == [] and not empties else _retract_member(present, step, child, known, empties=empties)
         if kept is present:
             continue
         if result is None:
             result = dict(current)
-        if kept is _MISSING or kept in ({}, []):
+        if kept is _MISSING or (kept in ({}, []) and (name in _PARTED or is_shared(name, kept, child))):
             del result[name]
         else:
             result[name] = kept
@@ -174,98 +206,101 @@ def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) 
     return result
 
 
-def _retract_member(present: JSON, step: JSON, schema: MergeSchema) -> JSON:
-    if step is None:
+def _retract_member(present: JSON, step: JSON, schema: MergeSchema, rendered: JSON, *, empties: bool) -> JSON:
+    if isinstance(step, dict) and step:
+        inner = isinstance(present, dict)
+        return retract(present, step, schema, rendered=rendered, empties=empties) if inner else present
+    if isinstance(step, list) and step and schema.identity:
+        inner = isinstance(present, list)
+        return _retract_elements(present, step, schema, rendered, empties=empties) if inner else present
+    if rendered is not None and not isinstance(present, dict) and not covers(present, rendered):
+        return present
+    if step in (None, []):
         return _MISSING
-    if isinstance(step, dict):
-        return retract(present, step, schema) if isinstance(present, dict) else present
-    if isinstance(step, list) and schema.identity:
-        return _retract_elements(present, step, schema) if isinstance(present, list) else present
     return present if step == present else step
 
 
-def _retract_elements(present: list[JSON], undo: list[JSON], schema: MergeSchema) -> list[JSON]:
+def _retract_elements(
+    present: list[JSON], undo: list[JSON], schema: MergeSchema, rendered: JSON, *, empties: bool
+) -> list[JSON]:
     steps = {identity: step for step in undo if isinstance(step, dict) and (identity := identify(step, schema))}
+    known = None if rendered is None else index_elements(rendered, schema) or {}
     kept: list[JSON] = []
     for element in present:
-        step = steps.get(identify(element, schema) or ()) if isinstance(element, dict) else None
-        if step is None:
+        identity = identify(element, schema) if isinstance(element, dict) else None
+        step = steps.get(identity or ())
+        if step is None or identity is None:
             kept.append(element)
         elif step.get(_DIRECTIVE) != "delete":
             inner = {name: part for name, part in step.items() if name not in _select_identifying(step, schema)}
-            kept.append(retract(element, inner, schema))
+            values = None if known is None else known.get((*identity, 0), {})
+            kept.append(retract(element, inner, schema, rendered=values, empties=empties))
     same = len(kept) == len(present) and all(left is right for left, right in zip(kept, present, strict=True))
     return present if same else kept
 
 
 def _get_restored(step: JSON) -> JSON:
     """Return the values that a step restores, _MISSING if it restores none."""
-    if step is None:
+    if step in (None, []):
         return _MISSING
-    if isinstance(step, dict):
+    if isinstance(step, dict) and step:
         if _DIRECTIVE in step:
             return _MISSING
         values = {name: value for name, inner in step.items() if (value := _get_restored(inner)) is not _MISSING}
         return values or _MISSING
-    if isinstance(step, list):
+    if isinstance(step, list) and step:
         elements = [value for inner in step if (value := _get_restored(inner)) is not _MISSING]
         return elements or _MISSING
     return step
 
 
-def split_undo(undo: Mapping[str, JSON], places: JSON, schema: MergeSchema) -> tuple[JSONObject, JSONObject]:
-    """Split ``undo`` into the steps of members that ``places`` has, too, and the other steps.
+def read_former(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
+    """Return an undo of the former format in the present one.
 
     Args:
-        undo: The undo of the last render.
-        places: Another undo, or the members that a template names.
+        undo: The undo. It lists each member of an added object, and not whether the render added the object itself.
+        named: The members that the template names. Without these, an object of which the undo restores no value is
+            taken for added.
         schema: Merge keys.
     """
-    within: JSONObject = {}
-    beyond: JSONObject = {}
+    return merge_undos(_find_atomic_lists(named, schema), _collapse(undo, named, schema), schema)
+
+
+def _collapse(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
+    made: JSONObject = {}
     for name, step in undo.items():
-        if not isinstance(places, dict) or name not in places:
-            # A member that excludes another one is undone together with that one.
-            shared = isinstance(places, dict) and not EXCLUSIVE.get(name, frozenset()).isdisjoint(places)
-            (within if shared else beyond)[name] = step
+        child, place = schema.fields.get(name, _NO_SCHEMA), as_object(named).get(name, _MISSING)
+        made[name] = step
+        if isinstance(step, dict) and step:
+            is_unit = name not in _PARTED and not is_shared(name, step, child)
+            added = is_unit and place is _MISSING and _get_restored(step) is _MISSING
+            made[name] = None if added else _collapse(step, place, child)
+        elif isinstance(step, list) and child.identity:
+            known, inner = index_elements(place, child) or {}, MergeSchema(child.fields)
+            made[name] = [
+                one if _DIRECTIVE in one else _collapse(one, known.get((*(identify(one, child) or ()), 0)), inner)
+                for one in step
+                if isinstance(one, dict)
+            ]
+    return made
+
+
+def _find_atomic_lists(named: JSON, schema: MergeSchema) -> JSONObject:
+    """Return the undo of all atomic lists of objects; the former format lacks them, and the template restores them."""
+    found: JSONObject = {}
+    for name, value in as_object(named).items():
+        child = schema.fields.get(name, _NO_SCHEMA)
+        if isinstance(value, dict):
+            found[name] = _find_atomic_lists(value, child)
+        elif index_elements(value, child) is not None:
+            steps = ((one, _find_atomic_lists(one, MergeSchema(child.fields))) for one in value)
+            found[name] = [{**_select_identifying(one, child), **inner} for one, inner in steps if inner]
+        elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+            found[name] = []
             continue
-        child, place = schema.fields.get(name, _NO_SCHEMA), places[name]
-        inner: JSON
-        outer: JSON
-        if child.retain_keys and not child.identity:
-            inner, outer = step, None
-        elif isinstance(step, dict) and isinstance(place, dict):
-            inner, outer = split_undo(step, place, child)
-        elif isinstance(step, list) and isinstance(place, list) and child.identity:
-            inner, outer = _split_elements(step, place, child)
-        else:
-            inner, outer = step, None
-        if inner or not isinstance(inner, (dict, list)):
-            within[name] = inner
-        if outer:
-            beyond[name] = outer
-    return within, beyond
-
-
-def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -> tuple[list[JSON], list[JSON]]:
-    known = {identify(place, schema): place for place in places if isinstance(place, dict)}
-    within: list[JSON] = []
-    beyond: list[JSON] = []
-    for step in undo:
-        place = known.get(identify(step, schema)) if isinstance(step, dict) else None
-        if place is None:
-            beyond.append(step)
-        elif schema.retain_keys or (_DIRECTIVE in place and _DIRECTIVE not in step):
-            within.append(step)
-        else:
-            # An element that still exists keeps its directive. Members that no longer exist are undone.
-            identifying = _select_identifying(step, schema)
-            directive = {name: step[name] for name in (_DIRECTIVE,) if name in step}
-            parts = {name: part for name, part in step.items() if name not in {*identifying, *directive}}
-            kept, gone = split_undo(parts, place, schema)
-            within += [{**directive, **identifying, **kept}] if kept or directive else []
-            beyond += [{**identifying, **gone}] if gone else []
-    return within, beyond
+        if not found.get(name):
+            found.pop(name, None)
+    return found
 
 
 def merge_undos(first: JSONObject, second: JSONObject, schema: MergeSchema) -> JSONObject:
@@ -294,41 +329,3 @@ def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSch
         else:
             by_identity[identity] = merge_undos(known, step, schema)
     return list(by_identity.values())
-
-
-def outside_added(undo: JSONObject, memory: JSONObject, schema: MergeSchema) -> JSONObject:
-    """Return ``undo`` without its steps inside elements that an earlier render added.
-
-    Undo removes such an element with all its values, so replaced values in it need no steps.
-
-    Args:
-        undo: The undo of the values that a render replaced.
-        memory: The undo of the earlier render.
-        schema: Merge keys.
-    """
-    made: JSONObject = {}
-    for name, step in undo.items():
-        known, child = memory.get(name), schema.fields.get(name, _NO_SCHEMA)
-        kept: JSON = step
-        if isinstance(step, dict) and isinstance(known, dict):
-            kept = outside_added(step, known, child)
-        elif isinstance(step, list) and isinstance(known, list) and child.identity:
-            kept = _filter_element_undos(step, known, child)
-        if kept or kept is step:
-            made[name] = kept
-    return made
-
-
-def _filter_element_undos(undo: list[JSON], memory: list[JSON], schema: MergeSchema) -> list[JSON]:
-    known = {identify(step, schema): step for step in memory if isinstance(step, dict)}
-    made: list[JSON] = []
-    for step in undo:
-        former = known.get(identify(step, schema)) if isinstance(step, dict) else None
-        if former is None or _DIRECTIVE in step:
-            made.append(step)
-        elif _DIRECTIVE not in former:
-            identifying = _select_identifying(step, schema)
-            inner = {name: part for name, part in step.items() if name not in identifying}
-            if kept := outside_added(inner, former, schema):
-                made.append({**identifying, **kept})
-    return made

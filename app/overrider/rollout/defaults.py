@@ -34,7 +34,6 @@ _POD: Final[Mapping[str, Any]] = {
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
     "securityContext": {},
-    "enableServiceLinks": True,
 }
 _CONTAINER: Final[Mapping[str, Any]] = {
     "terminationMessagePath": "/dev/termination-log",
@@ -61,6 +60,7 @@ _VOLUME: Final[Mapping[str, Any]] = {
     "projected/sources/*/serviceAccountToken/expirationSeconds": 3600,
     "projected/sources/*/downwardAPI/items/*/fieldRef/apiVersion": "v1",
     "emptyDir": {},
+    "ephemeral/volumeClaimTemplate/spec/volumeMode": "Filesystem",
     "hostPath/type": "",
     "iscsi/iscsiInterface": "default",
     "rbd/pool": "rbd",
