@@ -193,7 +193,6 @@ class Cluster:
         announcer = Announcer(
             ConditionClient(self.connection),
             partial(bound_subjects, store),
-            selecting=settings.controls,
             seen=partial(_wait_until_seen, self.source, MUTATING_CONFIGURATIONS.group_kind),
         )
         unbind, mode = PolicyClient(self.connection).unbind, Mode(settings.overrider_mode)

@@ -20,7 +20,6 @@ from app.overrider.bound_subjects import (
     WEBHOOK_CONFIGURATION,
     bound_subjects,
     call_on_change,
-    call_when_selected,
     overrider_uids,
 )
 from app.overrider.policies.mode import Mode
@@ -144,7 +143,8 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
 async def _register(settings: Settings, registrar: "Registrar") -> None:
     exempt = find_exempt_namespaces(settings.service)
     reference = _make_reference(settings) if settings.registration == "all" else None
-    await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines)
+    selecting = runs_selection(settings) or lists_without_leader(settings)
+    await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines, selecting=selecting)
 
 
 async def _register_interpreters(
@@ -224,8 +224,8 @@ def runs_selection(settings: Settings) -> bool:
     return settings.controls and not settings.kcp
 
 
-def withdraws_selection(settings: Settings) -> bool:
-    """Return whether a replica removes the selection of an earlier leader.
+def lists_without_leader(settings: Settings) -> bool:
+    """Return whether each replica keeps the selection, because no leader does.
 
     It does if an installation switches the controller off. A server without an address of its own, such as one on a
     developer's machine, writes nothing to the cluster.
@@ -292,15 +292,13 @@ def make_selection_writer(
     )
 
 
-async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
-    """Remove the selection of an earlier leader until cancelled: an outdated one hides new overriders for ever."""
-    from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from app.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
-
+async def keep_selection(app: Fleethook, listening: asyncio.Event) -> None:
+    """Keep the selection without a leader until cancelled. The writes of several replicas conflict and converge."""
     await listening.wait()
     assert app.cluster is not None
-    writer = ConditionWriter(ConditionClient(app.cluster.connection), None)
-    end = call_when_selected(app.store, writer.wake)
+    await app.cluster.source.wait_synced((YURT_APP_OVERRIDER,))
+    writer = make_selection_writer(app, app.cluster.connection)
+    end = call_on_change(app.store, writer.wake)
     try:
         await writer.run()
     finally:

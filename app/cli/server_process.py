@@ -14,7 +14,7 @@ from app.asgi import Fleethook, create_app
 from app.certs.files import CertificateFiles, ensure_certificates, renew_certificates
 from app.certs.tls_context import ReloadingContext
 from app.cli.acceptor import bind
-from app.cli.leader import lead, withdraw_selection, withdraws_selection
+from app.cli.leader import keep_selection, lead, lists_without_leader
 from app.cli.server import GracefulServer
 from app.cli.terminal import flush, write
 from app.cli.workers import inherit_listeners
@@ -72,8 +72,8 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
 
         if settings.registration != "off" or settings.controls or settings.registers_interpreters:
             await start_task(lead(settings, app, certificates.bundle, listening), "leader")
-        if withdraws_selection(settings):
-            await start_task(withdraw_selection(app, listening), "selection")
+        if lists_without_leader(settings):
+            await start_task(keep_selection(app, listening), "selection")
         server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
         await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
         return server.started

@@ -14,7 +14,7 @@ from app.overrider.binding import subject_of
 from app.overrider.plan_inputs import same_input
 from app.overrider.policies.mode import Mode, read_mode
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from app.registration.match_conditions import SubjectName, bound_condition_of
+from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
 
@@ -131,26 +131,6 @@ def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], No
         if _is_own_configuration(key) or (is_overrider and _get_subject_name(before) != _get_subject_name(after)):
             changed()
 
-    return store.subscribe(notify)
-
-
-def call_when_selected(store: Store, found: Callable[[], None]) -> Callable[[], None]:
-    """Call ``found`` if fleethook's webhook configuration names subjects, now and at each change.
-
-    Returns:
-        A function that ends the calls.
-    """
-
-    def notify(key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
-        if (
-            _is_own_configuration(key)
-            and after is not None
-            and any(map(bound_condition_of, after.get("webhooks") or ()))
-        ):
-            found()
-
-    for key in list(store.keys(WEBHOOK_CONFIGURATION)):
-        notify(key, None, store.get(*key))
     return store.subscribe(notify)
 
 

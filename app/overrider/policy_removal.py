@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from app.kube.errors import APIError
+from app.model.json import JSONObject
 from app.overrider.policy_client import AppliedObject, PolicyClient
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import SubjectName, bound_condition, exempted_subjects, listed_subjects
+from app.registration.match_conditions import SubjectName, end_exemptions, exempted_subjects
 
 _CONFLICT: Final = 409
 _MAX_TRIES: Final = 5
@@ -56,18 +57,20 @@ async def _end_exemptions(conditions: ConditionClient) -> frozenset[SubjectName]
         exempt = _find_exempt(registered)
         if registered is None or not exempt:
             return exempt
-        expression = registered.expression
-        listed = None if expression is None else listed_subjects(expression)
-        # Without a list of subjects, no condition is safe: kube-apiserver sends all workloads of OpenYurt.
-        wanted = None if listed is None else bound_condition(listed)
         try:
-            await conditions.write(registered, wanted, announcements=registered.announcements)
+            await conditions.write(registered, _without_exemptions(registered), announcements=registered.announcements)
         except APIError as error:
             if error.code != _CONFLICT or attempt == _MAX_TRIES - 1:
                 raise
         else:
             return exempt
     return frozenset()
+
+
+def _without_exemptions(registered: Registered) -> JSONObject:
+    """Return the condition without exemptions: the same subjects, or the same namespaces if their list was too long."""
+    expressions = [one["expression"] for one in registered.conditions.values() if one]
+    return end_exemptions(expressions[0])
 
 
 def _find_exempt(registered: Registered | None) -> frozenset[SubjectName]:

@@ -34,7 +34,6 @@ class Announcer:
         client: ConditionClient,
         subjects: Callable[[], Collection[SubjectName]],
         *,
-        selecting: bool = True,
         seen: Callable[[str], Awaitable[object]] = _return_at_once,
     ) -> None:
         """Prepare.
@@ -42,13 +41,11 @@ class Announcer:
         Args:
             client: Reads and writes the condition.
             subjects: Returns the subjects that an overrider is bound to.
-            selecting: Whether the leader adds a missing condition.
             seen: Waits until a watch has received the configuration of a resourceVersion. kube-apiserver informs its
                 own webhook client at the same time.
         """
         self._client: Final = client
         self._subjects: Final = subjects
-        self._selecting: Final = selecting
         self._seen: Final = seen
         # Reviews of one replica take turns, so that only writes of other replicas cause conflicts.
         self._turn: Final = asyncio.Lock()
@@ -99,22 +96,22 @@ class Announcer:
         return None
 
     def _has_to_write(self, registered: Registered, announcement: Announcement) -> bool:
-        if registered.expression is None and not self._selecting:
-            return False  # without the condition, kube-apiserver sends every workload anyway
         return announcement not in registered.announcements or not _is_sent(registered, announcement.subject)
 
     async def _write(self, registered: Registered, announcement: Announcement) -> str:
         announcements = [*(one for one in registered.announcements if one != announcement), announcement]
         expression, subject = registered.expression, announcement.subject
-        if expression is None or _is_sent(registered, subject):
+        if _is_sent(registered, subject):
             return await self._client.write_announcements(registered, announcements)
-        listed = listed_subjects(expression)
+        # An installer registers no list; the next leader adds the subjects that this replica does not know.
+        listed = None if expression is None else listed_subjects(expression)
         known = self._subjects() if listed is None else listed
-        wanted = bound_condition({*known, subject}, exempt=exempted_subjects(expression) - {subject})
+        exempt = frozenset[SubjectName]() if expression is None else exempted_subjects(expression)
+        wanted = bound_condition({*known, subject}, exempt=exempt - {subject})
         return await self._client.write(registered, wanted, announcements=announcements)
 
 
 def _is_sent(registered: Registered, subject: SubjectName) -> bool:
     """Return whether kube-apiserver sends all workloads of a subject with the registered webhooks."""
     expression = registered.expression
-    return expression is None or (covers(expression, subject) and subject not in exempted_subjects(expression))
+    return expression is not None and covers(expression, subject) and subject not in exempted_subjects(expression)

@@ -15,7 +15,14 @@ from app.registration.announcements import (
 )
 from app.registration.match_conditions import bound_condition_of
 from app.registration.server_side_apply import apply_object, get_object
-from app.registration.webhooks import API_VERSION, CONFIGURATION_NAME, MUTATING, SELECTED, configuration_path
+from app.registration.webhooks import (
+    API_VERSION,
+    CONFIGURATION_NAME,
+    MUTATING,
+    SELECTED,
+    configuration_path,
+    selected_rules,
+)
 
 _FIELD_MANAGER: Final = "fleethook-selection"
 _PATH: Final = configuration_path(MUTATING)
@@ -37,7 +44,7 @@ class Registered(NamedTuple):
 
     resource_version: str
     conditions: dict[str, JSONObject | None]
-    """The match condition of each webhook, None if it has none."""
+    """The match condition of each webhook, None if it has none, or if the webhook has other rules than `SELECTED`."""
     announcements: tuple[Announcement, ...] = ()
     """The announcements, oldest first."""
 
@@ -49,7 +56,7 @@ class Registered(NamedTuple):
 
 
 class ConditionClient:
-    """Applies one element of ``matchConditions`` and the annotation, server-side.
+    """Applies the rules, one element of ``matchConditions`` and the annotation, server-side.
 
     It has its own field manager: Helm, GitOps tools and ``serve --register`` keep the fields that they own. Several
     replicas write; a write fails if the configuration has changed since it was read.
@@ -65,26 +72,29 @@ class ConditionClient:
             return None
         metadata = present["metadata"]
         webhooks = {webhook["name"]: webhook for webhook in present.get("webhooks") or ()}
-        conditions = {name: bound_condition_of(webhooks[name]) for name in SELECTED if name in webhooks}
+        conditions = {
+            name: bound_condition_of(webhooks[name]) if webhooks[name].get("rules") == selected_rules(name) else None
+            for name in SELECTED
+            if name in webhooks
+        }
         announced = read_announcements((metadata.get("annotations") or {}).get(ANNOUNCED_ANNOTATION))
         return Registered(metadata.get("resourceVersion") or "", conditions, announced) if conditions else None
 
     async def write(
-        self, registered: Registered, condition: JSONObject | None, *, announcements: Sequence[Announcement] = ()
+        self, registered: Registered, condition: JSONObject, *, announcements: Sequence[Announcement] = ()
     ) -> str:
-        """Set or remove the condition of all webhooks for workloads; return the new resourceVersion.
+        """Set rules and condition of all webhooks for workloads; return the new resourceVersion.
 
         Args:
             registered: The registered webhooks.
-            condition: The new condition. None removes all fields of this field manager.
+            condition: The new condition.
             announcements: The announcements to keep, oldest first.
 
         Raises:
             APIError: The apiserver refuses the write; 409 if the configuration has changed.
             UnreachableError: The apiserver does not respond.
         """
-        conditions = {} if condition is None else dict.fromkeys(registered.conditions, condition)
-        return await self._apply(registered, conditions, announcements)
+        return await self._apply(registered, dict.fromkeys(registered.conditions, condition), announcements)
 
     async def write_announcements(self, registered: Registered, announcements: Sequence[Announcement]) -> str:
         """Set only the announcements; result and errors as for `write`."""
@@ -104,7 +114,9 @@ class ConditionClient:
             "kind": MUTATING,
             "metadata": metadata,
             "webhooks": [
-                {"name": name, "matchConditions": [condition]} for name, condition in conditions.items() if condition
+                {"name": name, "rules": selected_rules(name), "matchConditions": [condition]}
+                for name, condition in conditions.items()
+                if condition
             ],
         }
         written = await apply_object(self._connection, _PATH, body, manager=_FIELD_MANAGER)

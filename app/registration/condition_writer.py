@@ -1,4 +1,7 @@
-"""Keep the match condition that lists the subjects with an overrider up to date; only the leader does this."""
+"""Keep the match condition that lists the subjects with an overrider up to date.
+
+The leader does this. Without the controller, every replica does: there is no leader then.
+"""
 
 import asyncio
 import logging
@@ -34,7 +37,7 @@ class ConditionWriter:
     def __init__(
         self,
         client: ConditionClient,
-        subjects: Callable[[], Collection[SubjectName]] | None,
+        subjects: Callable[[], Collection[SubjectName]],
         *,
         overriders: Callable[[], Collection[str]] = frozenset,
         exempt: Callable[[], Collection[SubjectName]] = frozenset,
@@ -46,8 +49,7 @@ class ConditionWriter:
 
         Args:
             client: Reads and writes the condition.
-            subjects: Returns the subjects that an overrider is bound to. None removes the condition, so that
-                kube-apiserver sends all workloads of OpenYurt.
+            subjects: Returns the subjects that an overrider is bound to.
             overriders: Returns the uids of the overriders behind ``subjects``.
             exempt: Returns the subjects whose workloads policies render. An announced subject is not exempt.
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
@@ -68,8 +70,7 @@ class ConditionWriter:
         # Announced overriders that were stored meanwhile; from then on, the store decides about them.
         self._settled: frozenset[Announcement] = frozenset()
         self._changed: Final = asyncio.Event()
-        if subjects is not None:
-            self._changed.set()
+        self._changed.set()
 
     def wake(self) -> None:
         """Request a comparison, because the subjects or the configuration have changed."""
@@ -106,8 +107,6 @@ class ConditionWriter:
         registered = await self._client.read()
         if registered is None:
             return False
-        if self._subjects is None:
-            return await self._withdraw(registered)
         bound = frozenset(self._subjects())
         self._record(registered, bound)
         if expired := self._find_expired(registered, bound):
@@ -125,18 +124,9 @@ class ConditionWriter:
         if not expired and not many and all(condition == wanted for condition in registered.conditions.values()):
             return False
         await self._client.write(registered, wanted, announcements=left)
-        self._log_write(len(wanted["expression"]))
-        return True
-
-    async def _withdraw(self, registered: Registered) -> bool:
-        if not registered.announcements and not any(registered.conditions.values()):
-            return False
-        await self._client.write(registered, None)
-        self._log_write(0)
-        return True
-
-    def _log_write(self, length: int) -> None:
+        length = len(wanted["expression"])
         _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": {"expressionLength": length}})
+        return True
 
     def _record(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
         """Record the time at which announcements and subjects of other replicas were found.

@@ -81,6 +81,7 @@ _SELECTED: Final = (
     f" || object.metadata.?labels[?'{REF_APP_SET_LABEL}'].orValue('') == owner.name)"
 )
 # Without the label of its node pool, no policy writes to a workload, and the webhook warns.
+_EXEMPTION: Final = ")\n&& !("
 _DONE: Final = f"!{_HASH}.endsWith('{PARTIAL_SUFFIX}') && '{POOL_NAME_LABEL}' in object.metadata.?labels.orValue({{}})"
 
 
@@ -110,10 +111,17 @@ def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
 
 
 def _join(selector: str, done: str) -> str:
-    if not done:
-        return "\n|| ".join(filter(None, (_RENDERED, _TOUCHED, selector)))
     selected = "\n|| ".join(filter(None, (_RENDERED, selector)))
-    return f"({selected})\n&& !({done})\n|| {_TOUCHED}"
+    if not done:
+        return f"{selected}\n|| {_TOUCHED}"
+    return f"({selected}{_EXEMPTION}{done})\n|| {_TOUCHED}"
+
+
+def end_exemptions(expression: str) -> JSONObject:
+    """Return the condition that selects the workloads of an expression of `bound_condition`, and exempts none."""
+    head, found, _ = expression.partition(_EXEMPTION)
+    selecting = f"{head[1:]}\n|| {_TOUCHED}" if found else expression
+    return {"name": BOUND_CONDITION, "expression": selecting}
 
 
 def exempted_subjects(expression: str) -> frozenset[SubjectName]:

@@ -59,15 +59,25 @@ class Registrar:
         self.installed: Final = asyncio.Event()
 
     async def install(
-        self, reference: Reference, *, exempt_namespaces: Sequence[str], engines: Collection[str] = ENGINES
+        self,
+        reference: Reference,
+        *,
+        exempt_namespaces: Sequence[str],
+        engines: Collection[str] = ENGINES,
+        selecting: bool = True,
     ) -> None:
-        """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
+        """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError.
+
+        Arguments as for `webhook_configurations`.
+        """
         for resource in RESOURCES:
             if resource.engine not in engines:
                 continue
             await self._install_definition(custom_resource_definition(resource))
         bundle = self._injector.encode_bundle()
-        for configuration in webhook_configurations(reference, exempt_namespaces=exempt_namespaces, engines=engines):
+        for configuration in webhook_configurations(
+            reference, exempt_namespaces=exempt_namespaces, engines=engines, selecting=selecting
+        ):
             # Without a bundle, the configuration would reject every write until the injector adds it.
             for webhook in configuration["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = bundle
@@ -85,7 +95,12 @@ class Registrar:
         self._defined()
 
     async def run(
-        self, reference: Reference | None, *, exempt_namespaces: Sequence[str], engines: Collection[str] = ENGINES
+        self,
+        reference: Reference | None,
+        *,
+        exempt_namespaces: Sequence[str],
+        engines: Collection[str] = ENGINES,
+        selecting: bool = True,
     ) -> None:
         """Install once, if there is a ``reference``, then keep ``caBundle`` until cancelled."""
         installed = reference is None
@@ -94,7 +109,9 @@ class Registrar:
             while True:
                 try:
                     if reference is not None and not installed and ready.done():
-                        await self.install(reference, exempt_namespaces=exempt_namespaces, engines=engines)
+                        await self.install(
+                            reference, exempt_namespaces=exempt_namespaces, engines=engines, selecting=selecting
+                        )
                         installed = True
                         self.installed.set()
                         _log.info("registered with the apiserver")

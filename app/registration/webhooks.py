@@ -172,7 +172,11 @@ WEBHOOKS: Final = (
 
 
 SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
-"""The webhooks to which the leader adds the condition of `app.registration.match_conditions`."""
+"""The webhooks to which the leader adds ``rules`` and the condition of `app.registration.match_conditions`.
+
+Installers register them without rules, so kube-apiserver sends nothing until the leader has listed the subjects. An
+installation whose replicas never become ready refuses no workload.
+"""
 
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
@@ -205,8 +209,17 @@ def webhook_templates() -> list[JSONObject]:
 ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
 
 
+def selected_rules(name: str) -> list[JSONObject]:
+    """Return the rules of one of `SELECTED`."""
+    return next(_rules(webhook) for webhook in WEBHOOKS if webhook.name == name)
+
+
 def webhook_configurations(
-    reference: Reference, *, exempt_namespaces: Sequence[str] = (), engines: Collection[str] = ENGINES
+    reference: Reference,
+    *,
+    exempt_namespaces: Sequence[str] = (),
+    engines: Collection[str] = ENGINES,
+    selecting: bool = True,
 ) -> list[JSONObject]:
     """Return the webhook configurations without ``caBundle``, which `app.registration.ca_injector` adds.
 
@@ -215,6 +228,7 @@ def webhook_configurations(
         exempt_namespaces: Namespaces whose objects are never sent. They should include the namespace of this server,
             so that it can be started, scaled and repaired while it does not respond.
         engines: The enabled engines; the webhooks of others are not registered.
+        selecting: Whether a leader adds the rules of `SELECTED`. Otherwise all workloads of OpenYurt are sent.
     """
     namespaces: JSONObject = {}
     if exempt_namespaces:
@@ -226,7 +240,7 @@ def webhook_configurations(
             "kind": kind,
             "metadata": {"name": CONFIGURATION_NAME, "labels": dict(LABELS)},
             "webhooks": [
-                _webhook(webhook, reference, namespaces=namespaces)
+                _webhook(webhook, reference, namespaces=namespaces, selecting=selecting)
                 for webhook in WEBHOOKS
                 if webhook.configuration == kind and webhook.engine in engines
             ],
@@ -236,19 +250,23 @@ def webhook_configurations(
     ]
 
 
-def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) -> JSONObject:
+def _rules(webhook: Webhook) -> list[JSONObject]:
+    return [
+        {
+            "apiGroups": [webhook.group],
+            "apiVersions": [webhook.version],
+            "resources": list(webhook.resources),
+            "operations": list(webhook.operations),
+            "scope": webhook.scope,
+        }
+    ]
+
+
+def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject, selecting: bool = True) -> JSONObject:
     rendered: JSONObject = {
         "name": webhook.name,
         "clientConfig": reference.client_config(webhook.path),
-        "rules": [
-            {
-                "apiGroups": [webhook.group],
-                "apiVersions": [webhook.version],
-                "resources": list(webhook.resources),
-                "operations": list(webhook.operations),
-                "scope": webhook.scope,
-            }
-        ],
+        "rules": _rules(webhook),
         "namespaceSelector": namespaces,
         "objectSelector": webhook.object_selector,
         "matchConditions": list(webhook.conditions),
@@ -262,6 +280,8 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1", "v1beta1"],
     }
+    if selecting and webhook.name in SELECTED:
+        del rendered["rules"]
     if webhook.configuration == MUTATING:
         # A later webhook may add a container that an overrider changes.
         rendered["reinvocationPolicy"] = "IfNeeded"

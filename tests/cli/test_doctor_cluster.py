@@ -20,7 +20,7 @@ class Apiserver:
     def __init__(self, *, ahead: timedelta = timedelta()) -> None:
         self.requests: list[tuple[str, str, Any]] = []
         mutating, validating = webhook_configurations(
-            ServiceReference("system", "fleethook"), exempt_namespaces=["system"]
+            ServiceReference("system", "fleethook"), exempt_namespaces=["system"], selecting=False
         )
         base = "/apis/admissionregistration.k8s.io/v1"
         stamp = (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -29,7 +29,9 @@ SERVICE = ServiceReference("system", "fleethook")
 
 
 def registration(**options: Any) -> list[dict[str, Any]]:
-    return copy.deepcopy(webhook_configurations(SERVICE, **{"exempt_namespaces": ["system"], **options}))
+    return copy.deepcopy(
+        webhook_configurations(SERVICE, selecting=False, **{"exempt_namespaces": ["system"], **options})
+    )
 
 
 def levels(found: Iterable[Diagnosis]) -> list[str]:
@@ -126,7 +128,7 @@ def test_an_authority_is_valid_at_the_time_of_the_apiserver(tmp_path: Path, days
 def test_a_missing_bundle_is_an_error_for_a_service_and_a_note_for_a_url() -> None:
     now = datetime.now(UTC)
     assert levels(check_authorities(find_registered(registration()), now)) == ["error"]
-    of_url = webhook_configurations(URLReference("https://fleethook.example.org"))
+    of_url = webhook_configurations(URLReference("https://fleethook.example.org"), selecting=False)
     assert levels(check_authorities(find_registered(of_url), now)) == ["note"]
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.cli.leader import Leader, runs_selection, withdraws_selection
+from app.cli.leader import Leader, lists_without_leader, runs_selection
 from app.control.leader_metrics import ControllerCounts, LeaderState
 from app.settings import Settings
 
@@ -15,7 +15,7 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
 
 
 @pytest.mark.parametrize(
-    ("given", "leader", "withdraws"),
+    ("given", "leader", "replicas"),
     [
         ({**INSTALLED, "registration": "ca-bundle"}, True, False),
         ({**INSTALLED, "registration": "all"}, True, False),
@@ -32,11 +32,11 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
         ({"manifests": Path()}, False, False),
     ],
 )
-def test_the_leader_writes_the_selection_and_an_installation_without_controller_removes_it(
-    given: dict[str, Any], *, leader: bool, withdraws: bool
+def test_the_leader_keeps_the_selection_and_without_a_controller_each_replica_does(
+    given: dict[str, Any], *, leader: bool, replicas: bool
 ) -> None:
     settings = Settings(**given)
-    assert (runs_selection(settings), withdraws_selection(settings)) == (leader, withdraws)
+    assert (runs_selection(settings), lists_without_leader(settings)) == (leader, replicas)
 
 
 def test_a_former_leader_keeps_the_counts_and_drops_the_queue() -> None:

@@ -56,7 +56,7 @@ class Registration:
         self._admin = admin
 
     def write(self, reference: Any, authority: bytes, *, edit: Edit = lambda _: None, leave_out: str = "") -> None:
-        for configuration in webhook_configurations(reference, exempt_namespaces=[NAMESPACE]):
+        for configuration in webhook_configurations(reference, exempt_namespaces=[NAMESPACE], selecting=False):
             webhooks = [one for one in configuration["webhooks"] if one["name"] != leave_out]
             for webhook in webhooks:
                 if authority:

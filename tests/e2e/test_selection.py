@@ -7,6 +7,7 @@ import pytest
 
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName, bound_condition
+from app.registration.webhooks import URLReference, webhook_configurations
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
 from tests.e2e.fleet import NAMESPACE, OPENYURT
@@ -159,15 +160,43 @@ def test_a_touch_is_sent_before_the_configuration_names_its_subject(
     admin.merge(plain.paths["hangzhou"], upstream)
 
 
-def test_without_a_controller_everything_of_a_subject_is_sent(
+def test_an_installation_that_never_becomes_ready_refuses_no_workload(
     installation: Installation, admin: Api, plain: Subject
 ) -> None:
+    """OpenYurt 1.4 does not retry a refused write, so such a set would stay without workloads."""
+    admin.delete(CONFIGURATION)
+    mutating, _ = webhook_configurations(URLReference("https://127.0.0.1:9"))
+    admin.apply(CONFIGURATION, mutating, manager="installer")
+    overriders = "defaults.yurtappoverrider.fleethook.io"
+
+    def is_registered() -> bool:
+        try:
+            plain.override(entry("*", items=TO_2))
+        except RefusedError as error:
+            return overriders in str(error)
+        plain.delete_override()
+        return False
+
+    wait_for(is_registered, what="the apiserver uses the configuration")
+    edit(plain, "nginx:7.0")
+    add_pool(plain, "beijing")
     with installation.up():
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
-    edit(plain, "nginx:7.0")
+        # An upgrade or a rollback applies the configuration of the installer again.
+        bound = expressions(admin)
+        admin.apply(CONFIGURATION, mutating, manager="installer")
+        assert expressions(admin) == bound
+
+
+def test_without_a_controller_only_workloads_of_overriders_are_refused(
+    installation: Installation, admin: Api, plain: Subject, namespace: str
+) -> None:
+    bound = Subject(admin, namespace, ["hangzhou"])
     with installation.up(FLEETHOOK_CONTROLLER="false"):
-        wait_for(lambda: not expressions(admin), what="the condition is removed")
-    assert refused(plain, "nginx:8.0")
+        bound.override(entry("*", items=TO_2))
+        wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
+    edit(plain, "nginx:7.0")
+    assert refused(bound, "nginx:8.0")
 
 
 def test_a_removed_or_edited_condition_is_restored(installation: Installation, admin: Api) -> None:

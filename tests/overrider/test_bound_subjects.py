@@ -11,14 +11,13 @@ from app.overrider.bound_subjects import (
     announced_edits,
     bound_subjects,
     call_on_change,
-    call_when_selected,
     conclude_overrider,
     overrider_uids,
     suspend_policies,
 )
 from app.overrider.policies.mode import Mode
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from app.registration.match_conditions import SubjectName, bound_condition
+from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store.store import key_of
 from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
@@ -90,19 +89,6 @@ def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:
     assert len(calls) == 2
     end()
     assert count(RULE) == 0
-
-
-def test_a_configuration_that_names_subjects_is_found_now_and_later() -> None:
-    named = configuration(webhooks=[{"name": "w", "matchConditions": [bound_condition({DEMO})]}])
-    calls: list[int] = []
-    store = store_of(configuration(webhooks=[{"name": "w"}]))
-    end = call_when_selected(store, lambda: calls.append(1))
-    assert calls == []
-    store.put(named)
-    assert calls == [1]
-    end()
-    call_when_selected(store_of(named), lambda: calls.append(2))
-    assert calls == [1, 2]
 
 
 EDITED = overrider(entry("hangzhou"), uid="u-7")

@@ -81,13 +81,13 @@ async def test_without_an_exemption_the_condition_stays(condition: Any) -> None:
     assert at.server.objects == {}
 
 
-async def test_a_condition_without_a_list_of_subjects_is_removed() -> None:
+async def test_a_condition_with_namespaces_keeps_them() -> None:
     many = [SubjectName("default", "YurtAppSet", f"subject-{number:06}") for number in range(5000)]
     condition = bound_condition(many, exempt=[DEMO])
     assert exempted_subjects(condition["expression"]) == {DEMO}
     at = Removing(condition)
     await at.remove()
-    assert at.conditions.condition is None
+    assert at.conditions.condition == bound_condition(many)
 
 
 async def test_objects_that_a_leader_has_applied_again_are_reported() -> None:

@@ -14,7 +14,7 @@ from app.registration.announcer import Announcer
 from app.registration.condition_client import ConditionClient
 from app.registration.condition_writer import ConditionWriter
 from app.registration.match_conditions import SubjectName, bound_condition, bound_condition_of, listed_subjects
-from app.registration.webhooks import SELECTED, ServiceReference, webhook_configurations
+from app.registration.webhooks import SELECTED, ServiceReference, selected_rules, webhook_configurations
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 OTHER = SubjectName("default", "YurtAppDaemon", "agent")
@@ -58,6 +58,7 @@ class Server:
         for webhook in self.present["webhooks"]:
             if webhook["name"] in SELECTED:
                 webhook["matchConditions"] = [*webhook["matchConditions"][:2], bound_condition(subjects)]
+                webhook["rules"] = selected_rules(webhook["name"])
 
     def listed(self) -> frozenset[SubjectName] | None:
         assert self.present is not None
@@ -75,10 +76,11 @@ class Server:
         self.written.append(body["webhooks"])
         assert self.present is not None
         self.present.setdefault("metadata", {})["annotations"] = body["metadata"].get("annotations", {})
-        applied = {webhook["name"]: webhook["matchConditions"] for webhook in body["webhooks"]}
+        applied = {webhook["name"]: webhook for webhook in body["webhooks"]}
         for webhook in self.present["webhooks"]:
             kept = [one for one in webhook["matchConditions"] if one["name"] != "bound-to-an-overrider"]
-            webhook["matchConditions"] = [*kept, *applied.get(webhook["name"], [])]
+            webhook["matchConditions"] = [*kept, *applied.get(webhook["name"], {}).get("matchConditions", [])]
+            webhook.update({"rules": one["rules"]} if (one := applied.get(webhook["name"])) else {})
         return b'{"metadata":{"resourceVersion":"%d"}}' % self._version
 
     def announced(self) -> tuple[Announcement, ...]:
@@ -86,7 +88,7 @@ class Server:
         return read_announcements(self.present["metadata"].get("annotations", {}).get(ANNOUNCED_ANNOTATION))
 
 
-def writer(server: Server, subjects: Callable[[], Any] | None, **rest: Any) -> ConditionWriter:
+def writer(server: Server, subjects: Callable[[], Any], **rest: Any) -> ConditionWriter:
     return ConditionWriter(ConditionClient(server), subjects, pause_seconds=0, **rest)  # type: ignore[arg-type]
 
 

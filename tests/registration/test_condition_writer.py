@@ -11,10 +11,9 @@ from app.lifetime import run_in_background
 from app.overrider.bound_subjects import (
     bound_subjects,
     call_on_change,
-    call_when_selected,
 )
-from app.registration.match_conditions import SubjectName, bound_condition
-from app.registration.webhooks import SELECTED
+from app.registration.match_conditions import bound_condition
+from app.registration.webhooks import SELECTED, selected_rules
 from app.store import Store
 from app.store.store import key_of
 from tests.builders import entry, overrider
@@ -33,7 +32,12 @@ from tests.waiting import settled
 async def test_only_the_condition_of_the_workload_webhooks_is_written() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: {DEMO}).write()
-    assert server.written == [[{"name": name, "matchConditions": [bound_condition({DEMO})]} for name in SELECTED]]
+    assert server.written == [
+        [
+            {"name": name, "rules": selected_rules(name), "matchConditions": [bound_condition({DEMO})]}
+            for name in SELECTED
+        ]
+    ]
     assert len(SELECTED) == 2
 
 
@@ -48,22 +52,6 @@ async def test_missing_webhooks_are_not_created(present: Any) -> None:
     server = Server(present)
     assert not await writer(server, lambda: {DEMO}).write()
     assert server.written == []
-
-
-async def test_the_condition_is_withdrawn_once() -> None:
-    server = Server(configuration())
-    await writer(server, lambda: {DEMO}).write()
-    withdrawing = writer(server, None)
-    assert [await withdrawing.write() for _ in range(2)] == [True, False]
-    assert server.written[-1] == []
-
-
-async def test_announcements_are_withdrawn_with_the_condition() -> None:
-    server = Server(configuration())
-    await announcer(server).announce(NEW)
-    withdrawing = writer(server, None)
-    assert [await withdrawing.write() for _ in range(2)] == [True, False]
-    assert server.announced() == ()
 
 
 async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
@@ -112,35 +100,6 @@ async def test_a_failed_write_is_retried_and_logged_once(error: Exception, caplo
     async with run_in_background(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.written)
     assert caplog.text.count("cannot write the match condition bound-to-an-overrider") == 1
-
-
-async def test_a_withdrawal_waits_for_a_condition() -> None:
-    server, store = Server(configuration()), Store()
-    store.put(configuration())
-    withdrawing = writer(server, None)
-    call_when_selected(store, withdrawing.wake)
-    async with run_in_background(withdrawing.run(), name="selection", ended=pytest.fail):
-        with pytest.raises(AssertionError):
-            await settled(lambda: server.reads)
-        await writer(server, lambda: {DEMO}).write()
-        assert server.present is not None
-        store.put(server.present)
-        await settled(lambda: server.written[-1] == [])
-
-
-def test_subjects_of_all_overriders_are_found() -> None:
-    store = Store()
-    for name, namespace, subject in (
-        ("a", "x", {"kind": "YurtAppSet", "name": "one"}), ("b", "x", {"kind": "YurtAppSet", "name": "one"}),
-        ("c", "y", {"kind": "YurtAppDaemon", "name": "two"}), ("d", "y", {"kind": "Pod"}), ("e", "y", {}),
-    ):  # fmt: skip
-        store.put(overrider(entry("*"), name=name, namespace=namespace, subject=subject))
-    demo = SubjectName("y", "YurtAppSet", "demo")
-    assert bound_subjects(store) == {
-        SubjectName("x", "YurtAppSet", "one"),
-        SubjectName("y", "YurtAppDaemon", "two"),
-        demo,
-    }
 
 
 async def test_the_leader_keeps_an_announced_subject_until_its_overrider_should_be_stored() -> None:

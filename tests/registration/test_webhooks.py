@@ -5,14 +5,22 @@ import re
 from app.asgi import create_app
 from app.model.admission import AdmissionReview
 from app.registration.paths import VALIDATE_OVERRIDER
-from app.registration.webhooks import ServiceReference, URLReference, ca_bundles, webhook_configurations
+from app.registration.webhooks import (
+    SELECTED,
+    ServiceReference,
+    URLReference,
+    ca_bundles,
+    selected_rules,
+    webhook_configurations,
+    webhook_templates,
+)
 from app.settings import Settings
 
 SERVICE = ServiceReference("fleet", "fleethook")
 
 
 def every(reference: object = SERVICE) -> list[dict[str, object]]:
-    made = webhook_configurations(reference, exempt_namespaces=["fleet"])  # type: ignore[arg-type]
+    made = webhook_configurations(reference, exempt_namespaces=["fleet"], selecting=False)  # type: ignore[arg-type]
     return [webhook for configuration in made for webhook in configuration["webhooks"]]
 
 
@@ -37,6 +45,22 @@ def test_only_deletions_of_overriders_are_sent() -> None:
     assert webhook["rules"][0]["operations"] == ["DELETE"]  # type: ignore[index]
     (condition,) = webhook["matchConditions"]  # type: ignore[misc]
     assert condition["expression"] == "!has(oldObject.metadata.deletionTimestamp)", "a deletion has no object"
+
+
+def test_installers_register_no_rules_for_workloads() -> None:
+    """The leader adds them with the list of subjects, so an installation that never becomes ready refuses nothing."""
+    bare = {
+        webhook["name"]
+        for one in webhook_configurations(SERVICE)
+        for webhook in one["webhooks"]
+        if "rules" not in webhook
+    }
+    assert bare == set(SELECTED)
+    assert {
+        webhook["name"] for one in webhook_templates() for webhook in one["webhooks"] if "rules" not in webhook
+    } == bare
+    every_rule = {str(webhook["name"]): webhook["rules"] for webhook in every()}
+    assert {name: selected_rules(name) for name in SELECTED} == {name: every_rule[name] for name in SELECTED}
 
 
 def test_exempt_namespaces_are_excluded() -> None:
