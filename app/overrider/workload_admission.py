@@ -3,7 +3,7 @@
 Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), which renders Deployments only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -14,6 +14,7 @@ from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, JSONObject, as_object
 from app.overrider.changes import unchanged_members
 from app.overrider.delta import MISSING, describe_place, leaves, value_at
+from app.overrider.differences import ABSENT, find_differences
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan_cache import PlanCache
 from app.overrider.policies.probe import is_probe
@@ -28,6 +29,7 @@ from app.overrider.render import (
 )
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, Memory, remembered
+from app.patch import apply, format_pointer
 from app.store import StoreView
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
@@ -120,7 +122,7 @@ def _read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | No
 
 
 def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
-    """Return a warning for each value of the update that an entry replaces.
+    """Return a warning for each value of the update that an entry or the template replaces.
 
     The update set a value if it differs from the value in the stored object and from the value in the template.
     """
@@ -143,7 +145,35 @@ def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, r
             f"{describe_place(leaf.tokens)}: {_quote(wanted)} is replaced by {_quote(leaf.after)}, which {source}; "
             "edit the overrider to change it"
         )
-    return tuple(found[:MAX_REPLACED_VALUES])
+    return (*found, *_describe_restored_values(request, workload, rendering))[:MAX_REPLACED_VALUES]
+
+
+def _describe_restored_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> Iterator[str]:
+    """Yield a warning for each value of the update that the render replaces, although no entry sets it.
+
+    The template of the subject sets it. OpenYurt's controller would keep it until the next revision of the template.
+    """
+    assert rendering.plan is not None
+    covered = {describe_place(leaf.tokens) for leaf in leaves(rendering.plan.for_update.update.delta)}
+    edited = [one.address for one in find_differences(dict(as_object(request.old_object)), workload, leaves=True)]
+    rendered: JSONObject = apply(workload, rendering.operations)
+    for one in find_differences(workload, rendered, leaves=True):
+        places = [format_pointer(one.address[: end + 1]) for end in range(len(one.address))]
+        is_edited = any(address[: len(one.address)] == one.address[: len(address)] for address in edited)
+        if (
+            not is_edited
+            or one.insignificant
+            or not covered.isdisjoint(places)
+            or places[1:2] == ["/metadata/annotations"]
+        ):
+            continue
+        if one.stored in (ABSENT, None):
+            change = "its removal is undone"
+        elif one.requested is ABSENT:
+            change = f"{_quote(one.stored)} is removed"
+        else:
+            change = f"{_quote(one.stored)} is replaced by {_quote(one.requested)}"
+        yield f"{places[-1]}: {change}: while an overrider applies, the template decides; edit the owner to change it"
 
 
 def _quote(value: JSON) -> str:

@@ -215,13 +215,15 @@ def is_ready(server: Server) -> bool:
 
 
 def is_trusted(admin: Api, server: Server, *, port: int | None = None) -> bool:
-    """Whether both configurations name the server's own authority."""
+    """Whether both configurations name the server's own authority, and the leader has added the rules of workloads."""
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         status, configuration, _ = admin.call("GET", f"{WEBHOOKS}/{kind}/fleethook")
         if status != 200:
             return False
         for webhook in configuration["webhooks"]:
             config = webhook["clientConfig"]
+            if "rules" not in webhook:
+                return False
             if base64.b64decode(config.get("caBundle", "")) != server.authority.read_bytes():
                 return False
             if not config["url"].startswith(f"https://127.0.0.1:{port or server.port}/"):

@@ -16,6 +16,7 @@ from tests.builders import (
     overrider,
     owner,
     patch,
+    pod_template,
     pool,
     rendered,
     review,
@@ -206,3 +207,24 @@ def test_the_cluster_annotation_selects_subjects_and_overriders() -> None:
     assert rendered(in_cluster(workload(), "ws2"), *objects)["spec"]["replicas"] == 12
     assert is_unchanged(review(in_cluster(workload(), "ws3"), *objects))
     assert is_unchanged(review(workload(), *objects))
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        ({"image": "two:2"}, '/spec/template/spec/containers/[name=two]/image: "two:2" is replaced by "two:1": '),
+        ({"args": ["x"]}, ""),
+        ({"command": None}, "/spec/template/spec/containers/[name=two]/command: its removal is undone: "),
+        ({"image": "two:1"}, ""),
+    ],
+)
+def test_a_value_that_the_template_restores_is_a_warning(change: dict[str, Any], warning: str) -> None:
+    """Otherwise `kubectl set image two=…` succeeds and stores nothing."""
+    two = container("two", image="two:1", command=["sh"])
+    subject = yurt_app_set(template=pod_template(containers=[container(), two]))
+    rule = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")]))
+    stored = rendered(workload(template=pod_template(containers=[container(), two])), subject, rule)
+    edited = copy.deepcopy(stored)
+    edited["spec"]["template"]["spec"]["containers"][1] |= change
+    answer = review(edited, subject, rule, operation="UPDATE", old=stored)
+    assert [one.startswith(warning) for one in answer.warnings] == [True] * bool(warning)
