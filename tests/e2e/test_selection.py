@@ -7,10 +7,10 @@ import pytest
 
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import SubjectName, bound_condition
-from app.registration.webhooks import URLReference, webhook_configurations
+from app.registration.webhooks import SELECTED, URLReference, selected_rules, webhook_configurations
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
-from tests.e2e.fleet import NAMESPACE, OPENYURT
+from tests.e2e.fleet import NAMESPACE, OPENYURT, unregister
 from tests.e2e.installation import CONFIGURATION, Installation, announcements, expressions, selects
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
@@ -164,7 +164,7 @@ def test_an_installation_that_never_becomes_ready_refuses_no_workload(
     installation: Installation, admin: Api, plain: Subject
 ) -> None:
     """OpenYurt 1.4 does not retry a refused write, so such a set would stay without workloads."""
-    admin.delete(CONFIGURATION)
+    unregister(admin)
     mutating, _ = webhook_configurations(URLReference("https://127.0.0.1:9"))
     admin.apply(CONFIGURATION, mutating, manager="installer")
     overriders = "defaults.yurtappoverrider.fleethook.io"
@@ -226,10 +226,7 @@ def with_subjects(admin: Api, count: int, *, namespaces: int) -> str:
     """Make the condition name many subjects, and return its expression."""
     subjects = [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
     condition = bound_condition(subjects)
-    webhooks = [
-        {"name": f"{kind}.overrider.fleethook.io", "matchConditions": [condition]}
-        for kind in ("deployments", "statefulsets")
-    ]
+    webhooks = [{"name": name, "rules": selected_rules(name), "matchConditions": [condition]} for name in SELECTED]
     body = {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "fleethook"}, "webhooks": webhooks,
