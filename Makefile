@@ -40,7 +40,7 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	@echo
 	@mkdir -p -m 700 $(RECORDS)
 	@# The hooks of the examples are on this server, so their certificate is from its CA.
-	@# A shell lets its background processes ignore Ctrl-C, so it ends both by SIGTERM.
+	@# Ctrl-C reaches both processes, or only make's shell, which then ends both by SIGTERM.
 	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
 	$(BIN)/fleethook console --manifests examples --port $(CONSOLE_PORT) --records $(RECORDS) \
 	  --metrics-url https://localhost:$(PORT)/metrics --metrics-ca-file certs/ca.crt & console=$$!; \

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from app import __version__
 from app.cli.command_line import CommandSpec, Group, run
+from app.cli.exit_codes import INTERRUPTED
 from app.cli.parameters import Option
 from app.cli.standard_output import check_arguments, report_output_errors
 from app.cli.terminal import write
@@ -112,11 +113,15 @@ def main() -> None:
     # A collection would visit modules that are being imported, of which it can free nothing. `run` enables it again.
     gc.disable()
     is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
-    with report_output_errors():
-        check_arguments(sys.argv[1:])
-        if os.environ.get(_COMPLETE_VARIABLE):
-            from app.cli.kubectl_completion import complete  # noqa: PLC0415 - only scripts of shells need it
+    try:
+        with report_output_errors():
+            check_arguments(sys.argv[1:])
+            if os.environ.get(_COMPLETE_VARIABLE):
+                from app.cli.kubectl_completion import complete  # noqa: PLC0415 - only scripts of shells need it
 
-            complete(sys.argv[1:])
-            return
-        run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)
+                complete(sys.argv[1:])
+                return
+            run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)
+    except KeyboardInterrupt:
+        # Ctrl-C before a command handles signals, for example while a server imports its modules.
+        sys.exit(INTERRUPTED)

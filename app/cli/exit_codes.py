@@ -10,6 +10,8 @@ from app.cli.terminal import write_error
 
 CHECK_FAILED: Final = 1
 UNREADABLE: Final = 2
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 
 
 def fail(message: str, *, code: int = UNREADABLE) -> NoReturn:

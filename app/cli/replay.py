@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from app.asgi import Fleethook, Outside
-from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail
 from app.cli.input_errors import report_input_errors
 from app.cli.load_settings import load_settings
 from app.cli.options import InputOptions
@@ -28,8 +28,6 @@ from app.records.replay import Replayed, Replayer, batch
 from app.records.report import Report
 from app.settings import Settings
 
-_INTERRUPTED: Final = 130
-"""Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 
@@ -92,7 +90,7 @@ def replay(
         report.is_complete = True
     except KeyboardInterrupt:
         printer.end(report)
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
     printer.end(report)
     _exit(report, selection)
 

@@ -5,6 +5,7 @@ Order of the shutdown: become unready, close the listener after a delay, finish 
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import ssl
@@ -46,7 +47,9 @@ def make_config(app: Fleethook) -> uvicorn.Config:
 
 
 class GracefulServer(uvicorn.Server):
-    """Shuts down gracefully at the first SIGTERM or SIGINT, and at once at the second. It exits with 0 in both cases.
+    """Shuts down gracefully at the first SIGTERM or SIGINT, and without waiting for requests if it gets the same again.
+
+    It exits with 0 in both cases. Ctrl-C and the SIGTERM of a parent that passes it on are one wish, not two.
 
     The listener stays open for ``drain_delay`` after the first signal. Requests still arrive during that time, because
     the removal of an endpoint from a Service takes a moment to reach every node.
@@ -73,13 +76,14 @@ class GracefulServer(uvicorn.Server):
         self._context: Final = context
         self._ready: Final = ready
         self._ended: Final = ended
+        self._signals: Final = set[int]()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals on the event loop while serving. uvicorn's handlers would end the process by the signal."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(number, self.stop, number)
         try:
             yield
         finally:
@@ -87,10 +91,13 @@ class GracefulServer(uvicorn.Server):
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def stop(self) -> None:
-        """Begin the shutdown; a second call shuts down at once."""
-        if self._app.draining:
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Begin the shutdown; a second call for the same signal shuts down at once."""
+        if number in self._signals:
             self.should_exit = self.force_exit = True
+            return
+        self._signals.add(number)
+        if self._app.draining:
             return
         self._app.draining = True
         asyncio.get_running_loop().call_later(self._app.settings.drain_delay, self._close)
@@ -100,7 +107,15 @@ class GracefulServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, accept connections on ``sockets``, and report the port."""
-        await self.lifespan.startup()
+        try:
+            await self.lifespan.startup()
+        except asyncio.CancelledError:
+            # Ctrl-C before `capture_signals`. The end of the event loop cancels the application, and Starlette would
+            # have uvicorn log a traceback.
+            self.lifespan.startup_failed = True
+            self.lifespan.logger = logging.getLogger(f"{__name__}.cancelled")
+            self.lifespan.logger.disabled = True
+            raise
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
         acceptor = self._make_acceptor(sockets or [])
@@ -113,6 +128,16 @@ class GracefulServer(uvicorn.Server):
             # An exception alone would cancel the application's lifespan, which uvicorn logs with a traceback.
             await self.shutdown(sockets)
             raise
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listener, finish the requests unless a second signal arrives, and end the application."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            # The end of the event loop cancels the requests that a second signal ends.
+            logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+        if not self.lifespan.shutdown_event.is_set():
+            # uvicorn would leave the application running. The end of the event loop then cancels it, with a traceback.
+            await self.lifespan.shutdown()
 
     def _make_acceptor(self, sockets: list[socket.socket]) -> Acceptor:
         settings, loop = self._app.settings, asyncio.get_running_loop()
@@ -133,6 +158,10 @@ class GracefulServer(uvicorn.Server):
         self._app.connections = connections
         transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
         return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 def find_port(servers: list[Any]) -> int:

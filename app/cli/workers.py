@@ -47,6 +47,7 @@ class Workers:
         self._count: Final = count
         self._children: Final[dict[int, subprocess.Popen[bytes]]] = {}
         self._is_stopping = False
+        self._signals: Final = set[int]()
 
     def run(self) -> int:
         """Serve until a signal arrives; return the exit code: 0, or that of a worker that could not start."""
@@ -89,8 +90,15 @@ class Workers:
             child.send_signal(signal.SIGTERM)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
+        """Stop the workers; the same signal again ends their requests.
+
+        They get SIGTERM, because a terminal sends SIGINT to each process itself.
+        """
+        if self._is_stopping and number not in self._signals:
+            return
+        self._signals.add(number)
         self._is_stopping = True
         # The workers share the socket. The system refuses connections after the last of them closes it.
         self._listener.close()
         for child in self._children.values():
-            child.send_signal(number)
+            child.send_signal(signal.SIGTERM)

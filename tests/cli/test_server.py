@@ -1,9 +1,14 @@
 """SIGTERM to a real server process with open connections. The clients never close them; the server must."""
 
+import asyncio
 import contextlib
 import json
+import os
 import signal
 import socket
+import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from app.asgi import create_app
+from app.cli.server import GracefulServer
 from app.registration.paths import INTERPRET
-from tests.serving import MUTATE, REVIEW, Server, serving
+from app.settings import Settings
+from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
 BODY: Final = REVIEW.read_bytes()
@@ -186,6 +194,79 @@ def test_after_sigterm_the_server_is_unready_and_answers_until_the_delay_ends(tm
         slow.server.process.send_signal(signal.SIGTERM)
         assert slow.server.process.wait(timeout=NET) == 0
         assert GIVEN_UP not in slow.server.log.read_text()
+
+
+def send_to_group(server: Server, number: signal.Signals) -> None:
+    """Send a signal to the server and its workers, as a terminal does."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    for process in (server.process.pid, *map(int, children)):
+        os.kill(process, number)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_with_a_sigterm_of_the_parent_is_one_signal(tmp_path: Path, workers: str) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        half = send_incomplete_request(slow)
+        send_to_group(slow.server, signal.SIGINT)
+        slow.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == int(workers))
+        half.connection.sendall(BODY[-100:])
+        assert half.answer()[1]
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert "Traceback" not in slow.server.log.read_text()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_ctrl_c_ends_requests_without_a_traceback(tmp_path: Path, workers: str) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        send_incomplete_request(slow)
+        send_to_group(slow.server, signal.SIGINT)
+        wait_for(lambda: slow.server.log.read_text().count("Shutting down") == int(workers))
+        send_to_group(slow.server, signal.SIGINT)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert "Traceback" not in slow.server.log.read_text()
+        assert slow.server.log.read_text().count("Application shutdown complete") == int(workers)
+
+
+INTERRUPTIBLE: Final = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from app.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["app.settings", "app.cli.server_process"])
+def test_ctrl_c_while_the_server_imports_its_modules_prints_nothing(tmp_path: Path, module: str) -> None:
+    # With importtime, Python prints a line for each module. A shell lets processes in the background ignore SIGINT.
+    command = [sys.executable, "-X", "importtime", "-c", INTERRUPTIBLE, "serve", "--manifests", str(tmp_path)]
+    command += ["--port", "0", "--cert-dir", str(tmp_path / "certs")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if line.rpartition("|")[2].strip() == module)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=NET)
+    assert process.returncode == 130
+    assert [line for line in errors.splitlines() if not line.startswith("import time:")] == []
+
+
+async def test_a_start_that_is_cancelled_logs_no_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    before = asyncio.all_tasks()
+    app = create_app(Settings(manifests=EXAMPLES, cert_dir=tmp_path))
+    server = GracefulServer(app, ssl.create_default_context(), ready=lambda _: None)
+    serving = asyncio.create_task(server.serve(sockets=[]))
+    while "Waiting for application startup." not in caplog.text:
+        await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.wait([serving])
+    assert serving.cancelled()
+    # The end of the event loop cancels the rest.
+    for task in (left := asyncio.all_tasks() - before):
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    assert left
+    assert not [one for one in caplog.records if one.exc_info or one.levelname == "ERROR"]
 
 
 def build_status_question(message: str) -> dict[str, Any]:
