@@ -1,19 +1,20 @@
 """Plans the request to explain: the request of a review, or the one that a client would send with a manifest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from app.api.codec import decode_review
+from app.api.request_destination import DestinationError, choose_destination
 from app.dispatch.attributes import read_claimed_cluster
 from app.dispatch.equivalent_resources import find_equivalents, is_namespaced
-from app.dispatch.rest_mapping import find_resource
+from app.dispatch.rest_mapping import needs_metadata
 from app.dispatch.schema_owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from app.model.envelope import BadReviewError
-from app.model.gvk import GroupVersionKind, gvk_of
+from app.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION
 from app.store import Store
@@ -39,12 +40,15 @@ class RequestOptions(NamedTuple):
     """Properties of the request that the command line sets.
 
     Attributes:
-        operation: The operation, None for that of the review, or CREATE.
+        operation: The operation, None for that of the review, or the usual one: CREATE, or the only one of a
+            subresource.
         subresource: The subresource, ``""`` for that of the review, or the resource itself.
         user: The user info, empty for that of the review.
         old: The stored object, None for that of the review.
         dry_run: Whether it is a dry run; False for the value of the review.
         default_cluster: Logical cluster of objects that name none, None if each must name it.
+        resource: The resource that manifests are sent to, as ``PLURAL[.VERSION][.GROUP][/SUBRESOURCE]``; ``""`` for the
+            one of their kind.
     """
 
     operation: Operation | None
@@ -53,6 +57,7 @@ class RequestOptions(NamedTuple):
     old: JSON
     dry_run: bool
     default_cluster: str | None = None
+    resource: str = ""
 
 
 class InputDocument(NamedTuple):
@@ -76,13 +81,13 @@ class PlannedRequest(NamedTuple):
         request: The request.
         cluster: Logical cluster that it is made in.
         source: The document that it comes from.
-        guess: A note about a guessed part of the request, ``""`` if nothing is guessed.
+        notes: Guessed parts of the request, and reasons why no apiserver sends it to admission.
     """
 
     request: AdmissionRequest
     cluster: str
     source: InputDocument
-    guess: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def is_review(document: Mapping[str, JSON]) -> bool:
@@ -98,6 +103,8 @@ def find_problem(document: JSON) -> str:
     if is_review(as_object(document)):
         return ""
     metadata = as_object(document).get("metadata")
+    if metadata is None and not needs_metadata(GroupKind(parse_api_version(api_version)[0], kind)):
+        return ""
     if not isinstance(metadata, dict):
         return "metadata is required"
     texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
@@ -105,7 +112,9 @@ def find_problem(document: JSON) -> str:
 
 
 def plan_request(store: Store, source: InputDocument, options: RequestOptions) -> PlannedRequest:
-    """Return the request to explain; raises PlanError if the review is invalid or the cluster is unknown.
+    """Return the request to explain.
+
+    Raises PlanError if the review is invalid, the cluster is unknown, or the resource is unclear.
 
     The document has no problem by `find_problem`.
     """
@@ -169,29 +178,43 @@ def _make_options(operation: Operation) -> msgspec.Raw:
 
 def _make_request(store: Store, source: InputDocument, cluster: str, options: RequestOptions) -> PlannedRequest:
     """Return the request that a client would send with a manifest."""
-    document, operation = source.document, options.operation or Operation.CREATE
-    own = gvk_of(document)
-    resource, known = find_resource(store, cluster=cluster, kind=own)
-    schema = find_owner(store, cluster=cluster, group=own.group, resource=resource.resource).schema
-    in_namespace = is_namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
-    document = _set_namespace(document) if in_namespace else document
-    metadata = document["metadata"]
-    same = find_equivalents(
-        store, cluster=cluster, resource=resource, subresource=options.subresource, kind=own, schema=schema
+    own = gvk_of(source.document)
+    try:
+        chosen = choose_destination(
+            store,
+            cluster=cluster,
+            kind=own,
+            wanted=options.resource,
+            subresource=options.subresource,
+            operation=options.operation or "",
+        )
+    except DestinationError as error:
+        raise PlanError(f"{source.place}: {error}") from None
+    resource, subresource = chosen.destination
+    operation = Operation(chosen.operation)
+    schema = find_owner(store, cluster=cluster, group=resource.group, resource=resource.resource).schema
+    in_namespace = is_namespaced(
+        store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema
     )
+    document = _set_namespace(source.document) if in_namespace else source.document
+    metadata = document.get("metadata") or {}
+    same = find_equivalents(store, cluster=cluster, resource=resource, subresource=subresource, kind=own, schema=schema)
     kind = next((one.kind for one in same if one.resource == resource and one.kind), own)
-    new, old = _make_objects(
-        operation,
-        document if kind == own else _make_subresource(metadata, kind, operation=operation),
-        options.old,
-    )
+    if kind.group_kind == own.group_kind:
+        kind = own
+    else:
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _keep_names(metadata)}
+    if operation is Operation.CONNECT:
+        # The options of CONNECT, such as PodExecOptions, have no metadata.
+        document = {name: value for name, value in document.items() if name != "metadata"}
+    new, old = _make_objects(operation, document, options.old)
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
     request = AdmissionRequest(
         uid=_UID,
         operation=operation.value,
         kind=Kind(*kind),
         resource=Resource(*resource),
-        sub_resource=options.subresource,
+        sub_resource=subresource,
         name=name,
         # A request about a Namespace carries that Namespace's own name.
         namespace=name if own == NAMESPACE else namespace if in_namespace is not False else "",
@@ -201,19 +224,20 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
         object_raw=new,
         old_object_raw=old,
     )
-    guess = "" if known else f"no CRD or APIBinding defines {own.kind}; assuming resource {resource.resource}"
-    return PlannedRequest(request, cluster, source, guess)
+    return PlannedRequest(request, cluster, source, (*chosen.notes, *_list_notes(request, own)))
+
+
+def _list_notes(request: AdmissionRequest, own: GroupVersionKind) -> Iterator[str]:
+    if request.sub_resource and not request.name:
+        yield f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object"
 
 
 def _set_namespace(document: JSONObject) -> JSONObject:
     """Return an object with the namespace that kubectl sets if the manifest names none."""
-    metadata = document["metadata"]
+    metadata = document.get("metadata") or {}
     return document if metadata.get("namespace") else {**document, "metadata": {**metadata, "namespace": "default"}}
 
 
-def _make_subresource(metadata: JSONObject, kind: GroupVersionKind, *, operation: Operation) -> JSONObject:
-    """Return the object sent to a subresource with its own kind, such as Scale, with the name of the parent."""
-    document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind}
-    named = {member: metadata[member] for member in ("name", "namespace") if metadata.get(member)}
-    # The options of CONNECT, such as PodExecOptions, have no metadata.
-    return document if operation is Operation.CONNECT else {**document, "metadata": named}
+def _keep_names(metadata: JSONObject) -> JSONObject:
+    """Return the metadata of the object sent to a subresource with its own kind, such as Scale."""
+    return {member: metadata[member] for member in ("name", "namespace") if metadata.get(member)}

@@ -74,9 +74,10 @@ def explain(
     resource: Annotated[
         list[str] | None,
         Option(
-            metavar="PLURAL.GROUP",
-            help="With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may "
-            "be repeated.",
+            metavar="PLURAL[.VERSION][.GROUP][/SUBRESOURCE]",
+            help="Resource that the objects are sent to, such as deployments.apps/scale (default: that of their kind). "
+            "With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may be "
+            "repeated.",
         ),
     ] = None,
     cluster: Annotated[
@@ -84,7 +85,8 @@ def explain(
         Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
     ] = None,
     operation: Annotated[
-        Operation | None, Option(help="Operation of the request (default: the review's, or CREATE).")
+        Operation | None,
+        Option(help="Operation of the request (default: the review's, or CREATE, or the only one of a subresource)."),
     ] = None,
     subresource: Annotated[str, Option(help="Subresource, such as status or scale.")] = "",
     old: Annotated[Path | None, Option(help="Stored object, for UPDATE and DELETE.")] = None,
@@ -113,8 +115,10 @@ def explain(
     if bool(file) == every:
         fail("give either -f FILE or --all")
     source_options = live.beside(() if manifests is None else (manifests,), reading)
-    if resource and not (every and source_options.reads_cluster):
-        fail("--resource needs --all and a cluster: give --kubeconfig or --in-cluster")
+    if resource and every and not source_options.reads_cluster:
+        fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
+    if resource and not every and len(resource) > 1:
+        fail("--resource may be repeated only with --all")
     with report_input_errors(output):
         source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
         stored = None if old is None else read_old(old)
@@ -130,7 +134,8 @@ def explain(
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     plain = "" if source_options.reads_cluster and store.knows("") else None
-    options = RequestOptions(operation, subresource, user_info, stored, dry_run, default_cluster=plain)
+    named_resource = resource[0] if resource and not every else ""
+    options = RequestOptions(operation, subresource, user_info, stored, dry_run, plain, named_resource)
     task = _Task(inputs, options, phase, as_kcp=as_kcp)
     explained = _explain(store, task)
     before = _explain(source.store_before(INDEXES), task) if source_options.changes else None
@@ -188,8 +193,7 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
 
 
 def _list_notes(store: StoreView, request: PlannedRequest, explained: ExplainedRequest) -> Iterator[str]:
-    if request.guess:
-        yield request.guess
+    yield from request.notes
     if not store.knows(request.cluster):
         yield f"there are no objects of {request.cluster or 'a plain cluster'}"
     if _uses_authorizer(explained.explanation):

@@ -1,9 +1,9 @@
 """The resources of a cluster whose objects ``explain --all`` reads: named by the user, or by the changed webhooks."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from app.api.request_destination import ResourceName, parse_resource
 from app.cli.cluster_reader import ListRequest
 from app.cli.exit_codes import fail
 from app.cli.sources import Source
@@ -17,17 +17,8 @@ from app.model.kcp import API_BINDING, LOGICAL_CLUSTER
 from app.store import Store, key_of
 from app.store.sources.kubernetes.resources import WatchedResource, decode_object
 
-_VERSION: Final = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?")
 # For a resource without definition, such as one of an aggregated API; the first one that is served is read.
 _USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
-
-
-class ResourceName(NamedTuple):
-    """A resource, in one version if it is not ``""``."""
-
-    group: str
-    plural: str
-    version: str = ""
 
 
 def find_lists(
@@ -42,7 +33,7 @@ def find_lists(
         subresource: Subresource of the requests to explain. Without ``wanted``, rules for others are left out.
         kcp: Whether each logical cluster that serves a resource is asked for it.
     """
-    names = list(map(_parse, wanted)) or _find_changed(source, subresource)
+    names = list(map(parse_resource, wanted)) or _find_changed(source, subresource)
     if not names:
         fail(
             "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change with a webhook "
@@ -51,12 +42,6 @@ def find_lists(
     # One version is enough: webhooks get the others converted.
     by_resource = {(name.group, name.plural): name for name in reversed(names)}
     return [one for name in by_resource.values() for one in _make_lists(store, name, kcp=kcp)]
-
-
-def _parse(text: str) -> ResourceName:
-    plural, _, rest = text.partition(".")
-    version, _, group = rest.partition(".")
-    return ResourceName(group, plural, version) if _VERSION.fullmatch(version) else ResourceName(rest, plural)
 
 
 def _find_changed(source: Source, subresource: str) -> list[ResourceName]:

@@ -108,6 +108,23 @@ def is_namespaced(
     return None if storage is None else storage.namespaced
 
 
+def has_subresource(
+    store: StoreView,
+    *,
+    cluster: str,
+    group: str,
+    resource: str,
+    subresource: str,
+    schema: tuple[str, str] | None = None,
+) -> bool | None:
+    """Return whether a resource has a subresource in any version, None if the resource is unknown.
+
+    The subresource ``""`` is the resource itself.
+    """
+    storage = _find_storage(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    return None if storage is None else subresource in storage.equivalents
+
+
 def find_definition(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
 ) -> JSONObject | None:
@@ -186,6 +203,27 @@ def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
         for storage in (_Storage(builtin.namespaced, _list_served(builtin)),)
         for api_version in builtin.served
     }
+
+
+@functools.cache
+def list_builtins(kind: GroupKind) -> tuple[tuple[str, Equivalent], ...]:
+    """Return subresource and resource of each built-in resource and subresource that takes objects of a kind.
+
+    Resources precede subresources with a kind of their own, such as Scale. A subresource with the kind of its resource,
+    such as status, is not included.
+    """
+    found = [
+        (subresource, one)
+        for (group, resource), storage in _load_builtins().items()
+        for subresource, equivalents in storage.equivalents.items()
+        for one in equivalents
+        if one.kind is not None
+        and GroupKind(one.kind.group, one.kind.kind) == kind
+        # Groups that share a storage have one entry each.
+        and (one.resource.group, one.resource.resource) == (group, resource)
+        and (not subresource or one.kind not in [own.kind for own in storage.equivalents.get("", ())])
+    ]
+    return tuple(sorted(found, key=lambda pair: bool(pair[0])))
 
 
 def _list_served(builtin: _Builtin) -> dict[str, tuple[Equivalent, ...]]:

@@ -22,11 +22,11 @@ def document(value: dict[str, Any], cluster: str | None = "c") -> InputDocument:
 
 def test_a_manifest_becomes_the_request_that_kubectl_would_send() -> None:
     planned = plan_request(store_of(binding("c", "p", "widgets.example.org")), document(widget()), NO_OPTIONS)
-    assert (planned.cluster, planned.request.operation, planned.request.resource.resource, planned.guess) == (
+    assert (planned.cluster, planned.request.operation, planned.request.resource.resource, planned.notes) == (
         "c",
         "CREATE",
         "widgets",
-        "",
+        (),
     )
 
 
@@ -39,7 +39,7 @@ def test_a_deletion_has_only_the_old_object() -> None:
 
 def test_a_guessed_resource_is_noted() -> None:
     planned = plan_request(store_of(), document(widget()), NO_OPTIONS)
-    assert planned.guess == "no CRD or APIBinding defines Widget; assuming resource widgets"
+    assert planned.notes == ("no CRD or APIBinding defines Widget; assuming resource widgets",)
 
 
 def test_an_object_without_a_cluster_names_the_remedy() -> None:
@@ -59,6 +59,8 @@ def test_a_review_that_cannot_be_read_is_an_error() -> None:
         ({}, "apiVersion and kind are required"),
         ([], "apiVersion and kind are required"),
         ({"apiVersion": "v1", "kind": "Pod"}, "metadata is required"),
+        ({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": []}, "metadata is required"),
+        ({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}, ""),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 1}}, "name and namespace must be text"),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": {}}, ""),
         ({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}, ""),
@@ -66,3 +68,13 @@ def test_a_review_that_cannot_be_read_is_an_error() -> None:
 )
 def test_a_document_that_is_neither_object_nor_review_has_a_problem(value: Any, problem: str) -> None:
     assert find_problem(value) == problem
+
+
+def test_a_body_without_a_name_is_noted_and_has_no_metadata_under_connect() -> None:
+    body = {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["ls"]}
+    planned = plan_request(store_of(), document(body), NO_OPTIONS)
+    assert planned.notes == (
+        "PodExecOptions names no object, so the request has no name: set metadata.name to that of the object",
+    )
+    assert planned.request.namespace == "default"
+    assert msgspec.json.decode(planned.request.object_raw) == body

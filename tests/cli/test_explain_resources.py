@@ -148,8 +148,33 @@ def test_a_cluster_without_named_resources_exits_2(cluster: Served) -> None:
     assert "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change" in err
 
 
-def test_resources_need_all_and_a_cluster(write_yaml: WriteYAML) -> None:
+def test_with_all_resources_need_a_cluster(write_yaml: WriteYAML) -> None:
     path = write_yaml("a.yaml", widget())
     code, _, err = explain("--all", "--manifests", path, "--resource", "widgets.example.org")
     assert code == 2
-    assert "--resource needs --all and a cluster" in err
+    assert "--resource needs a cluster with --all" in err
+
+
+def test_without_all_one_resource_says_where_the_object_is_sent_to(write_yaml: WriteYAML) -> None:
+    rule = {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale"]}
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 3}}
+    arguments = (
+        "-f",
+        write_yaml("scale.yaml", scale),
+        "--manifests",
+        write_yaml("m/m.yaml", plain(configuration("", "validating", webhook(rules=[rule])))),
+        "--cluster",
+        "",
+    )
+    code, out, err = explain(*arguments)
+    assert (code, out) == (2, "")
+    assert "scale.yaml:1: Scale is sent to deployments.apps/scale or" in err
+    code, out, err = explain(*arguments, "--resource", "deployments/scale")
+    assert (code, err, out.splitlines()[0]) == (
+        0,
+        "",
+        "UPDATE of deployments.apps/scale, Scale default/a, in the cluster",
+    )
+    assert "  call   hooks/w.example.org/0" in out
+    code, _, err = explain(*arguments, "--resource", "deployments/scale", "--resource", "statefulsets/scale")
+    assert (code, err) == (2, "fleethook: --resource may be repeated only with --all\n")

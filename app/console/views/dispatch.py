@@ -171,8 +171,7 @@ def is_near_miss(hook: ExplainedHook) -> bool:
 
 
 def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -> Iterator[str]:
-    if planned.guess:
-        yield planned.guess
+    yield from planned.notes
     if not store.knows(planned.cluster):
         yield f"there are no objects of {planned.cluster or 'a plain cluster'}"
     yield from found.notes

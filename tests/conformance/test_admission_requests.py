@@ -1,0 +1,28 @@
+"""`explain` makes the requests that kube-apiserver sends to admission (admission_requests.yaml)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.api.request_plan import InputDocument, Operation, RequestOptions, find_problem, plan_request
+from tests.conformance.admission_requests import describe_review, load
+from tests.dispatch.builders import store_of
+
+CASES = load("default")
+
+
+@pytest.mark.parametrize("case", CASES["requests"], ids=lambda case: case["request"])
+def test_a_manifest_becomes_the_request_that_an_apiserver_sends(case: dict[str, Any]) -> None:
+    manifest, options = case.get("manifest", case.get("body")), case.get("options", {})
+    assert find_problem(manifest) == ""
+    operation = Operation(options["operation"]) if "operation" in options else None
+    wanted = RequestOptions(operation, options.get("subresource", ""), {}, None, False, "", options.get("resource", ""))
+    planned = plan_request(store_of(CASES["definition"]), InputDocument(manifest, "m.yaml:1", None), wanted)
+    if case["reviewed"] is None:
+        assert [note for note in planned.notes if note.startswith("no apiserver sends ")]
+        return
+    request = msgspec.json.decode(msgspec.json.encode(planned.request))
+    assert describe_review(request) == case["reviewed"]
+    # Only a Binding may be sent to two resources.
+    assert len(planned.notes) == (case["reviewed"][1] == "v1/pods/binding")
