@@ -15,6 +15,7 @@ from app.crds.archive.archive import Manifest, unpack, verify, verify_tree
 from app.crds.archive.limits import ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, member, pack, small, tar
+from tests.hypothesis_profiles import examples
 
 TIGHT = ArchiveLimits(
     download_bytes=8192, unpacked_bytes=32768, file_bytes=4096, entries=16, ratio=30, ratio_from_bytes=16384
@@ -95,7 +96,7 @@ def _packed(chance: random.Random, plain: bytes) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_no_byte_lands_outside_and_no_limit_is_passed(seed: int, outer: Path) -> None:
     chance = random.Random(seed)
     tarball, into = outer / "crds.tar.gz", outer / "entry"
