@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from app.cli import main
 from app.console import crd_entries
 from app.console.access import AccessError, User
 from app.console.pages import crds
 from app.crds.cache.metadata import RECORD
 from app.crds.source import Source
+from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read
 from tests.console.visits import console_of, visit
@@ -38,14 +38,11 @@ async def fail(app: Any, path: str, status: int, **query: str) -> Page:
     return read(answer)
 
 
-def run(command: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+def run(command: str) -> str:
     """Run the command line that a page shows, and return its output."""
     program, *words = shlex.split(command)
     assert program == "fleethook"
-    monkeypatch.setattr("sys.argv", ["fleethook", *words])
-    with pytest.raises(SystemExit):
-        main()
-    return capfd.readouterr().out
+    return invoke(words).stdout
 
 
 def find_command(page: Page) -> str:
@@ -151,19 +148,17 @@ async def test_keys_without_an_entry_are_errors_on_the_page(filled: FilledCache)
     await fail(app, "/crds/diff", 404, before="0" * 64, after=filled.small.key)
 
 
-async def test_the_commands_print_the_same(
-    filled: FilledCache, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_commands_print_the_same(filled: FilledCache) -> None:
     app = console(filled)
-    output = run(find_command(await get(app, "/crds")), capfd, monkeypatch)
+    output = run(find_command(await get(app, "/crds")))
     assert filled.small.key in output
     assert filled.release.key in output
     page = await get(app, "/crds/entry", f"key={filled.small.key}")
-    assert f"sha256: {filled.small.sha256}" in run(find_command(page), capfd, monkeypatch)
+    assert f"sha256: {filled.small.sha256}" in run(find_command(page))
     with fetching(filled.cache, dotted(), normalize_dot=True) as other:
         for before, after in ((filled.small, filled.release), (other, filled.release), (filled.release, other)):
             page = await get(app, "/crds/diff", f"before={before.key}&after={after.key}")
-            output = run(find_command(page), capfd, monkeypatch)
+            output = run(find_command(page))
             names = [line.split()[1] for line in output.splitlines() if not line.startswith(" ")]
             assert names
             assert f"{len(names)} CRDs differ." in page.text
