@@ -3,6 +3,7 @@
 kube-apiserver fills in its defaults between all steps, as dry runs. A second review of a stored workload makes no change.
 """
 
+import contextlib
 import copy
 import json
 import threading
@@ -85,6 +86,12 @@ class Storage:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._local = threading.local()
+        self._connections: list[HTTPSConnection] = []
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in self._connections:
+            connection.close()
 
     def store(self, workload: JSONObject) -> JSONObject:
         """Return a workload as stored; raises RefusedError."""
@@ -94,6 +101,7 @@ class Storage:
         sent = {**workload, "metadata": {**metadata, "generateName": "demo-", "namespace": "default"}}
         if getattr(self._local, "connection", None) is None:
             self._local.connection = self._api.connect()
+            self._connections.append(self._local.connection)
         connection: HTTPSConnection = self._local.connection
         path = f"{APPS}/namespaces/default/{workload['kind'].lower()}s"
         status, answer, _ = decode(self._api.send(connection, "POST", path, sent, dryRun="All"))
@@ -358,13 +366,19 @@ WORLDS = [
 ]
 
 
+@pytest.fixture
+def storage(plane: ControlPlane) -> Iterator[Storage]:
+    with contextlib.closing(Storage(plane.api())) as made:
+        yield made
+
+
 @pytest.mark.parametrize("world", WORLDS, ids=lambda one: one.name)
-def test_nothing_is_left_of_an_overrider(plane: ControlPlane, world: World) -> None:
+def test_nothing_is_left_of_an_overrider(plane: ControlPlane, storage: Storage, world: World) -> None:
     api = plane.api()
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]
-    found = Run(Storage(api), world, cases).found
+    found = Run(storage, world, cases).found
     outcomes = Counter((one.scenario, one.result.partition(":")[0]) for one in found)
     print(f"\n{world.name}: {len(cases)} cases")  # noqa: T201 - quoted in reports
     for (scenario, result), count in sorted(outcomes.items()):
@@ -380,9 +394,9 @@ FACTS = yaml.safe_load((Path(__file__).parent.parent / "conformance" / "override
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda one: one["name"])
-def test_kube_apiserver_stores_the_recorded_specs(plane: ControlPlane, fact: JSONObject) -> None:
+def test_kube_apiserver_stores_the_recorded_specs(storage: Storage, fact: JSONObject) -> None:
     """The unit tests rely on these facts: tests/overrider/test_settle.py."""
-    storage, subject = Storage(plane.api()), yurt_app_set(pools=[pool(POOL)], **copy.deepcopy(fact["template"]))
+    subject = yurt_app_set(pools=[pool(POOL)], **copy.deepcopy(fact["template"]))
     made = workload(pool=POOL)
     made["spec"] = fact["never"]
     never = storage.store(made)
