@@ -21,7 +21,7 @@ def read_operations(text):
         message = answer.get("message") if isinstance(answer, dict) else None
         sys.exit(f"patch.py: the answer is no AdmissionReview: {message or json.dumps(answer)[:120]}")
     response = answer["response"]
-    if not response.get("allowed"):
+    if not (response.get("allowed") or response.get("successful")):  # the latter in the answer of an interpreter
         status = response.get("status")
         message = status.get("message") if isinstance(status, dict) else None
         sys.exit(f"patch.py: the request is denied: {message or 'the answer has no reason'}")

@@ -46,5 +46,6 @@ def test_an_answer_without_a_patch_is_one_line(answer: str, line: str) -> None:
 
 def test_changes_are_printed_by_path_and_no_changes_are_named() -> None:
     patch = [{"op": "remove", "path": "/b"}, {"op": "add", "path": "/a", "value": [1]}]
-    assert run(respond(allowed=True, patch=encode(patch))) == (0, "/a: [1]\n/b: removed\n", "")
+    for verdict in ("allowed", "successful"):
+        assert run(respond(**{verdict: True}, patch=encode(patch))) == (0, "/a: [1]\n/b: removed\n", "")
     assert run(respond(allowed=True)) == (0, "no changes: the request is allowed, and the answer has no patch\n", "")
