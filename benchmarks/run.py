@@ -22,11 +22,11 @@ from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "record", "tracing", "replay", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
-    "lua", "dispatch", "informer", "fleet", "scale", "console", "policies", "patch", "crds", "interpret", "worst", "soak",
+    "lua", "dispatch", "informer", "fleet", "scale", "console", "cli", "policies", "patch", "crds", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
-IN_PROCESS = frozenset({"console", "policies", "replay", "scale", "soak", "worst"})
+IN_PROCESS = frozenset({"cli", "console", "policies", "replay", "scale", "soak", "worst"})
 """Parts that measure fleethook alone, so that no peer has to be built for them."""
 
 MADE = ROOT / ".bench"
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="measure small sizes, print the figures and write no results (console, policies, scale, soak, worst)",
+        help="measure small sizes, print the figures and write no results (cli, console, policies, scale, soak, worst)",
     )
     given = parser.parse_args()
     found = results.read()

@@ -142,8 +142,8 @@ def record(directory: Path) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("hook", "arguments", "expected"),
     [
-        ("fleethook-lint", ["--manifests", "examples/kcp-widgets"], 1),
-        ("fleethook-lint", ["--manifests", "examples/nodepools.yaml"], 0),
+        ("fleethook-lint", ["-f", "examples/kcp-widgets"], 1),
+        ("fleethook-lint", ["-f", "examples/nodepools.yaml"], 0),
         ("fleethook-lint", [], 2),
         ("fleethook-interpret-check", ["examples/retention"], 0),
         ("fleethook-interpret-test", ["examples/retention"], 0),

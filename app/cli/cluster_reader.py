@@ -1,18 +1,19 @@
 """Reading the objects of a cluster with list requests, once for a command. Nothing is written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from app.cli.exit_codes import fail
+from app.cli.kubeconfig import list_files
 from app.cli.manifests import read_mappings
 from app.cli.missing_rights import describe_missing
 from app.cli.progress import show_lists
 from app.cli.terminal import write_error
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object
 from app.store.sources.kubernetes.listing import identified
 from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource
 from app.store.sources.kubernetes.wire import Page, decode_page
@@ -208,8 +209,13 @@ def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
     if kubeconfig is None:
         return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
     # kubernetes-asyncio refuses a file without current context, even if a context is given.
-    config = as_object(read_mappings(kubeconfig)[0].object)
-    contexts = config.get("contexts")
-    listed = {one.get("name"): one for one in map(as_object, contexts if isinstance(contexts, list) else ())}
-    used = as_object(listed.get(context or config.get("current-context"))).get("context")
+    listed: dict[JSON, Mapping[str, JSON]] = {}
+    current: JSON = context
+    # Of several files, the first one that has a context or names the current one counts, as for kubectl.
+    for config in (one.object for file in list_files(kubeconfig) for one in read_mappings(file)):
+        contexts = config.get("contexts")
+        for one in map(as_object, contexts if isinstance(contexts, list) else ()):
+            listed.setdefault(one.get("name"), one)
+        current = current or config.get("current-context")
+    used = as_object(listed.get(current)).get("context")
     return str(as_object(used).get("namespace") or "default")

@@ -212,7 +212,7 @@ class _Parser:
     def _set(self, flag: str, text: str | None) -> None:
         one = self._find(flag)
         if flag in one.declared.old:
-            self._old[flag] = one.flags[-1] if one.flags else f"the argument {one.usage}"
+            self._old[flag] = one.declared.replaced_by or min(one.flags, key=len)
         if one.type is bool:
             value = text is None or one.convert(text, flag)
             self._values[one.name] = value is not (flag == one.negative)
@@ -232,7 +232,7 @@ class _Parser:
 
     def _assign(self, words: list[str]) -> None:
         """Set the arguments."""
-        arguments = [one for one in self._parameters if not one.flags]
+        arguments = [one for one in self._parameters if one.is_argument]
         for one in arguments:
             while words and (one.is_list or one.name not in self._values):
                 self._add(one, one.convert(words.pop(0), one.metavar))

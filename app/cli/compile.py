@@ -8,7 +8,7 @@ from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
 from app.cli.input_errors import report_input_errors
 from app.cli.json_output import write_json
-from app.cli.options import InputOptions, OptionalFilesOption
+from app.cli.options import FilenameOption, FilesArgument, InputOptions
 from app.cli.parameters import Option
 from app.cli.report import count_levels
 from app.cli.sources import ClusterOptions, fill_store, read_source
@@ -34,7 +34,8 @@ class Output(StrEnum):
 
 
 def compile_command(
-    file: OptionalFilesOption = None,
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
     failure_policy: Annotated[
         FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
@@ -44,7 +45,7 @@ def compile_command(
 ) -> None:
     """Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.
 
-    Overriders, their subjects and NodePools are in FILEs or in a cluster. Standard output has the policies and their
+    Overriders, their subjects and NodePools are in FILES or in a cluster. Standard output has the policies and their
     bindings. Kubernetes 1.36 and later serve the API.
 
     An overrider compiles if a policy can do all that the webhook does. Otherwise it has no policy. Standard error then
@@ -53,7 +54,7 @@ def compile_command(
     Exit codes: 0 success; 1 an overrider does not compile; 2 invalid arguments, unreadable input or no overrider.
     """
     with report_input_errors(output):
-        source = read_source(live.beside(file, reading, files_option="-f"), RESOURCES)
+        source = read_source(live.beside(files, filename, reading=reading), RESOURCES)
     store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
     clusters = sorted({key_of(one.object).cluster for one in source.documents})
     compiled = [*compile_all(store, clusters, options=Options(failure_policy))]

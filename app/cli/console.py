@@ -10,6 +10,7 @@ from app.api.logs import configure_logging
 from app.certs.files import CertificateError
 from app.cli.acceptor import bind
 from app.cli.exit_codes import fail
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.load_settings import load_settings
 from app.cli.options import (
     ContextOption,
@@ -29,7 +30,9 @@ from app.settings import Settings
 
 
 def console(
-    manifests: Annotated[Path | None, Option(help="Directory of YAML manifests; no cluster is needed.")] = None,
+    manifests: Annotated[
+        Path | None, Option("--manifests", "-f", help="Directory of YAML manifests; no cluster is needed.")
+    ] = None,
     exclude: ExcludeOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -94,6 +97,8 @@ def console(
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
     _check(settings)
     _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host))
+    if settings.kubeconfig is not None:
+        find_kubeconfig_or_fail(settings.kubeconfig)
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
     options = ConsoleOptions(records, crd_cache, playground, tuple(allowed_host or ()), metrics)
     configure_logging()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from app.cli.cluster_reader import read_cluster
@@ -19,9 +18,18 @@ from app.cli.convert_output import (
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.input_errors import report_input_errors
 from app.cli.manifests import read_objects
-from app.cli.options import ContextOption, InClusterOption, InputOptions, KubeconfigOption, OptionalFilesOption
+from app.cli.options import (
+    ContextOption,
+    FilenameOption,
+    FilesArgument,
+    InClusterOption,
+    InputOptions,
+    KubeconfigOption,
+    NamespaceOption,
+)
 from app.cli.parameters import Option
 from app.cli.report import count_levels
+from app.cli.sources import ClusterOptions, select_namespace
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -67,8 +75,10 @@ class _Input(NamedTuple):
 
 
 def convert_command(
-    file: OptionalFilesOption = None,
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
     to: Annotated[Version, Option(help="Version to convert to.")] = Version.V1BETA1,
+    namespace: NamespaceOption = "",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
@@ -90,9 +100,11 @@ def convert_command(
     Exit codes: 0 converted without loss; 1 converted with losses; 2 invalid arguments or unreadable input.
     """
     del to  # Only one version exists.
+    live = ClusterOptions(namespace, kubeconfig, context, in_cluster)
+    paths = [*(files or ()), *(filename or ())]
     with report_input_errors(output):
-        files = None if file is None else read_objects(file, reading)
-    given = _read_input(files, kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+        documents = read_objects(paths, reading) if paths else None
+    given = _read_input(documents, live)
     store = Store([OVERRIDERS_BY_SUBJECT])
     for document in given.known:
         store.put(document)
@@ -105,20 +117,15 @@ def convert_command(
         fail(count_levels(rows), code=CHECK_FAILED)
 
 
-def _read_input(
-    files: list[Document] | None, *, kubeconfig: Path | None, context: str | None, in_cluster: bool
-) -> _Input:
-    if kubeconfig is not None and in_cluster:
-        fail("give either --kubeconfig or --in-cluster")
-    if context is not None and kubeconfig is None:
-        fail("--context needs --kubeconfig")
-    of_cluster: list[JSONObject] = []
-    if kubeconfig is not None or in_cluster:
-        of_cluster = [one.object for one in read_cluster([*RESOURCES, *WORKLOADS], kubeconfig, context=context)]
-    elif files is None:
-        fail("nothing to convert: give -f FILE, --kubeconfig FILE or --in-cluster")
-    of_files = [one.object for one in files or ()]
-    return _Input(of_files or of_cluster, [*of_cluster, *of_files], files or [])
+def _read_input(documents: Sequence[Document] | None, live: ClusterOptions) -> _Input:
+    """Return the objects of files, of a cluster, or of both: the cluster then tells about other objects."""
+    of_cluster: list[Document] = []
+    files = select_namespace(documents or (), live.namespace)
+    if documents is None or live.kubeconfig is not None or live.context is not None or live.in_cluster:
+        options = live.beside()
+        of_cluster = read_cluster([*RESOURCES, *WORKLOADS], options.kubeconfig, context=options.context)
+    known = [one.object for one in (*select_namespace(of_cluster, live.namespace), *files)]
+    return _Input([one.object for one in files] or known, known, files)
 
 
 def _make_report(given: _Input, converted: Sequence[Converted], store: Store) -> Iterator[Row]:

@@ -93,6 +93,8 @@ def apply(
             options = ApplyOptions(dry_run, force, wait_seconds, output)
             apply_to_instances(wanted, one or (), kubeconfig=find_kubeconfig(kubeconfig), options=options)
             return
+        if kubeconfig is not None:
+            find_kubeconfig(kubeconfig)
         tree, patches = read_release(wanted)
         target = _Target(find_kubeconfig(kubeconfig), dry_run, force, wait_seconds, output)
         asyncio.run(_apply(target, tree, patches))

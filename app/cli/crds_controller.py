@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from app.cli import crds_options as option
 from app.cli.crds_output import exit_on_error
+from app.cli.crds_server import find_kubeconfig
 from app.cli.parameters import Option
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
@@ -65,6 +66,8 @@ def controller(
     with exit_on_error():
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
+        if kubeconfig is not None:
+            find_kubeconfig(kubeconfig)
         if version:
             parse_release(version)
         options = Options(

@@ -44,6 +44,8 @@ def diff(
                 raise CRDsError(Exit.USAGE, "give --kubeconfig or --against, not both")
             changes = compare_releases(_read_other(against), read_tree(wanted))
         else:
+            if kubeconfig is not None:
+                find_kubeconfig(kubeconfig)
             tree, patches = read_release(wanted)
             changes = asyncio.run(_compare_with_server(find_kubeconfig(kubeconfig), tree, patches))
         show(output, format_changes(changes), [_build_document(one) for one in changes])

@@ -9,18 +9,21 @@ from app.cli.diff_output import Allowed, Output, print_outcomes
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import has_failures, make_overrider_row, print_lines
 from app.cli.input_errors import report_input_errors
+from app.cli.object_name import parse_name
 from app.cli.options import (
     ContextOption,
+    EditOption,
+    FilesArgument,
     InClusterOption,
     InputOptions,
     KcpOption,
     KubeconfigOption,
-    OptionalFilesOption,
+    NamespaceOption,
+    SubjectOption,
     WithoutOption,
 )
 from app.cli.parameters import Option
-from app.cli.server_check import check_on_server
-from app.cli.sources import Source, SourceOptions, read_source
+from app.cli.sources import ClusterOptions, Source, read_source
 from app.cli.terminal import write_error
 from app.control.slices import run_at_once
 from app.model.json import JSONObject
@@ -53,23 +56,30 @@ RUNNING: Final = tuple(one._replace(decode=_decode_workload, decode_first=None) 
 
 
 def diff(
-    file: OptionalFilesOption = None,
-    manifests: Annotated[
+    files: FilesArgument = None,
+    filename: EditOption = None,
+    against: Annotated[
         list[Path] | None,
-        Option(help="Directory or file of the present objects, in place of a cluster; may be repeated."),
+        Option(
+            "--against",
+            old=("--manifests",),
+            help="Directory or file of the present objects, in place of a cluster; may be repeated.",
+        ),
     ] = None,
+    namespace: NamespaceOption = "",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     without: WithoutOption = None,
+    subject: SubjectOption = None,
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.
 
-    FILEs hold YurtAppOverriders, YurtAppSets, YurtAppDaemons and NodePools. --without removes an object. The command
-    reads these kinds, Deployments and StatefulSets from a cluster or from --manifests, and writes nothing.
+    FILES hold YurtAppOverriders, YurtAppSets, YurtAppDaemons and NodePools. --without removes an object. The command
+    reads these kinds, Deployments and StatefulSets from a cluster or from --against, and writes nothing.
 
     The effect on a workload is the first that applies: it rolls (its pods are replaced), it scales, other fields of its
     spec change, its metadata changes, or it stays unchanged. OpenYurt's controllers create and delete workloads.
@@ -78,18 +88,24 @@ def diff(
     Exit codes: 0 no workload changes; 1 a workload changes, cannot be rendered, or admission refuses a file; 2 invalid
     arguments or unreadable input.
     """
-    options = SourceOptions(
-        manifests or (), kubeconfig, context, in_cluster, kcp, file or (), without or (), reading=reading
-    )
-    if not options.changes:
+    edit = [*(files or ()), *(filename or ())]
+    if not edit and not without:
         fail("nothing to compare: give -f FILE or --without KIND/NAME")
+    live = ClusterOptions(namespace, kubeconfig, context, in_cluster, kcp, edit, without)
+    options = live.beside(against, reading=reading, files_option="--against")
     with report_input_errors(output):
         source = read_source(options, [*RESOURCES, *RUNNING])
     before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
-    rows += check_on_server(options, source.documents, after, rows, changed=source.changed)
+    if options.reads_cluster:
+        from app.cli.server_check import check_on_server  # noqa: PLC0415 - as for `read_source`
+
+        rows += check_on_server(options, source.documents, after, rows, changed=source.changed)
     outcomes = predict(before, after, running, source.changed)
+    if subject is not None:
+        name = parse_name(subject, option="--subject")
+        outcomes = [one for one in outcomes if name.matches(one.subject)]
     print_outcomes(outcomes, _find_allowances(source, before, after), output)
     print_lines(rows)
     if has_failures(rows, strict=reading.strict) or sum_outcomes(outcomes).changes:

@@ -1,7 +1,6 @@
 """``fleethook doctor``: examine the registration with an apiserver, and name a remedy for each fault."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,12 +10,13 @@ from app.cli.doctor_cluster import Doctor
 from app.cli.doctor_findings import Diagnosis
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.json_output import write_json
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.options import ContextOption, InClusterOption, StrictOption
 from app.cli.parameters import Option
 from app.cli.terminal import styled, write_styled
 
 _STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
-_VARIABLE: Final = "KUBECONFIG"
+_HINT: Final = "; give --kubeconfig FILE or --in-cluster"
 
 
 class Output(StrEnum):
@@ -60,7 +60,9 @@ def doctor(
         fail("give only one of --in-cluster and --kubeconfig")
     if service_account is not None and service_account.count("/") != 1:
         fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
-    found = _examine(None if in_cluster else kubeconfig or _find_kubeconfig(), context, namespace, service_account)
+    found = _examine(
+        None if in_cluster else find_kubeconfig_or_fail(kubeconfig, hint=_HINT), context, namespace, service_account
+    )
     if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
@@ -68,16 +70,6 @@ def doctor(
     failing = ("error", "warning") if strict else ("error",)
     if any(one.level in failing for one in found):
         raise SystemExit(CHECK_FAILED)
-
-
-def _find_kubeconfig() -> Path:
-    """Return the file that kubectl would use. Exits with a message if there is none."""
-    # kubectl merges several files. kubernetes-asyncio does so, too, and takes the same list.
-    listed = os.environ.get(_VARIABLE)
-    path = Path(listed) if listed else Path.home() / ".kube" / "config"
-    if not listed and not path.exists():
-        fail("no cluster: give --kubeconfig FILE or --in-cluster")
-    return path
 
 
 def _examine(kubeconfig: Path | None, context: str | None, namespace: str, account: str | None) -> list[Diagnosis]:

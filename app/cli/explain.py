@@ -31,7 +31,7 @@ from app.cli.explain_output import (
 )
 from app.cli.explain_resources import find_lists
 from app.cli.input_errors import report_input_errors
-from app.cli.options import InputOptions
+from app.cli.options import FilesArgument, InputOptions
 from app.cli.parameters import Option
 from app.cli.sources import ClusterOptions, SourceOptions, read_source, select_dispatching
 from app.cli.terminal import write_error
@@ -45,7 +45,7 @@ from app.dispatch.hooks import PHASES
 from app.dispatch.schema_owner import INDEXES
 from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import Kind
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.model.kcp import is_cluster
 from app.store import Store, StoreView
 
@@ -58,16 +58,26 @@ class PhaseName(StrEnum):
 
 
 def explain(
+    files: FilesArgument = None,
+    filename: Annotated[
+        list[Path] | None,
+        Option(
+            "--filename",
+            "-f",
+            old=("--file",),
+            help="File or directory of APIBindings, APIExports, schemas, webhook configurations and Namespaces; "
+            "'-' for standard input; may be repeated.",
+        ),
+    ] = None,
+    request: Annotated[
+        list[Path] | None,
+        Option("--request", help="Object or AdmissionReview to explain; '-' for standard input; may be repeated."),
+    ] = None,
     manifests: Annotated[
-        Path | None,
-        Option(help="Directory or file of APIBindings, APIExports, schemas, webhook configurations and Namespaces."),
+        list[Path] | None, Option("--manifests", replaced_by="-f, and -f is now --request", help="As --filename.")
     ] = None,
     live: ClusterOptions = ClusterOptions(),
     reading: InputOptions = InputOptions(),
-    file: Annotated[
-        list[Path] | None,
-        Option("--file", "-f", help="Object or AdmissionReview to explain; '-' for stdin; may be repeated."),
-    ] = None,
     every: Annotated[
         bool, Option("--all", help="Explain every object of the manifests, or of --resource in a cluster.")
     ] = False,
@@ -102,7 +112,7 @@ def explain(
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 
     The command calls neither admission webhooks, nor conversion webhooks, nor the authorizer. Configurations come from
-    --manifests or a cluster. `--output json` prints one document for each object, or a list with `--all`.
+    FILES or a cluster. `--output json` prints one document for each object, or a list with `--all`.
 
     With --change or --without, each request is explained before and after the change, and the differences are printed.
     With `--all`, only requests that are sent to other webhooks are listed.
@@ -112,9 +122,14 @@ def explain(
     Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear or a
     check cannot be evaluated; 2 invalid arguments or unreadable input.
     """
-    if bool(file) == every:
-        fail("give either -f FILE or --all")
-    source_options = live.beside(() if manifests is None else (manifests,), reading)
+    given = [*(files or ()), *(filename or ())]
+    if not request and not every and (manifests or live.kubeconfig or live.context or live.in_cluster):
+        if not manifests and given:
+            write_error("warning: -f is now --request; the next release will refuse the old form")
+        request, given = given, []
+    if bool(request) == every:
+        fail("give either --request OBJECT or --all")
+    source_options = live.beside(given, manifests, reading=reading)
     if resource and every and not source_options.reads_cluster:
         fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
     if resource and not every and len(resource) > 1:
@@ -124,9 +139,9 @@ def explain(
         stored = None if old is None else read_old(old)
     store = source.store(INDEXES)
     named = None if cluster is None else _resolve_cluster(store, cluster)
-    if file:
+    if request:
         with report_input_errors(output):
-            inputs = [one for path in file for one in read_inputs(path, named)]
+            inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
     elif source_options.reads_cluster:
         lists = find_lists(source, store, resource or (), subresource=subresource, kcp=live.kcp)
         inputs = _read_objects(lists, source_options, named)
@@ -148,6 +163,14 @@ def explain(
         print_differences([(one.explained, other.explained) for one, other in pairs], view)
     if any(describe_refusal(one.explained.explanation) for one in explained):
         raise SystemExit(CHECK_FAILED)
+
+
+def _place(one: InputDocument, namespace: str) -> InputDocument:
+    """Return an object without namespace in the namespace of ``-n``, as kubectl creates it; reviews name theirs."""
+    metadata = as_object(one.document.get("metadata"))
+    if not namespace or not metadata or metadata.get("namespace") or as_object(one.document).get("kind") == "Namespace":
+        return one
+    return one._replace(document={**one.document, "metadata": {**metadata, "namespace": namespace}})
 
 
 def _read_objects(lists: Sequence[ListRequest], options: SourceOptions, cluster: str | None) -> list[InputDocument]:

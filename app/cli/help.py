@@ -28,7 +28,7 @@ def format_usage(command: Function | Group, path: str) -> str:
         return f"{path} [OPTIONS] COMMAND [ARGUMENTS]..."
     words = [path, "[OPTIONS]"]
     for one in list_parameters(command):
-        if not one.flags:
+        if one.is_argument:
             metavar = one.metavar if one.is_required else f"[{one.metavar.strip('[]')}]"
             words.append(f"{metavar.removesuffix('...')}..." if one.is_list else metavar)
     return " ".join(words)
@@ -41,7 +41,7 @@ def format_help(command: Function | Group, path: str) -> list[str]:
     for paragraph in split_help(command):
         lines += ["", *_wrap(paragraph, width, _INDENT)]
     parameters = command.options if isinstance(command, Group) else list_parameters(command)
-    lines += _format_table("Arguments", [(one.usage, one.description) for one in parameters if not one.flags], width)
+    lines += _format_table("Arguments", [(one.usage, one.description) for one in parameters if one.is_argument], width)
     options = [(one.usage, one.description) for one in parameters if one.flags]
     lines += _format_table("Options", [*options, _HELP_LINE], width)
     if isinstance(command, Group):

@@ -18,13 +18,15 @@ from app.cli.interpret_fixtures import find_fixtures, run_fixture
 from app.cli.interpret_output import FixtureResult, Output, make_error_result, print_results
 from app.cli.interpret_register import register
 from app.cli.json_output import write_json
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import InputError, read_manifests, read_mappings, read_values, write_input_errors
 from app.cli.options import ContextOption, InClusterOption, InputOptions, InterpretersOption, KubeconfigOption
 from app.cli.parameters import Argument, Option
-from app.cli.sources import SourceOptions, read_source, replace_objects
+from app.cli.sources import SourceOptions, check_options, read_source, replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.yaml_output import yaml_text
+from app.dispatch.equivalent_resources import DEFINITION
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
 from app.interpret.fixtures import FixtureError, find_operation, make_question, name_results
@@ -38,9 +40,14 @@ from app.store.sources.kubernetes.resources import INTERPRETING, karmada_config
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
-_Manifests = Annotated[
+_Rules = Annotated[
     list[Path] | None,
-    Option("--manifests", help="Customizations, webhook configurations and CRDs to use; may be repeated."),
+    Option(
+        "--filename",
+        "-f",
+        old=("--manifests",),
+        help="File or directory of customizations, webhook configurations and CRDs to use; may be repeated.",
+    ),
 ]
 
 
@@ -59,13 +66,15 @@ class _Input(NamedTuple):
 
 
 def _read_input(paths: Sequence[Path]) -> _Input:
+    """Return the object to ask about, and the interpreters. A directory may hold both."""
     found = _Input([], [])
-    for document in (one for path in paths for one in read_mappings(path)):
-        key = key_of(document.object)
-        if has_scripts(document) or key.group_kind in CONFIGURATIONS:
-            found.interpreters.append(document)
-        else:
-            found.objects.append(document.object)
+    for path in paths:
+        for document in read_manifests([path]).documents if path.is_dir() else read_mappings(path):
+            key = key_of(document.object)
+            if has_scripts(document) or key.group_kind in (*CONFIGURATIONS, DEFINITION):
+                found.interpreters.append(document)
+            else:
+                found.objects.append(document.object)
     return found
 
 
@@ -92,7 +101,10 @@ def run(
     filenames: Annotated[
         list[Path] | None,
         Option(
-            "--filename", "-f", help="Object to ask about, or customizations to use; '-' for stdin; may be repeated."
+            "--filename",
+            "-f",
+            help="File or directory of the object to ask about, and of customizations, webhook configurations and CRDs "
+            "to use; '-' for standard input; may be repeated.",
         ),
     ] = None,
     desired_file: Annotated[Path | None, Option(help="Object to ask about; '-' for stdin.")] = None,
@@ -100,7 +112,7 @@ def run(
     status_file: Annotated[Path | None, Option(help="AggregatedStatusItems, as YAML documents or as a list.")] = None,
     desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
-    manifests: _Manifests = None,
+    manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
@@ -109,21 +121,24 @@ def run(
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
 
-    Customizations, webhook configurations and CRDs are in --manifests or in the cluster of --kubeconfig: Karmada's
+    Customizations, webhook configurations and CRDs are in files, too, or in the cluster of --kubeconfig: Karmada's
     control plane. Those of -f replace others of the same name. Webhooks are called; nothing is written.
 
     Output of a script's print function goes to standard error.
 
     Exit codes: 0 success; 1 no layer answered, or one failed; 2 invalid arguments or unreadable input.
     """
+    if kubeconfig is not None or context is not None:
+        kubeconfig = find_kubeconfig_or_fail(kubeconfig)
     options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, reading=reading)
+    check_options(options)
     with report_input_errors(output):
         items = _read_status_items(status_file)
         given = _read_input(filenames or [])
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = _read_rules(options)
     if len(given.objects) + (desired_file is not None) > 1:
-        fail("-f and --desired-file give several objects: give only one")
+        fail("-f and --desired-file give several objects to ask about: give only one")
     try:
         asked = make_question(
             find_operation(operation),
@@ -149,7 +164,7 @@ def run(
 
 def _read_rules(options: SourceOptions) -> list[Document]:
     """Return the customizations, webhook configurations and CRDs of a source; none without a source."""
-    if not (options.files or options.reads_cluster or options.context):
+    if not (options.files or options.reads_cluster):
         return []
     config = karmada_config(Settings.model_fields["karmada_namespace"].default)
     return read_source(options, [*INTERPRETING, config]).documents
@@ -176,7 +191,7 @@ def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
 def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
-    manifests: _Manifests = None,
+    manifests: _Rules = None,
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
     watch: Annotated[bool, Option("--watch", help="Run again whenever a file changes.")] = False,

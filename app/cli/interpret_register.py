@@ -12,6 +12,7 @@ from app.cli.exit_codes import fail
 from app.cli.input_errors import report_input_errors
 from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.manifests import read_objects
 from app.cli.options import ContextOption, InputOptions, InterpretersOption
 from app.cli.parameters import Option
@@ -60,7 +61,12 @@ def register(
     ] = None,
     manifests: Annotated[
         list[Path] | None,
-        Option("--manifests", help="Customizations and webhook configurations; may be repeated."),
+        Option(
+            "--filename",
+            "-f",
+            old=("--manifests",),
+            help="File or directory of customizations and webhook configurations; may be repeated.",
+        ),
     ] = None,
     interpreters: InterpretersOption = None,
     bundle: Annotated[bool, Option(help="Include the bundled interpreters, if the server uses them.")] = True,
@@ -89,6 +95,7 @@ def register(
     if kubeconfig is None:
         _print(_make_configuration(given, interpreters or [], client_config, bundle=bundle), output or Output.YAML)
         return
+    find_kubeconfig_or_fail(kubeconfig)
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final
 
 from app.cli.annotations import AnnotationFormat, annotate_row, write_annotations
@@ -19,9 +18,8 @@ from app.cli.findings_output import (
 from app.cli.input_errors import annotate_errors
 from app.cli.json_output import write_json
 from app.cli.manifests import write_input_errors
-from app.cli.options import InputOptions
+from app.cli.options import FilenameOption, FilesArgument, InputOptions
 from app.cli.parameters import Option
-from app.cli.server_check import check_on_server
 from app.cli.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
 from app.dispatch.schema_owner import INDEXES
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -44,10 +42,8 @@ class Output(StrEnum):
 
 
 def lint(
-    manifests: Annotated[
-        list[Path] | None,
-        Option(help="Directory or file of overriders, subjects and webhook configurations; may be repeated."),
-    ] = None,
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
     new: Annotated[bool, Option("--new", help="Report only findings that --change or --without causes.")] = False,
     reading: InputOptions = InputOptions(),
@@ -60,7 +56,7 @@ def lint(
     that its subject lacks. Admission only warns about a missing object, because it may be created later. Without any
     subject, missing subjects are warnings here, too.
 
-    The objects are in --manifests or in a cluster. --change and --without change them first, and --new then reports
+    The objects are in FILES or in a cluster. --change and --without change them first, and --new then reports
     only the findings that the change causes.
 
     Prints nothing if there are no findings; `--output json` prints an empty list. `--output sarif` is for code
@@ -71,7 +67,7 @@ def lint(
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
     """
-    options = live.beside(manifests, reading)
+    options = live.beside(files, filename, reading=reading)
     if new and not options.changes:
         fail("--new needs --change or --without")
     source = read_source(options, [*RESOURCES, *select_dispatching(kcp=live.kcp)], partial=True)
@@ -97,7 +93,10 @@ def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT, *INDEXES])
     places = {key_of(one.object): one.place for one in documents}
     rows = [make_overrider_row(one) for one in check_documents(documents, store)]
-    rows += check_on_server(options, documents, store, rows)
+    if options.reads_cluster:
+        from app.cli.server_check import check_on_server  # noqa: PLC0415 - as for `read_source`
+
+        rows += check_on_server(options, documents, store, rows)
     if not any(key_of(one.object).group_kind in _LINTED for one in documents):
         return rows
     from app.dispatch.lint.lint import lint as lint_webhooks  # noqa: PLC0415 - it needs CEL, and overriders do not

@@ -42,12 +42,12 @@ class ObjectName(NamedTuple):
         return self.kind in (kind, guess_plural(kind)) and self.group in (None, group_kind.group)
 
 
-def parse_name(text: str) -> ObjectName:
+def parse_name(text: str, *, option: str = "--without") -> ObjectName:
     """Return the parts of a name. Exits with a message if it has another form."""
     kinded, _, cluster = text.partition("@")
     parts = kinded.split("/")
     if len(parts) not in (2, 3) or not all(parts):
-        fail(f"--without {text}: expected KIND/NAME, as in YurtAppOverrider/default/demo")
+        fail(f"{option} {text}: expected KIND/NAME, as in YurtAppOverrider/default/demo")
     kind, separator, group = parts[0].partition(".")
     namespace = parts[1] if len(parts) == 3 else None
     return ObjectName(text, kind.lower(), group if separator else None, namespace, parts[-1], cluster or None)

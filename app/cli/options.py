@@ -1,16 +1,43 @@
 """Options that several commands share, so that each has one help text."""
 
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
-from app.cli.parameters import Option
+from app.cli.parameters import Argument, Option
 
-_FILES: Final = Option("--file", "-f", help="Manifest file or directory, '-' for standard input; may be repeated.")
-
-FilesOption = Annotated[list[Path], _FILES]
-OptionalFilesOption = Annotated[list[Path] | None, _FILES]
+FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
+FilenameOption = Annotated[
+    list[Path] | None,
+    Option(
+        "--filename",
+        "-f",
+        old=("--manifests", "--file"),
+        help="Manifest file or directory, '-' for standard input; may be repeated.",
+    ),
+]
+EditOption = Annotated[
+    list[Path] | None,
+    Option(
+        "--filename",
+        "-f",
+        old=("--file",),
+        help="Manifest file or directory to apply, '-' for standard input; may be repeated.",
+    ),
+]
+NamespaceOption = Annotated[
+    str, Option("--namespace", "-n", help="Read only objects of this namespace, and those without one as if in it.")
+]
+SubjectOption = Annotated[
+    str | None,
+    Option("--subject", metavar="KIND/NAME", help="Show only this YurtAppSet or YurtAppDaemon: KIND/NAMESPACE/NAME."),
+]
 KubeconfigOption = Annotated[
-    Path | None, Option("--kubeconfig", help="Read the objects of this cluster, and write nothing.")
+    Path | None,
+    Option(
+        "--kubeconfig",
+        help="Read the objects of this cluster, and write nothing. Without files, the default is $KUBECONFIG, "
+        "then ~/.kube/config.",
+    ),
 ]
 ContextOption = Annotated[
     str | None, Option("--context", help="Context of the kubeconfig (default: its current context).")

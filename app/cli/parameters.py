@@ -23,7 +23,8 @@ class Option:
         names: Its names; without them, one is made of the parameter's name.
         help: The effect of the option.
         metavar: The word for its value, instead of one for its type.
-        old: Names that work until the next release, with a warning that names the first new one.
+        old: Names that work until the next release, with a warning that names the shortest new one.
+        replaced_by: The new form of an option that works until the next release; the help does not list it.
         minimum: The least number.
         maximum: The largest number.
     """
@@ -34,13 +35,15 @@ class Option:
         help: str,  # noqa: A002 - the usual name in such libraries
         metavar: str = "",
         old: tuple[str, ...] = (),
+        replaced_by: str = "",
         minimum: float | None = None,
         maximum: float | None = None,
     ) -> None:
         self.names: Final = names
         self.help: Final = help
         self.metavar: Final = metavar
-        self.old: Final = old
+        self.old: Final = names if replaced_by else old
+        self.replaced_by: Final = replaced_by
         self.minimum: Final = minimum
         self.maximum: Final = maximum
 
@@ -54,7 +57,7 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: Name of the function's parameter.
-        flags: Names of the option; empty for an argument.
+        flags: Names of the option; empty for an argument, and for an option that the help does not list.
         negative: The option for False of a switch that is on by default, otherwise ``""``.
         declared: The declaration.
         type: Type of a value.
@@ -73,11 +76,16 @@ class Parameter(NamedTuple):
     default: Any
 
     @property
+    def is_argument(self) -> bool:
+        """Whether it is a positional argument."""
+        return isinstance(self.declared, Argument)
+
+    @property
     def metavar(self) -> str:
         """The word for its value."""
         if self.declared.metavar:
             return self.declared.metavar
-        if not self.flags:
+        if self.is_argument:
             return self.name.upper()
         if issubclass(self.type, StrEnum):
             return f"[{'|'.join(self.type)}]"
@@ -169,7 +177,7 @@ def read_parameter(name: str, annotation: Any, defaults: Mapping[str, Any]) -> P
     is_list = getattr(kind, "__origin__", None) is list
     kind = kind.__args__[0] if is_list else kind
     flag = f"--{name.replace('_', '-')}"
-    is_argument = isinstance(declared, Argument)
     negative = f"--no-{flag[2:]}" if kind is bool and default is True else ""
-    flags = () if is_argument else declared.names or (flag,)
+    hidden = isinstance(declared, Argument) or declared.replaced_by
+    flags = () if hidden else declared.names or (flag,)
     return Parameter(name, flags, negative, declared, kind, is_list, name not in defaults, default)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.options import ContextOption
 from app.cli.parameters import Option
 from app.cli.terminal import write
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def remove(
-    kubeconfig: Annotated[Path | None, Option(help="Kubeconfig of the cluster.")] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        Option(help="Kubeconfig of the cluster. With --context, the default is $KUBECONFIG, then ~/.kube/config."),
+    ] = None,
     context: ContextOption = None,
     in_cluster: Annotated[bool, Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False,
 ) -> None:
@@ -35,11 +39,13 @@ def remove(
     from app.overrider.policy_removal import remove_policies  # noqa: PLC0415 - as above
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
 
-    if in_cluster == (kubeconfig is not None):
-        fail("give one of --in-cluster and --kubeconfig")
+    # It deletes objects, so the cluster that a kubeconfig happens to name is not enough.
+    if in_cluster == (kubeconfig is not None or context is not None):
+        fail("give one of --in-cluster and --kubeconfig or --context")
+    config = None if in_cluster else find_kubeconfig_or_fail(kubeconfig)
 
     async def run() -> "Removal":
-        async with Connection(kubeconfig, context=context) as connection:
+        async with Connection(config, context=context) as connection:
             return await remove_policies(PolicyClient(connection), ConditionClient(connection))
 
     try:

@@ -8,11 +8,11 @@ from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines, select_new
 from app.cli.input_errors import annotate_errors, report_input_errors
 from app.cli.manifests import fail_input, write_input_errors
-from app.cli.options import InputOptions, OptionalFilesOption
+from app.cli.object_name import parse_name
+from app.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
 from app.cli.parameters import Option
 from app.cli.render_output import Output, print_changes, print_previews
 from app.cli.report import count_levels
-from app.cli.server_check import check_on_server
 from app.cli.sources import ClusterOptions, Source, fill_store, read_source
 from app.cli.terminal import write_error
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -57,15 +57,17 @@ class _Rendered(NamedTuple):
 
 
 def render(
-    file: OptionalFilesOption = None,
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
+    subject: SubjectOption = None,
     pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.yaml,
 ) -> None:
     """Print the workload of every node pool, before you apply anything.
 
-    YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders are in FILEs or in a cluster. `--output diff` shows the
+    YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders are in FILES or in a cluster. `--output diff` shows the
     changes that the overrider makes, and the entry that set each field.
 
     With --change or --without, only the workloads that the change affects are printed, and `--output diff` compares
@@ -80,13 +82,13 @@ def render(
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
     """
-    options = live.beside(file, reading, files_option="-f")
+    options = live.beside(files, filename, reading=reading)
     source = read_source(options, RESOURCES, partial=True)
-    matrix = _build_matrix(source.documents, pool)
+    matrix = _build_matrix(source.documents, pool, subject)
     if source.errors:
         _report_unreadable(source, matrix, output)
     if options.changes:
-        before = _build_matrix(source.before, pool)
+        before = _build_matrix(source.before, pool, subject)
         rows = _print_changes(before, matrix, source.changed, output)
         size = len(before.cells.keys() | matrix.cells.keys())
     else:
@@ -94,7 +96,10 @@ def render(
         rows, size = rendered.rows, len(matrix.cells)
         if output.has_workloads:
             print_previews([*rendered.previews.values()], output)
-    rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
+    if options.reads_cluster:
+        from app.cli.server_check import check_on_server  # noqa: PLC0415 - as for `read_source`
+
+        rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
     if output.has_workloads:
         print_lines(rows)
     else:
@@ -104,7 +109,7 @@ def render(
     if not size:
         wanted = f"node pool {pool!r}" if pool else "a node pool"
         where = "the cluster has" if options.reads_cluster else "the files have"
-        fail(f"nothing to render: {where} no YurtAppSet or YurtAppDaemon with {wanted}")
+        fail(f"nothing to render: {where} no {subject or 'YurtAppSet or YurtAppDaemon'} with {wanted}")
 
 
 def _report_unreadable(source: Source, matrix: _Matrix, output: Output) -> NoReturn:
@@ -135,11 +140,17 @@ def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKe
     return select_new(rendered.rows, former.rows)
 
 
-def _build_matrix(documents: Sequence[Document], pool: str | None) -> _Matrix:
-    """Return the workloads of one node pool, or of all pools if it is None."""
+def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str | None) -> _Matrix:
+    """Return the workloads of one node pool and one subject, or of all if these are None."""
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
     found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
-    return _Matrix(documents, store, {pool_key(cell): cell for cell in found if pool in (None, cell.pool)})
+    name = None if subject is None else parse_name(subject, option="--subject")
+    wanted = {
+        pool_key(cell): cell
+        for cell in found
+        if pool in (None, cell.pool) and (name is None or name.matches(key_of(cell.subject.document)))
+    }
+    return _Matrix(documents, store, wanted)
 
 
 def _check(matrix: _Matrix) -> list[Row]:

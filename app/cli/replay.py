@@ -11,13 +11,13 @@ from app.asgi import Fleethook, Outside
 from app.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail
 from app.cli.input_errors import report_input_errors
 from app.cli.load_settings import load_settings
-from app.cli.options import InputOptions
+from app.cli.options import FilenameOption, InputOptions
 from app.cli.parameters import Argument, Option
 from app.cli.progress import show_files
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from app.cli.replay_output import Output, Printer, make_printer
 from app.cli.replay_resources import list_resources
-from app.cli.sources import ClusterOptions, check_options, read_source
+from app.cli.sources import ClusterOptions, read_source
 from app.interpret.python_interpreter import LoadError
 from app.lifetime import settle_garbage_collector
 from app.records.expectations import ExpectationError, read_expectations
@@ -34,10 +34,7 @@ _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 
 def replay(
     files: Annotated[list[Path], Argument(help="Recordings or directories of recordings; '-' for standard input.")],
-    manifests: Annotated[
-        list[Path] | None,
-        Option("--manifests", help="Directory or file of the objects to decide with; may be repeated."),
-    ] = None,
+    filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
     reading: InputOptions = InputOptions(),
     route: Annotated[
@@ -59,17 +56,16 @@ def replay(
 ) -> None:
     """Ask recorded reviews again, and report which are decided differently.
 
-    The command decides with this build, the objects of --manifests or of a cluster, and --change and --without.
+    The command decides with this build, the objects of -f or of a cluster, and --change and --without.
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.
 
     Exit codes: 0 no changes, or exactly those of --expect; 1 changes; 2 invalid arguments, or nothing to
     replay; 130 interrupted, with the results so far.
     """
-    options = live.beside(manifests, reading)
-    check_options(options)
+    options = live.beside(filename, reading=reading)
     recordings = list_recordings(files)
-    _check_standard_input([*files, *(manifests or ()), *(live.change or ())])
+    _check_standard_input([*files, *(filename or ()), *(live.change or ())])
     report = Report(() if expect is None else _read_expected(expect))
     settings = load_settings(OFFLINE, config)
     app = _build_app(settings, call=call)

@@ -13,6 +13,7 @@ from app.api.logs import configure_logging
 from app.api.recording import RecordSettingError
 from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.load_settings import load_settings
 from app.cli.options import ContextOption, ExcludeOption, InterpretersOption
 from app.cli.parameters import Option
@@ -115,6 +116,8 @@ def serve(
         fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
     if settings.manifests is not None and not settings.manifests.is_dir():
         fail(f"--manifests: {settings.manifests} is not a directory")
+    if settings.kubeconfig is not None:
+        find_kubeconfig_or_fail(settings.kubeconfig)
     if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
         raise SystemExit(_run_workers(settings))
     lock_file = os.environ.get(LOCK_VARIABLE)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from app.cli.exit_codes import fail
+from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.manifests import fail_input, read_manifests
 from app.cli.options import (
     ChangeOption,
@@ -13,18 +14,35 @@ from app.cli.options import (
     InputOptions,
     KcpOption,
     KubeconfigOption,
+    NamespaceOption,
     WithoutOption,
 )
 from app.cli.terminal import write_error
 from app.dispatch.equivalent_resources import DEFINITION
+from app.model.gvk import GroupKind
+from app.model.karmada import CONFIG_MAP
+from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.store import Index, ObjectKey, Store, key_of
 from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
 from app.store.yaml_reader import Document, ManifestError
 
+NAMESPACED: Final = frozenset(
+    {
+        YURT_APP_OVERRIDER,
+        YURT_APP_SET,
+        YURT_APP_DAEMON,
+        CONFIG_MAP,
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+    }
+)
+"""Kinds whose objects are in namespaces, of those that commands read."""
+
 
 class ClusterOptions(NamedTuple):
-    """The options of commands that read a cluster and may change its objects (`app.cli.option_groups.expand`)."""
+    """The options of commands that read a cluster and may change its objects (`app.cli.parameters`)."""
 
+    namespace: NamespaceOption = ""
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
     in_cluster: InClusterOption = False
@@ -33,34 +51,48 @@ class ClusterOptions(NamedTuple):
     without: WithoutOption = None
 
     def beside(
-        self, files: Sequence[Path] | None, reading: InputOptions, *, files_option: str = "--manifests"
+        self,
+        *files: Sequence[Path] | None,
+        reading: InputOptions = InputOptions(),
+        files_option: str = "-f",
     ) -> "SourceOptions":
-        """Return the options of a source that may be these files instead."""
-        return SourceOptions(
-            files or (),
+        """Return the options of a source that may be these files instead. Exits with a message if there is no source.
+
+        Without files, the source is the cluster that kubectl would use, and a note names its kubeconfig.
+        """
+        given = SourceOptions(
+            [one for some in files for one in some or ()],
             self.kubeconfig,
             self.context,
             self.in_cluster,
             self.kcp,
             self.change or (),
             self.without or (),
-            files_option=files_option,
+            namespace=self.namespace,
             reading=reading,
         )
+        check_options(given, files_option)
+        if given.files or given.in_cluster:
+            return given
+        hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
+        found = find_kubeconfig_or_fail(self.kubeconfig, hint=hint)
+        if self.kubeconfig is None and self.context is None:
+            write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
+        return given._replace(kubeconfig=found)
 
 
 class SourceOptions(NamedTuple):
     """The options of a command that name its objects.
 
     Attributes:
-        files: Manifest files and directories: the values of ``-f`` or ``--manifests``.
+        files: Manifest files and directories: the arguments and the values of ``-f``.
         kubeconfig: Kubeconfig file of the cluster to read.
         context: Context of the kubeconfig, None for its current context.
         in_cluster: Whether to read the cluster that this pod runs in.
         kcp: Whether to read all logical clusters of a kcp at once.
         change: Files and directories of manifests to apply to the objects.
         without: Objects to remove, each as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
-        files_option: Name of the option for `files`, for messages.
+        namespace: The only namespace whose objects are read, ``""`` for all.
         reading: How to read files.
     """
 
@@ -71,7 +103,7 @@ class SourceOptions(NamedTuple):
     kcp: bool = False
     change: Sequence[Path] = ()
     without: Sequence[str] = ()
-    files_option: str = "--manifests"
+    namespace: str = ""
     reading: InputOptions = InputOptions()
 
     @property
@@ -134,14 +166,14 @@ def read_source(
         every_kind: Whether changes of other kinds have an effect, too.
         partial: Whether to return the other objects if documents of files cannot be read.
     """
-    check_options(options)
     read = [read_manifests(files, options.reading) for files in (options.files, options.change)]
     # The same file may be given twice.
     errors = tuple({str(error): error for one in read for error in one.errors}.values())
     if errors and not partial:
         fail_input(errors)
-    change = read[1].documents
+    change = select_namespace(read[1].documents, options.namespace)
     before = _read_cluster(options, resources) if options.reads_cluster else read[0].documents
+    before = select_namespace(before, options.namespace)
     if not options.changes:
         return Source(before, before, frozenset(), errors)
     if not every_kind:
@@ -150,6 +182,25 @@ def read_source(
 
     changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
     return Source(changed.documents, before, changed.keys, errors)
+
+
+def select_namespace(documents: Sequence[Document], namespace: str) -> list[Document]:
+    """Return the objects of a namespace, and those of no namespace; all objects for ``""``.
+
+    An object of a namespaced kind that names no namespace is in this one, as for kubectl.
+    """
+    if not namespace:
+        return [*documents]
+    placed = [_place(one, namespace) for one in documents]
+    return [one for one in placed if (one.object["metadata"].get("namespace") or namespace) == namespace]
+
+
+def _place(document: Document, namespace: str) -> Document:
+    key = key_of(document.object)
+    if key.namespace or key.group_kind not in NAMESPACED:
+        return document
+    metadata = {**document.object["metadata"], "namespace": namespace}
+    return document._replace(object={**document.object, "metadata": metadata})
 
 
 def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
@@ -174,7 +225,7 @@ def _find_namespace(options: SourceOptions) -> str | None:
         return None
     from app.cli.cluster_reader import find_namespace  # noqa: PLC0415 - as for `_read_cluster`
 
-    return find_namespace(options.kubeconfig, options.context)
+    return options.namespace or find_namespace(options.kubeconfig, options.context)
 
 
 def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:
@@ -189,23 +240,13 @@ def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) 
     return found + (read_cluster(further, options.kubeconfig, context=options.context) if further else [])
 
 
-def check_options(options: SourceOptions) -> None:
-    """Exit with a message if the options name no source, or several."""
-    named = [
-        name
-        for name, given in (
-            (options.files_option, bool(options.files)),
-            ("--kubeconfig", options.kubeconfig is not None),
-            ("--in-cluster", options.in_cluster),
-        )
-        if given
-    ]
+def check_options(options: SourceOptions, files_option: str = "-f") -> None:
+    """Exit with a message if the options contradict."""
+    kubeconfig = "--kubeconfig" if options.kubeconfig is not None else "--context" if options.context else ""
+    given = (files_option if options.files else "", kubeconfig, "--in-cluster" if options.in_cluster else "")
+    named = [name for name in given if name]
     if len(named) > 1:
-        hint = "; use --change for files that change the objects of a cluster" if options.files else ""
+        hint = "; use --change for files that change the objects of a cluster" if named[0] == "-f" else ""
         fail(f"give only one of {' and '.join(named)}{hint}")
-    if options.context is not None and options.kubeconfig is None:
-        fail("--context needs --kubeconfig")
-    if options.kcp and not options.reads_cluster:
-        fail("--kcp needs --kubeconfig or --in-cluster")
-    if not named:
-        fail(f"no source of objects: give {options.files_option} PATH, --kubeconfig FILE or --in-cluster")
+    if options.kcp and options.files:
+        fail(f"--kcp reads a cluster: give --kubeconfig or --in-cluster in place of {files_option}")

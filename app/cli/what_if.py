@@ -5,26 +5,15 @@ from typing import Final, NamedTuple
 
 from app.cli.exit_codes import fail
 from app.cli.object_name import ObjectName, describe_key, parse_name
+from app.cli.sources import NAMESPACED
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.model.karmada import CONFIG_MAP
 from app.model.kcp import CLUSTER_ANNOTATION
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.patch import StrategicMergeError
 from app.store import ObjectKey, key_of
 from app.store.applied import apply_manifest
 from app.store.yaml_reader import Document
 
-_NAMESPACED: Final = frozenset(
-    {
-        YURT_APP_OVERRIDER,
-        YURT_APP_SET,
-        YURT_APP_DAEMON,
-        CONFIG_MAP,
-        GroupKind("apps", "Deployment"),
-        GroupKind("apps", "StatefulSet"),
-    }
-)
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_CANDIDATES: Final = 10
 
@@ -63,7 +52,7 @@ def overlay(documents: Sequence[Document], changes: Overlay) -> Changed:
         changes: The changes.
     """
     objects = {key_of(one.object): one for one in documents}
-    namespaced = _NAMESPACED | {key.group_kind for key in objects if key.namespace}
+    namespaced = NAMESPACED | {key.group_kind for key in objects if key.namespace}
     applied: dict[ObjectKey, Document] = {}
     for manifest in changes.manifests:
         located = _set_namespace(manifest, objects, namespace=changes.namespace, namespaced=namespaced)

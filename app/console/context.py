@@ -35,7 +35,7 @@ class ConsoleContext:
         store: The objects; pages only read them.
         manifests: The source of the objects if they are in files, else None.
         cluster: The source of the objects if they are in a cluster, else None.
-        command_source: The options that name the source in an equivalent command, such as ``--manifests examples``.
+        command_source: The options that name the source in an equivalent command, such as ``-f examples``.
         records: Directory of recordings, None without one.
         crd_cache: Data directory of the CRD cache, None for that of the user.
         playground: Whether the playground may run scripts.

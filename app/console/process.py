@@ -188,7 +188,7 @@ def describe_source(settings: Settings) -> str:
     """Return the options of a command that reads the same objects."""
     if settings.manifests is not None:
         exclude = (word for one in settings.exclude for word in ("--exclude", one))
-        return shlex.join(["--manifests", str(settings.manifests), *exclude])
+        return shlex.join(["-f", str(settings.manifests), *exclude])
     words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
     words += [] if settings.context is None else ["--context", settings.context]
     return shlex.join([*words, *(["--kcp"] if settings.kcp else [])])

@@ -53,8 +53,8 @@ def _render_command(command: Function | Group, path: str) -> Iterator[str]:
     yield f"```text\n{format_usage(command, path)}\n```"
     yield from map(_escape, split_help(command))
     parameters = command.options if isinstance(command, Group) else list_parameters(command)
-    if parameters:
-        yield render_table(["option", "effect"], [(f"`{one.usage}`", _escape(one.description)) for one in parameters])
+    if rows := [(f"`{one.usage}`", _escape(one.description)) for one in parameters if not one.declared.replaced_by]:
+        yield render_table(["option", "effect"], rows)
     if isinstance(command, Group):
         yield from _render_children(command, path)
 

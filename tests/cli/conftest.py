@@ -13,6 +13,12 @@ from tests.crds.tarballs import release
 WriteYAML = Callable[..., str]
 
 
+@pytest.fixture(autouse=True)
+def _no_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test may read the cluster that the user of this machine has chosen."""
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/kubeconfig")
+
+
 @pytest.fixture
 def write_yaml(tmp_path: Path) -> WriteYAML:
     """Return a function that writes documents to a file by its name, and returns the file's path."""

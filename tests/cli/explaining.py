@@ -7,7 +7,7 @@ from tests.cli.commands import invoke
 from tests.dispatch.builders import binding, configuration, export
 from tests.serving import EXAMPLES
 
-EXAMPLE = ("-f", str(EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml"), "--manifests", str(EXAMPLES))
+EXAMPLE = ("--request", str(EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml"), "-f", str(EXAMPLES))
 
 
 def explain(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:

@@ -49,7 +49,7 @@ def test_github_gets_one_command_for_each_finding(capsys: pytest.CaptureFixture[
 
 def test_a_name_cannot_start_another_command(write_yaml: WriteYAML) -> None:
     rule = overrider(entry("x\n::error file=/etc/passwd::forged"))
-    code, out, err = run("lint", "--manifests", write_yaml("a.yaml", yurt_app_set(), rule), "-o", "github")
+    code, out, err = run("lint", "-f", write_yaml("a.yaml", yurt_app_set(), rule), "-o", "github")
     assert (code, err) == (1, "")
     assert all(line.startswith(("::error file=", "::warning file=")) for line in out.splitlines())
     assert "::error file=/etc" not in [line[:17] for line in out.splitlines()]
@@ -58,7 +58,7 @@ def test_a_name_cannot_start_another_command(write_yaml: WriteYAML) -> None:
 
 def test_lint_reports_each_finding_of_its_text_output_to_github() -> None:
     directory = str(EXAMPLES / "kcp-widgets")
-    code, out, err = run("lint", "--manifests", directory, "--output", "github")
+    code, out, err = run("lint", "-f", directory, "--output", "github")
     assert (code, err) == (1, "")
     assert out == (
         f"::error file={EXAMPLES}/kcp-widgets/ws3.yaml,line=21,title=shadowed::ValidatingWebhookConfiguration my-own-rules "

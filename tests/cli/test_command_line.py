@@ -11,6 +11,7 @@ import pytest
 from app.cli.command_line import CommandSpec, Group, run
 from app.cli.parameters import Argument, Option, list_parameters
 from tests.cli.commands import invoke
+from tests.serving import ROOT
 from tests.waiting import NET
 
 
@@ -160,19 +161,27 @@ def test_help_goes_to_standard_output_and_a_missing_command_is_an_error() -> Non
     assert done.stderr.startswith("Usage: fleethook crds")
 
 
-HEAVY = {"aiohttp", "cryptography", "fastapi", "kubernetes_asyncio", "lupa", "pydantic", "urllib3"}
+HEAVY = {"aiohttp", "asyncio", "cryptography", "fastapi", "google", "kubernetes_asyncio", "lupa", "pydantic", "urllib3"}
+STORY = "examples/yurtappoverrider/story-2"
 
 
 @pytest.mark.parametrize(
-    ("words", "unneeded"),
+    ("words", "unneeded", "most"),
     [
-        (["--version"], HEAVY | {"msgspec", "yaml"}),
-        (["--help"], HEAVY | {"msgspec", "yaml"}),
-        (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography"}),
-        (["certs", "--help"], HEAVY - {"cryptography"}),
+        (["--version"], HEAVY | {"msgspec", "yaml"}, 75),
+        (["--help"], HEAVY | {"msgspec", "yaml"}, 80),
+        (["render", "-f", STORY], HEAVY, 330),
+        (["lint", "-f", f"{STORY}/overrider.yaml"], HEAVY, 330),
+        (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography", "asyncio"}, 480),
+        (["certs", "--help"], HEAVY - {"cryptography", "asyncio"}, 330),
     ],
 )
-def test_a_command_imports_only_the_libraries_that_it_needs(words: list[str], unneeded: set[str]) -> None:
-    code = f"import sys\nfrom app.cli import run_command\nrun_command({words!r})\nfound = sys.modules.keys() & {unneeded!r}\nassert not found, found"
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=NET)
-    assert done.returncode == 0, done.stderr
+def test_a_command_imports_only_the_libraries_that_it_needs(words: list[str], unneeded: set[str], most: int) -> None:
+    """A module takes up to a millisecond to import. The part `cli` of the benchmark measures the time."""
+    code = f"import sys\nfrom app.cli import run_command\nrun_command({words!r})\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=NET, cwd=ROOT
+    )
+    imported = done.stderr.splitlines()[-1].split()
+    assert not unneeded.intersection(imported)
+    assert len(imported) <= most

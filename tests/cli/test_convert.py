@@ -70,12 +70,12 @@ def test_a_misspelled_kind_is_reported() -> None:
 def test_invalid_arguments_and_unreadable_input_exit_2(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [")
     for arguments, text in (
-        ((), "give -f FILE"),
+        ((), "give -f FILE, --kubeconfig FILE or --in-cluster"),
         (("-f", str(tmp_path / "bad.yaml")), "bad.yaml:2: "),
         (NODE_POOLS, "nothing to convert: the input has no v1alpha1 YurtAppSet or YurtAppDaemon"),
-        (("--context", "a", *NODE_POOLS), "--context needs --kubeconfig"),
-        (("--in-cluster", "--kubeconfig", "x"), "give either --kubeconfig or --in-cluster"),
-        (("--kubeconfig", str(tmp_path / "none")), "cannot read the cluster"),
+        (("--context", "a", *NODE_POOLS), "there is no kubeconfig: $KUBECONFIG names"),
+        (("--in-cluster", "--kubeconfig", "x"), "give only one of --kubeconfig and --in-cluster"),
+        (("--kubeconfig", str(tmp_path / "none")), "--kubeconfig: there is no file"),
         (("--to", "v1", *NODE_POOLS), "v1beta1"),
     ):
         result = convert(*arguments)

@@ -20,7 +20,7 @@ from tests.crds.apply.apiserver import kubeconfig, serving
         (("--instance", "a/b", "--instance", "a/c", "--namespace", "x"), "--name and --namespace are for one instance"),
         (("--instance", "demo"), "--instance demo: must be NAMESPACE/NAME"),
         (("--instance", "a/b/c"), "--instance a/b/c: must be NAMESPACE/NAME"),
-        (("--all", "--kubeconfig", "/nowhere"), "there is no kubeconfig /nowhere"),
+        (("--all", "--kubeconfig", "/nowhere"), "--kubeconfig: there is no file /nowhere"),
         (("--all", "--ca-file", "/nowhere.pem"), "/nowhere.pem"),
     ],
 )

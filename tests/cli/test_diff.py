@@ -26,7 +26,7 @@ def now(write_yaml: WriteYAML) -> str:
 
 
 def test_workloads_are_listed_by_subject_and_node_pool(now: str, write_yaml: WriteYAML) -> None:
-    code, output, _ = run("-f", write_yaml("new.yaml", NEW), "--manifests", now)
+    code, output, _ = run("-f", write_yaml("new.yaml", NEW), "--against", now)
     assert code == 1
     title, *lines, allowed = output.splitlines()
     assert title == "YurtAppSet default/demo: rolls 2 of 2 workloads, 7 pods"
@@ -40,26 +40,26 @@ def test_workloads_are_listed_by_subject_and_node_pool(now: str, write_yaml: Wri
 def test_several_subjects_have_a_total(write_yaml: WriteYAML) -> None:
     other = yurt_app_set("other", pools=[pool("jinan")])
     now = write_yaml("now.yaml", SET, OLD, *RUNNING)
-    code, output, _ = run("-f", write_yaml("new.yaml", NEW, other), "--manifests", now)
+    code, output, _ = run("-f", write_yaml("new.yaml", NEW, other), "--against", now)
     assert code == 1
     assert "Total: rolls 2 of 2 workloads, 7 pods; creates 1 workload, 2 pods\n" in output
     assert "  jinan: Deployment created 2 pods\n" in output
 
 
 def test_unchanged_workloads_are_counted_and_not_listed(now: str, write_yaml: WriteYAML) -> None:
-    code, output, _ = run("-f", write_yaml("same.yaml", OLD), "--manifests", now)
+    code, output, _ = run("-f", write_yaml("same.yaml", OLD), "--against", now)
     assert (code, output) == (0, "YurtAppSet default/demo: changes none of 2 workloads\n")
 
 
 def test_a_removed_overrider_rolls_its_workloads_back(now: str) -> None:
-    code, output, _ = run("--without", "YurtAppOverrider/demo1", "--manifests", now)
+    code, output, _ = run("--without", "YurtAppOverrider/demo1", "--against", now)
     assert code == 1
     assert output.startswith("YurtAppSet default/demo: rolls 2 of 2 workloads, 4 pods\n")
 
 
 def test_json_has_all_workloads(now: str, write_yaml: WriteYAML) -> None:
     one = overrider(*OLD["entries"], entry("beijing", items=[{"replicas": 3}]))
-    code, output, _ = run("-f", write_yaml("new.yaml", one), "--manifests", now, "--output", "json")
+    code, output, _ = run("-f", write_yaml("new.yaml", one), "--against", now, "--output", "json")
     found = json.loads(output)
     assert code == 1
     assert {name: found[name] for name in ("summary", "count", "effects", "pods", "allowances")} == {
@@ -76,7 +76,7 @@ def test_json_has_all_workloads(now: str, write_yaml: WriteYAML) -> None:
 
 
 def test_markdown_is_a_table(now: str, write_yaml: WriteYAML) -> None:
-    _, output, _ = run("-f", write_yaml("new.yaml", NEW), "--manifests", now, "-o", "markdown")
+    _, output, _ = run("-f", write_yaml("new.yaml", NEW), "--against", now, "-o", "markdown")
     assert output.startswith("**rolls 2 of 2 workloads, 7 pods**\n\n### YurtAppSet default/demo\n")
     assert (
         "| beijing | Deployment demo-beijing-x | rolls | 2 pods (/spec/template/spec/containers/0/image) |\n" in output
@@ -86,7 +86,7 @@ def test_markdown_is_a_table(now: str, write_yaml: WriteYAML) -> None:
 def test_markdown_and_control_characters_are_escaped(write_yaml: WriteYAML) -> None:
     subject = yurt_app_set(pools=[pool("a|b<i>\x1b[2J")])
     _, output, _ = run(
-        "-f", write_yaml("new.yaml", subject), "--manifests", write_yaml("now.yaml", OLD), "-o", "markdown"
+        "-f", write_yaml("new.yaml", subject), "--against", write_yaml("now.yaml", OLD), "-o", "markdown"
     )
     assert "| a\\|b\\<i\\>\\" in output
     assert "\x1b" not in output
@@ -94,7 +94,7 @@ def test_markdown_and_control_characters_are_escaped(write_yaml: WriteYAML) -> N
 
 def test_an_overrider_that_admission_refuses_is_reported_with_its_line(now: str, write_yaml: WriteYAML) -> None:
     broken = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/priority")]))
-    code, output, errors = run("-f", write_yaml("new.yaml", broken), "--manifests", now)
+    code, output, errors = run("-f", write_yaml("new.yaml", broken), "--against", now)
     assert code == 1
     assert "cannot render 2 of 2 workloads" in output
     assert "new.yaml:" in errors
@@ -102,7 +102,7 @@ def test_an_overrider_that_admission_refuses_is_reported_with_its_line(now: str,
 
 
 def test_a_workload_in_a_file_is_not_predicted(now: str, write_yaml: WriteYAML) -> None:
-    code, output, errors = run("-f", write_yaml("new.yaml", RUNNING[0]), "--manifests", now)
+    code, output, errors = run("-f", write_yaml("new.yaml", RUNNING[0]), "--against", now)
     assert (code, output) == (0, "Total: changes none of 0 workloads\n")
     assert "new.yaml:1: the effect of applying a Deployment is not shown" in errors
 
@@ -111,8 +111,8 @@ def test_a_workload_in_a_file_is_not_predicted(now: str, write_yaml: WriteYAML) 
     ("arguments", "text"),
     [
         ((), "nothing to compare: give -f FILE or --without KIND/NAME"),
-        (("--without", "YurtAppOverrider/demo1"), "no source of objects"),
-        (("--without", "YurtAppOverrider/absent", "--manifests", "NOW"), "no such object"),
+        (("--without", "YurtAppOverrider/demo1"), "give --against FILE, --kubeconfig FILE or --in-cluster"),
+        (("--without", "YurtAppOverrider/absent", "--against", "NOW"), "no such object"),
     ],
 )
 def test_wrong_arguments_exit_2(now: str, arguments: tuple[str, ...], text: str) -> None:

@@ -13,7 +13,9 @@ def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 def test_without_a_kubeconfig_the_command_names_the_options(tmp_path: Path) -> None:
     code, out, err = doctor(HOME=str(tmp_path), KUBECONFIG="")
-    assert (code, out, err) == (2, "", "fleethook: no cluster: give --kubeconfig FILE or --in-cluster\n")
+    where = f"$KUBECONFIG is not set, and there is no file {tmp_path}/.kube/config"
+    assert (code, out) == (2, "")
+    assert err == f"fleethook: there is no kubeconfig: {where}; give --kubeconfig FILE or --in-cluster\n"
 
 
 def test_the_environment_names_the_kubeconfig(tmp_path: Path) -> None:

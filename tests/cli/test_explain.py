@@ -27,17 +27,15 @@ from tests.waiting import NET
 
 def test_a_cluster_can_be_named_by_its_path(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook()), workspace("root", "consumer", "c"))
-    found = explain_as_json(
-        "-f", write_yaml("w.yaml", widget()), "--manifests", manifests, "--cluster", "root:consumer"
-    )
+    found = explain_as_json("--request", write_yaml("w.yaml", widget()), "-f", manifests, "--cluster", "root:consumer")
     assert (found["cluster"], found["owner"]["cluster"]) == ("c", "p")
 
 
 def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
     arguments = (
-        "-f",
+        "--request",
         write_yaml("w.yaml", widget()),
-        "--manifests",
+        "-f",
         write_yaml("m/m.yaml", definition("", "widgets.example.org", "v1")),
     )
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
@@ -49,14 +47,14 @@ def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--cluster", "c"), "give either -f FILE or --all"),
-        (("--all", "-f", "-"), "give either -f FILE or --all"),
-        (("-f", "-", "--cluster", "*"), "--cluster: '*' is not the name or the path of a logical cluster"),
-        (("-f", "missing.yaml", "--cluster", "c"), "No such file or directory"),
+        (("--cluster", "c"), "give either --request OBJECT or --all"),
+        (("--all", "--request", "-"), "give either --request OBJECT or --all"),
+        (("--request", "-", "--cluster", "*"), "--cluster: '*' is not the name or the path of a logical cluster"),
+        (("--request", "missing.yaml", "--cluster", "c"), "No such file or directory"),
     ],
 )
 def test_usage_errors_exit_2(write_yaml: WriteYAML, arguments: tuple[str, ...], text: str) -> None:
-    code, out, err = explain("--manifests", write_yaml("m/m.yaml", *provide_webhooks()), *arguments)
+    code, out, err = explain("-f", write_yaml("m/m.yaml", *provide_webhooks()), *arguments)
     assert (code, out) == (2, "")
     assert text in err
 
@@ -75,14 +73,14 @@ def test_usage_errors_exit_2(write_yaml: WriteYAML, arguments: tuple[str, ...], 
 )  # fmt: skip
 def test_an_invalid_document_exits_2(write_yaml: WriteYAML, text: str, problem: str) -> None:
     manifests = write_yaml("m/m.yaml", *provide_webhooks())
-    code, out, err = explain("-f", "-", "--cluster", "c", "--manifests", manifests, stdin=text)
+    code, out, err = explain("--request", "-", "--cluster", "c", "-f", manifests, stdin=text)
     assert (code, out) == (2, "")
     assert problem in err or err.startswith("fleethook: <stdin>:")
 
 
 def test_an_ambiguous_owner_exits_1_unless_as_kcp(write_yaml: WriteYAML) -> None:
     two = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
-    arguments = ("-f", write_yaml("w.yaml", widget()), "--cluster", "c", "--manifests", write_yaml("m/m.yaml", *two))
+    arguments = ("--request", write_yaml("w.yaml", widget()), "--cluster", "c", "-f", write_yaml("m/m.yaml", *two))
     code, out, _ = explain(*arguments)
     assert code == 1
     assert out.splitlines()[1] == "owner: none (ambiguous)"
@@ -93,11 +91,11 @@ def test_an_ambiguous_owner_exits_1_unless_as_kcp(write_yaml: WriteYAML) -> None
 def test_a_failing_check_exits_1_unless_its_phase_is_left_out(write_yaml: WriteYAML) -> None:
     hook = webhook(namespaceSelector={"matchLabels": {"a": "b"}})
     arguments = (
-        "-f",
+        "--request",
         write_yaml("w.yaml", widget()),
         "--cluster",
         "c",
-        "--manifests",
+        "-f",
         write_yaml("m/m.yaml", *provide_webhooks(hook)),
     )
     code, out, _ = explain(*arguments)
@@ -117,7 +115,7 @@ def test_a_conversion_webhook_is_not_called(write_yaml: WriteYAML) -> None:
         made,
         configuration("c", "validating", webhook(matchConditions=[{"name": "a", "expression": "true"}])),
     )
-    code, out, _ = explain("-f", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "--manifests", manifests)
+    code, out, _ = explain("--request", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "-f", manifests)
     assert code == 1
     assert "needs a conversion webhook, which is not called here" in out
 
@@ -126,9 +124,7 @@ def test_conversion_without_a_webhook_changes_the_version(write_yaml: WriteYAML)
     condition = {"name": "version", "expression": "object.apiVersion == 'example.org/v1'"}
     made = definition("c", "widgets.example.org", "v1", "v2")
     manifests = write_yaml("m/m.yaml", made, configuration("c", "validating", webhook(matchConditions=[condition])))
-    found = explain_as_json(
-        "-f", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "--manifests", manifests
-    )
+    found = explain_as_json("--request", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "-f", manifests)
     assert found["validating"][0]["decision"] == "call"
     assert found["validating"][0]["sentAs"] == "example.org/v1, Kind=Widget"
 
@@ -136,7 +132,7 @@ def test_conversion_without_a_webhook_changes_the_version(write_yaml: WriteYAML)
 def test_all_exits_1_if_one_request_is_refused_and_can_be_limited_to_a_cluster(write_yaml: WriteYAML) -> None:
     two = [binding("d", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
     objects = [in_cluster(cluster, "example.org/v1", "Widget", "b") for cluster in ("c", "d")]
-    arguments = ("--all", "--manifests", write_yaml("m/m.yaml", *provide_webhooks(webhook()), *two, *objects))
+    arguments = ("--all", "-f", write_yaml("m/m.yaml", *provide_webhooks(webhook()), *two, *objects))
     code, out, _ = explain(*arguments, "--output", "json")
     first, second = json.loads(out)
     assert code == 1
@@ -150,14 +146,14 @@ def test_all_exits_1_if_one_request_is_refused_and_can_be_limited_to_a_cluster(w
 def test_each_item_of_a_list_is_explained(write_yaml: WriteYAML) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [widget("one"), widget("two")]}
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(rules=[WIDGETS])))
-    _, out, _ = explain("-f", write_yaml("l.yaml", listed), "--cluster", "c", "--manifests", manifests)
+    _, out, _ = explain("--request", write_yaml("l.yaml", listed), "--cluster", "c", "-f", manifests)
     assert out.count("CREATE of widgets.example.org") == 2
 
 
 def test_a_condition_that_uses_the_authorizer_is_an_error_with_a_note(write_yaml: WriteYAML) -> None:
     condition = {"name": "may", "expression": "authorizer.group('').resource('pods').check('get').allowed()"}
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[condition])))
-    code, out, err = explain("-f", write_yaml("w.yaml", widget()), "--cluster", "c", "--manifests", manifests)
+    code, out, err = explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c", "-f", manifests)
     assert code == 1
     assert "no such attribute(s): authorizer" in out
     assert err == "note: matchConditions that use the authorizer cannot be evaluated offline, as in kcp\n"
@@ -177,7 +173,7 @@ def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(
 ) -> None:
     held, options = cluster
     held.lists = {"/api/v1/namespaces": [namespace("")]}
-    code, out, err = explain("-f", write_yaml("a.yaml", widget()), *options)
+    code, out, err = explain("--request", write_yaml("a.yaml", widget()), *options)
     assert code == 0, err
     assert out.startswith("CREATE of widgets.example.org, Widget default/b, in the cluster\n")
 
@@ -187,7 +183,7 @@ def test_a_cluster_with_logical_clusters_only_needs_the_option(
 ) -> None:
     held, options = cluster
     held.lists = {"/api/v1/namespaces": [namespace("c")]}
-    code, _, err = explain("-f", write_yaml("a.yaml", widget()), *options)
+    code, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
     assert code == 2
     assert "the logical cluster is unknown: give --cluster" in err
 
@@ -195,7 +191,7 @@ def test_a_cluster_with_logical_clusters_only_needs_the_option(
 def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m.yaml", *provide_webhooks(webhook("a.example.org"), webhook("b.example.org")))
     change = write_yaml("change.yaml", configuration("p", "validating", webhook("b.example.org", rules=[])))
-    call = ("-f", write_yaml("a.yaml", widget()), "--manifests", manifests, "--cluster", "c", "--change", change)
+    call = ("--request", write_yaml("a.yaml", widget()), "-f", manifests, "--cluster", "c", "--change", change)
     code, out, err = explain(*call)
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -215,7 +211,7 @@ def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> 
 def test_a_change_without_effect_has_no_marks(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m.yaml", *provide_webhooks(webhook()))
     change = write_yaml("change.yaml", namespace("c", "other"))
-    call = ("-f", write_yaml("a.yaml", widget()), "--manifests", manifests, "--cluster", "c", "--change", change)
+    call = ("--request", write_yaml("a.yaml", widget()), "-f", manifests, "--cluster", "c", "--change", change)
     _, out, _ = explain(*call)
     assert {line[:2] for line in out.splitlines()} == {"  "}
     assert json.loads(explain(*call, "-o", "json")[1])["changed"] is False

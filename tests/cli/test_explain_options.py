@@ -22,7 +22,7 @@ DEPLOYMENTS = {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["depl
 def test_options_override_the_operation_and_user_of_a_review(write_yaml: WriteYAML) -> None:
     condition = {"name": "who", "expression": "request.userInfo.username == 'bob' && request.operation == 'UPDATE'"}
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[condition])))
-    arguments = ("-f", "-", "--cluster", "c", "--manifests", manifests)
+    arguments = ("--request", "-", "--cluster", "c", "-f", manifests)
     made = json.dumps(review(widget()))
     plain = explain_as_json(*arguments, stdin=made)
     other = explain_as_json(*arguments, "--operation", "UPDATE", "--user", "bob", stdin=made)
@@ -33,7 +33,7 @@ def test_options_override_the_operation_and_user_of_a_review(write_yaml: WriteYA
 def test_options_override_every_part_of_a_review(write_yaml: WriteYAML) -> None:
     expression = "request.dryRun && request.options.kind == 'UpdateOptions' && oldObject.spec.size == 1"
     hook = webhook(matchConditions=[{"name": "a", "expression": expression}], rules=[{**WIDGETS, "resources": ["*/*"]}])
-    arguments = ("-f", "-", "--cluster", "c", "--manifests", write_yaml("m/m.yaml", *provide_webhooks(hook)))
+    arguments = ("--request", "-", "--cluster", "c", "-f", write_yaml("m/m.yaml", *provide_webhooks(hook)))
     options = (
         "--dry-run",
         "--operation",
@@ -62,7 +62,7 @@ def test_the_operation_decides_whether_a_manifest_is_object_or_old_object(
     manifests = write_yaml(
         "m/m.yaml", *provide_webhooks(webhook(matchConditions=[{"name": "o", "expression": expression}]))
     )
-    arguments = ("--manifests", manifests, "--cluster", "c", "-f", write_yaml("w.yaml", widget(size=1)))
+    arguments = ("-f", manifests, "--cluster", "c", "--request", write_yaml("w.yaml", widget(size=1)))
     assert explain_as_json(*arguments, "--operation", operation)["validating"][0]["decision"] == "call"
 
 
@@ -70,13 +70,13 @@ def test_old_sets_the_stored_object(write_yaml: WriteYAML) -> None:
     grows = {"name": "grows", "expression": "object.spec.size > oldObject.spec.size"}
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[grows])))
     arguments = (
-        "--manifests",
+        "-f",
         manifests,
         "--cluster",
         "c",
         "--operation",
         "UPDATE",
-        "-f",
+        "--request",
         write_yaml("w.yaml", widget(size=2)),
     )
     assert explain_as_json(*arguments)["validating"][0]["decision"] == "skip"
@@ -89,7 +89,7 @@ def test_old_sets_the_stored_object(write_yaml: WriteYAML) -> None:
 def test_match_conditions_see_the_user_and_the_dry_run(write_yaml: WriteYAML) -> None:
     condition = {"name": "who", "expression": "request.userInfo.groups.exists(g, g == 'devs') && request.dryRun"}
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[condition])))
-    arguments = ("--manifests", manifests, "--cluster", "c", "-f", write_yaml("w.yaml", widget()), "--user", "bob")
+    arguments = ("-f", manifests, "--cluster", "c", "--request", write_yaml("w.yaml", widget()), "--user", "bob")
     assert explain_as_json(*arguments, "--group", "ops", "--dry-run")["validating"][0]["decision"] == "skip"
     assert (
         explain_as_json(*arguments, "--group", "ops", "--group", "devs", "--dry-run")["validating"][0]["decision"]
@@ -100,12 +100,12 @@ def test_match_conditions_see_the_user_and_the_dry_run(write_yaml: WriteYAML) ->
 def test_the_annotation_of_an_object_names_its_cluster(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook()))
     file = write_yaml("w.yaml", in_cluster("c", "example.org/v1", "Widget", "b"))
-    assert explain_as_json("-f", file, "--manifests", manifests)["cluster"] == "c"
+    assert explain_as_json("--request", file, "-f", manifests)["cluster"] == "c"
 
 
 def test_a_missing_cluster_exits_2_and_names_the_remedies(write_yaml: WriteYAML) -> None:
     file = write_yaml("w.yaml", widget())
-    code, out, err = explain("-f", file, "--manifests", write_yaml("m/m.yaml", *provide_webhooks()))
+    code, out, err = explain("--request", file, "-f", write_yaml("m/m.yaml", *provide_webhooks()))
     assert (code, out) == (2, "")
     assert err == (
         f"fleethook: {file}:1: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
@@ -116,7 +116,7 @@ def test_a_missing_cluster_exits_2_and_names_the_remedies(write_yaml: WriteYAML)
 def test_the_guessed_resource_of_an_undefined_kind_is_noted(write_yaml: WriteYAML) -> None:
     policy = {"apiVersion": "x.org/v1", "kind": "Policy", "metadata": {"name": "a"}}
     code, out, err = explain(
-        "-f", write_yaml("p.yaml", policy), "--cluster", "c", "--manifests", write_yaml("m/m.yaml", *provide_webhooks())
+        "--request", write_yaml("p.yaml", policy), "--cluster", "c", "-f", write_yaml("m/m.yaml", *provide_webhooks())
     )
     assert (code, err) == (0, "note: no CRD or APIBinding defines Policy; assuming resource policies\n")
     assert out.startswith("CREATE of policies.x.org, Policy a, in c\n")
@@ -130,11 +130,11 @@ def test_a_subresource_is_sent_as_its_own_kind(write_yaml: WriteYAML) -> None:
         configuration("", "mutating", webhook(rules=[PODS])),
     )
     arguments = (
-        "-f",
+        "--request",
         write_yaml("d.yaml", deployment),
         "--cluster",
         "",
-        "--manifests",
+        "-f",
         manifests,
         "--operation",
         "UPDATE",
@@ -155,7 +155,7 @@ def test_connect_sends_its_options(write_yaml: WriteYAML) -> None:
         "m/m.yaml", configuration("", "validating", webhook(rules=[PODS], matchConditions=[condition]))
     )
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    arguments = ("-f", write_yaml("p.yaml", pod), "--cluster", "", "--manifests", manifests)
+    arguments = ("--request", write_yaml("p.yaml", pod), "--cluster", "", "-f", manifests)
     found = explain_as_json(*arguments, "--operation", "CONNECT", "--subresource", "exec")
     assert found["validating"][0]["decision"] == "call", found["validating"][0]["reason"]
 
@@ -173,7 +173,7 @@ def test_a_namespace_is_in_itself_and_a_node_in_none(write_yaml: WriteYAML) -> N
     )
     objects = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}} for kind in ("Namespace", "Node", "Pod")]
     found = [
-        explain_as_json("-f", "-", "--cluster", "", "--manifests", manifests, stdin=json.dumps(one))["validating"][0][
+        explain_as_json("--request", "-", "--cluster", "", "-f", manifests, stdin=json.dumps(one))["validating"][0][
             "decision"
         ]
         for one in objects

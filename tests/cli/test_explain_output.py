@@ -60,7 +60,7 @@ def test_json_equals_the_answer_of_the_server(write_yaml: WriteYAML) -> None:
 def test_json_has_one_document_for_each_object(write_yaml: WriteYAML) -> None:
     both = write_yaml("two.yaml", widget("one"), widget("two"))
     _, out, _ = explain(
-        "-f", both, "--cluster", "c", "--manifests", write_yaml("m/m.yaml", *provide_webhooks()), "-o", "json"
+        "--request", both, "--cluster", "c", "-f", write_yaml("m/m.yaml", *provide_webhooks()), "-o", "json"
     )
     first, end = json.JSONDecoder().raw_decode(out)
     assert first["resource"] == json.loads(out[end:])["resource"] == "widgets.example.org"
@@ -69,7 +69,7 @@ def test_json_has_one_document_for_each_object(write_yaml: WriteYAML) -> None:
 def test_all_prints_a_table_of_the_objects_without_configuration(write_yaml: WriteYAML) -> None:
     object_ = in_cluster("c", "example.org/v1", "Widget", "b")
     code, out, err = explain(
-        "--all", "--manifests", write_yaml("m/m.yaml", *provide_webhooks(webhook()), object_, namespace("c"))
+        "--all", "-f", write_yaml("m/m.yaml", *provide_webhooks(webhook()), object_, namespace("c"))
     )
     assert (code, err) == (0, "")
     assert out.splitlines() == [

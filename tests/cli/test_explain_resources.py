@@ -150,7 +150,7 @@ def test_a_cluster_without_named_resources_exits_2(cluster: Served) -> None:
 
 def test_with_all_resources_need_a_cluster(write_yaml: WriteYAML) -> None:
     path = write_yaml("a.yaml", widget())
-    code, _, err = explain("--all", "--manifests", path, "--resource", "widgets.example.org")
+    code, _, err = explain("--all", "-f", path, "--resource", "widgets.example.org")
     assert code == 2
     assert "--resource needs a cluster with --all" in err
 
@@ -159,9 +159,9 @@ def test_without_all_one_resource_says_where_the_object_is_sent_to(write_yaml: W
     rule = {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale"]}
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 3}}
     arguments = (
-        "-f",
+        "--request",
         write_yaml("scale.yaml", scale),
-        "--manifests",
+        "-f",
         write_yaml("m/m.yaml", plain(configuration("", "validating", webhook(rules=[rule])))),
         "--cluster",
         "",

@@ -65,7 +65,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def collect_findings(directory: Path) -> list[tuple[str, str, str]]:
     """Return level, place and text of the findings of `lint`, after checking that `render` reports the same."""
-    code, out, _ = run("lint", "--manifests", str(directory), "--output", "json")
+    code, out, _ = run("lint", "-f", str(directory), "--output", "json")
     rows = json.loads(out)
     assert code == (1 if any(row["level"] == "error" for row in rows) else 0)
     _, _, errors = run("render", "-f", str(directory))
@@ -81,7 +81,7 @@ def test_good_manifests_have_no_findings(write_files: WriteFiles) -> None:
     assert collect_findings(directory) == []
     code, out, errors = run("render", "-f", str(directory), "--strict")
     assert (code, out.count("kind: Deployment"), errors) == (0, 2, "")
-    assert run("lint", "--manifests", str(directory), "--strict") == (0, "", "")
+    assert run("lint", "-f", str(directory), "--strict") == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_warnings_are_errors_with_strict(write_files: WriteFiles) -> None:
     directory = write_files(set=SUBJECT, rule=GOOD.replace("nginx:1.26", "nginx:1.25"))
     text = "entries[0].items[0]: container app has image nginx:1.25 already (node pool hangzhou)"
     assert collect_findings(directory) == [("warning", "rule.yaml:9", text)]
-    for command in (("render", "-f"), ("lint", "--manifests")):
+    for command in (("render", "-f"), ("lint", "-f")):
         assert run(*command, str(directory))[0] == 0
         assert run(*command, str(directory), "--strict")[0] == 1
 
@@ -215,7 +215,7 @@ def test_the_messages_equal_those_of_admission(write_files: WriteFiles) -> None:
 
 def test_lint_shows_code_object_and_message(write_files: WriteFiles) -> None:
     directory = write_files(set=SUBJECT, rule=GOOD.replace("  - hangzhou\n", "  - hangzou\n"))
-    code, out, errors = run("lint", "--manifests", str(directory))
+    code, out, errors = run("lint", "-f", str(directory))
     assert (code, errors) == (1, "")
     assert out.splitlines() == [
         f"{directory / 'rule.yaml'}:6: warning [unused-entry]",
@@ -231,11 +231,9 @@ def test_lint_reads_several_directories(write_files: WriteFiles, tmp_path: Path)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "set.yaml").write_text(SUBJECT)
     rule, subject = str(directory / "rule.yaml"), str(tmp_path / "sub")
-    assert run("lint", "--manifests", rule, "--manifests", subject, "--strict") == (0, "", "")
+    assert run("lint", "-f", rule, "-f", subject, "--strict") == (0, "", "")
 
 
 def test_the_examples_have_no_errors() -> None:
-    code, out, _ = run(
-        "lint", "--manifests", str(EXAMPLES / "yurtappoverrider"), "--manifests", str(EXAMPLES / "nodepools.yaml")
-    )
+    code, out, _ = run("lint", "-f", str(EXAMPLES / "yurtappoverrider"), "-f", str(EXAMPLES / "nodepools.yaml"))
     assert (code, "error [" in out) == (0, False)

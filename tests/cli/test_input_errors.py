@@ -18,9 +18,9 @@ from tests.serving import EXAMPLES
 STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
 COMMANDS = [
-    ("lint", "--manifests"), ("render", "-f"), ("compile", "-f"), ("convert", "-f"), ("explain", "--all", "--manifests"),
-    ("diff", "--without", "NodePool/beijing", "--manifests"), ("interpret", "check"), ("interpret", "test"),
-    ("interpret", "register", "--service", "a/b", "--manifests"), ("replay", str(STORY / "review.json"), "--manifests"),
+    ("lint", "-f"), ("render", "-f"), ("compile", "-f"), ("convert", "-f"), ("explain", "--all", "-f"),
+    ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "check"), ("interpret", "test"),
+    ("interpret", "register", "--service", "a/b", "-f"), ("replay", str(STORY / "review.json"), "-f"),
 ]  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def test_unreadable_documents_are_results_of_the_json_output(command: tuple[str,
     assert "latin.yaml" in out
 
 
-@pytest.mark.parametrize("command", [("lint", "--manifests"), ("render", "-f"), ("interpret", "check")], ids=" ".join)
+@pytest.mark.parametrize("command", [("lint", "-f"), ("render", "-f"), ("interpret", "check")], ids=" ".join)
 def test_unreadable_documents_are_annotations_beside_the_other_findings(
     command: tuple[str, ...], directory: Path
 ) -> None:
@@ -136,9 +136,9 @@ def test_a_request_that_is_no_object_is_a_result(tmp_path: Path) -> None:
     (tmp_path / "request.yaml").write_text("---\na: b\n")
     words = (
         "explain",
-        "--manifests",
-        str(EXAMPLES / "kcp-widgets"),
         "-f",
+        str(EXAMPLES / "kcp-widgets"),
+        "--request",
         str(tmp_path / "request.yaml"),
         "-o",
         "json",
@@ -155,7 +155,7 @@ def test_no_workload_is_printed_if_one_could_be_wrong(directory: Path) -> None:
 
 
 def test_a_missing_file_is_an_annotation_in_its_first_line(tmp_path: Path) -> None:
-    code, out, _ = run("lint", "--manifests", str(tmp_path / "none.yaml"), "--output", "github")
+    code, out, _ = run("lint", "-f", str(tmp_path / "none.yaml"), "--output", "github")
     assert (code, out.startswith(f"::error file={tmp_path}/none.yaml,line=1,title=unreadable-input::")) == (2, True)
 
 

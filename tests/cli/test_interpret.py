@@ -66,7 +66,7 @@ def test_run_writes_the_output_of_a_script_to_standard_error(tmp_path: Path) -> 
         "InterpretHealth",
         "--observed-file",
         str(tmp_path / "game.yaml"),
-        "--manifests",
+        "-f",
         manifests,
     )
     assert (code, out) == (0, "---\n# [1/1] healthy: (lua: ResourceInterpreterCustomization game)\ntrue\n")
@@ -83,7 +83,7 @@ def test_run_takes_customizations_by_the_option_of_karmadactl(tmp_path: Path) ->
         assert run(*ask, option, str(tmp_path / "game.yaml"))[:2] == (0, answer)
     code, _, err = run(*ask, "-f", str(tmp_path / "game.yaml"), "--desired-file", str(tmp_path / "game.yaml"))
     assert (code, err) == (
-        2, "fleethook: -f and --desired-file give several objects: give only one\n",
+        2, "fleethook: -f and --desired-file give several objects to ask about: give only one\n",
     )  # fmt: skip
     code, _, err = run(*ask)
     assert (code, err) == (2, "fleethook: InterpretHealth needs a desired or an observed object\n")

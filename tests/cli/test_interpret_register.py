@@ -16,7 +16,7 @@ def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) 
     authority = tmp_path / "ca.pem"
     authority.write_text("PEM")
     where = ("--service", "karmada-system/fleethook:8443", "--ca-file", str(authority))
-    code, out, err = run("register", *where, "--manifests", str(bundle), "--interpreters", DATABASE)
+    code, out, err = run("register", *where, "-f", str(bundle), "--interpreters", DATABASE)
     assert (code, err) == (0, "")
     printed = yaml.safe_load(out)
     (webhook,) = printed["webhooks"]
@@ -41,7 +41,7 @@ def test_register_leaves_out_operations_of_other_configurations(tmp_path: Path) 
     }  # fmt: skip
     file = tmp_path / "other.yaml"
     file.write_text(yaml.safe_dump(other))
-    code, out, err = run("register", "--webhook-url", "https://x:1", "--manifests", str(file))
+    code, out, err = run("register", "--webhook-url", "https://x:1", "-f", str(file))
     assert code == 0
     assert err.splitlines() == [
         "note: without --ca-file, Karmada trusts only the CAs of its system",

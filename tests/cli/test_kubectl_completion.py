@@ -28,7 +28,7 @@ def run(module: str, *arguments: str, **environment: str) -> list[str]:
         (["lint", "--out"], ["--output"]),
         (["lint", "--output", ""], ["text", "json", "sarif", "github"]),
         (["interpret", "re"], ["register"]),
-        (["lint", "--manifests", ""], []),
+        (["lint", "-f", ""], []),
         (["lint", "'"], []),
     ],
 )

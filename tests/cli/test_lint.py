@@ -33,7 +33,7 @@ def write_manifests(tmp_path: Path) -> WriteManifests:
 
 
 def test_the_shadowed_webhook_of_the_example_is_an_error_with_its_line() -> None:
-    code, out, err = lint("--manifests", str(EXAMPLES / "kcp-widgets"))
+    code, out, err = lint("-f", str(EXAMPLES / "kcp-widgets"))
     assert (code, err) == (1, "")
     assert out.splitlines() == [
         f"{EXAMPLES / 'kcp-widgets' / 'ws3.yaml'}:21: error [shadowed]",
@@ -47,20 +47,20 @@ def test_the_shadowed_webhook_of_the_example_is_an_error_with_its_line() -> None
 
 def test_without_findings_nothing_is_printed(write_manifests: WriteManifests) -> None:
     directory = write_manifests(WIDGET, configuration("c", "validating", webhook()))
-    assert lint("--manifests", directory) == (0, "", "")
-    assert lint("--manifests", directory, "--output", "json") == (0, "[]\n", "")
+    assert lint("-f", directory) == (0, "", "")
+    assert lint("-f", directory, "--output", "json") == (0, "[]\n", "")
 
 
 def test_warnings_exit_1_only_if_strict(write_manifests: WriteManifests) -> None:
     directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
-    code, out, _ = lint("--manifests", directory)
+    code, out, _ = lint("-f", directory)
     assert (code, out.splitlines()[-1]) == (0, "0 errors, 1 warning")
-    assert lint("--manifests", directory, "--strict") == (1, out, "")
+    assert lint("-f", directory, "--strict") == (1, out, "")
 
 
 def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> None:
     directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
-    code, out, _ = lint("--manifests", directory, "--output", "json")
+    code, out, _ = lint("-f", directory, "--output", "json")
     assert code == 0
     assert json.loads(out) == [
         {
@@ -82,14 +82,14 @@ def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> No
 
 def test_findings_are_coloured_on_a_terminal(write_manifests: WriteManifests) -> None:
     directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
-    assert "\x1b[" in lint("--manifests", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
-    assert "\x1b[" not in lint("--manifests", directory)[1]
+    assert "\x1b[" in lint("-f", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
+    assert "\x1b[" not in lint("-f", directory)[1]
 
 
 def test_unreadable_manifests_exit_2(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text("kind: [")
     for directory in (tmp_path, tmp_path / "nowhere"):
-        code, out, err = lint("--manifests", str(directory))
+        code, out, err = lint("-f", str(directory))
         assert (code, out) == (2, "")
         assert err.startswith("fleethook: ")
         assert str(directory) in err
@@ -109,20 +109,20 @@ def test_new_reports_only_findings_that_the_change_causes(write_yaml: WriteYAML)
     files = write_yaml("a.yaml", yurt_app_set(), rule)
     moved = {**rule, "entries": [*rule["entries"], entry("elsewhere", items=[image("nginx", "nginx:3")])]}
     change = write_yaml("b.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}, moved)
-    code, out, _ = lint("--manifests", files, "--change", change, "--new", "-o", "json")
+    code, out, _ = lint("-f", files, "--change", change, "--new", "-o", "json")
     assert code == 1
     assert {row["field"].partition(".")[0] for row in json.loads(out)} == {"entries[1]"}
-    _, out, _ = lint("--manifests", files, "--change", change, "-o", "json")
+    _, out, _ = lint("-f", files, "--change", change, "-o", "json")
     assert {row["field"].partition(".")[0] for row in json.loads(out)} == {"entries[0]", "entries[1]"}
 
 
 def test_a_change_without_new_findings_exits_0(write_yaml: WriteYAML) -> None:
     files = write_yaml("a.yaml", yurt_app_set(), overrider(entry("nowhere")))
-    assert lint("--manifests", files)[0] == 1
+    assert lint("-f", files)[0] == 1
     change = write_yaml("b.yaml", yurt_app_set("other"))
-    assert lint("--manifests", files, "--change", change, "--new") == (0, "", "")
+    assert lint("-f", files, "--change", change, "--new") == (0, "", "")
 
 
 def test_new_needs_a_change(write_yaml: WriteYAML) -> None:
-    code, _, err = lint("--manifests", write_yaml("a.yaml", yurt_app_set()), "--new")
+    code, _, err = lint("-f", write_yaml("a.yaml", yurt_app_set()), "--new")
     assert (code, err) == (2, "fleethook: --new needs --change or --without\n")

@@ -208,4 +208,4 @@ def test_a_workload_that_no_longer_renders_is_an_error_and_not_gone(write_yaml: 
 def test_a_source_is_required() -> None:
     code, _, err = render_here()
     assert code == 2
-    assert "no source of objects: give -f PATH, --kubeconfig FILE or --in-cluster" in err
+    assert "give -f FILE, --kubeconfig FILE or --in-cluster" in err

@@ -56,7 +56,7 @@ def manifests(tmp_path: Path) -> Path:
 
 def replay(manifests: Path, *arguments: Any, code: int, stdin: str = "") -> Result:
     """Run the command in this process: starting one takes longer than a test."""
-    done = invoke(["replay", *map(str, arguments), "--manifests", str(manifests)], stdin=stdin)
+    done = invoke(["replay", *map(str, arguments), "-f", str(manifests)], stdin=stdin)
     assert done.exit_code == code, done.output
     return done
 
@@ -167,7 +167,7 @@ def test_wrong_arguments_exit_with_2(tmp_path: Path, manifests: Path, arguments:
 def test_a_source_is_needed(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", UNTOUCHED)
     done = run_command("replay", str(file))
-    assert (done.returncode, "no source of objects" in done.stderr) == (2, True)
+    assert (done.returncode, "give -f FILE, --kubeconfig" in done.stderr) == (2, True)
 
 
 def test_the_output_of_a_replay_is_the_expectation_of_the_next_one(tmp_path: Path, manifests: Path) -> None:
@@ -260,7 +260,7 @@ def test_settings_of_the_server_apply_and_its_source_is_ignored(tmp_path: Path, 
 
 
 def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path) -> None:
-    command = [sys.executable, "-m", "app", "replay", "-", "--manifests", str(manifests), "--output", "json"]
+    command = [sys.executable, "-m", "app", "replay", "-", "-f", str(manifests), "--output", "json"]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -285,7 +285,7 @@ def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path)
 def test_a_terminal_shows_the_progress_and_standard_output_only_the_result(tmp_path: Path, manifests: Path) -> None:
     file = write(tmp_path / "a.jsonl.gz", *[UNTOUCHED] * 100)
     master, slave = os.openpty()
-    arguments = [sys.executable, "-m", "app", "replay", str(file), "--manifests", str(manifests)]
+    arguments = [sys.executable, "-m", "app", "replay", str(file), "-f", str(manifests)]
     environment = {**os.environ, "TERM": "xterm"}
     done = subprocess.run(
         arguments, stdout=subprocess.PIPE, stderr=slave, cwd=ROOT, env=environment, timeout=NET, check=False

@@ -86,7 +86,7 @@ def test_every_log_is_valid(findings: list[Annotation]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["lint", "--manifests", str(EXAMPLES)],
+        ["lint", "-f", str(EXAMPLES)],
         ["render", "-f", str(EXAMPLES / "yurtappoverrider")],
         ["render", "-f", str(EXAMPLES), "--change", str(EXAMPLES / "yurtappoverrider" / "story-2" / "overrider.yaml")],
         ["interpret", "check", str(EXAMPLES / "retention"), str(EXAMPLES / "interpreter")],

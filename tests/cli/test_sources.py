@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.sources import SourceOptions, check_options, read_source, select_dispatching
+from app.cli.sources import ClusterOptions, SourceOptions, check_options, read_source, select_dispatching
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.store import key_of
 from app.store.sources.kubernetes.resources import DEFINITIONS, DISPATCHING, RESOURCES
@@ -20,15 +20,16 @@ FILE, CONFIG = Path("a.yaml"), Path("config")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (SourceOptions(), "no source of objects: give --manifests PATH, --kubeconfig FILE or --in-cluster"),
-        (SourceOptions(files_option="-f"), "no source of objects: give -f PATH, --kubeconfig FILE or --in-cluster"),
         (
             SourceOptions([FILE], CONFIG),
-            "give only one of --manifests and --kubeconfig; use --change for files that change the objects of a cluster",
+            "give only one of -f and --kubeconfig; use --change for files that change the objects of a cluster",
         ),
         (SourceOptions(kubeconfig=CONFIG, in_cluster=True), "give only one of --kubeconfig and --in-cluster"),
-        (SourceOptions([FILE], context="c"), "--context needs --kubeconfig"),
-        (SourceOptions([FILE], kcp=True), "--kcp needs --kubeconfig or --in-cluster"),
+        (
+            SourceOptions([FILE], context="c"),
+            "give only one of -f and --context; use --change for files that change the objects of a cluster",
+        ),
+        (SourceOptions([FILE], kcp=True), "--kcp reads a cluster: give --kubeconfig or --in-cluster in place of -f"),
     ],
 )
 def test_contradictory_options_exit_2(options: SourceOptions, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,6 +37,35 @@ def test_contradictory_options_exit_2(options: SourceOptions, message: str, caps
         check_options(options)
     assert caught.value.code == 2
     assert capsys.readouterr().err == f"fleethook: {message}\n"
+
+
+def test_files_are_never_mixed_with_the_cluster_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("{}")
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    options = ClusterOptions().beside([FILE], [CONFIG])
+    assert (options.files, options.reads_cluster) == ([FILE, CONFIG], False)
+    assert ClusterOptions(context="c").beside().kubeconfig == config
+    assert capsys.readouterr().err == ""
+    assert ClusterOptions().beside().kubeconfig == config
+    assert capsys.readouterr().err == f"note: no files are given, so the objects are those of the cluster of {config}\n"
+
+
+def test_only_objects_of_the_namespace_are_read(write_yaml: WriteYAML) -> None:
+    """An overrider without a namespace is in this one, and an object without namespace, as a NodePool, stays."""
+    pool = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "NodePool", "metadata": {"name": "p"}}
+    objects = [yurt_app_set("here"), yurt_app_set("there"), yurt_app_set("free"), pool]
+    objects[0]["metadata"]["namespace"] = "a"
+    del objects[2]["metadata"]["namespace"]
+    files = [Path(write_yaml("a.yaml", *objects))]
+    found = read_source(SourceOptions(files, namespace="a"), RESOURCES).documents
+    assert [(key_of(one.object).namespace, key_of(one.object).name) for one in found] == [
+        ("a", "here"),
+        ("a", "free"),
+        ("", "p"),
+    ]
 
 
 def test_without_changes_both_lists_are_the_same(write_yaml: WriteYAML) -> None:

@@ -62,7 +62,7 @@ async def test_no_console_on_another_address_is_open_to_everybody(tmp_path: Path
 
 
 def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: Path) -> None:
-    assert describe_source(Settings(manifests=Path("my examples"))) == "--manifests 'my examples'"
+    assert describe_source(Settings(manifests=Path("my examples"))) == "-f 'my examples'"
     assert describe_source(Settings(in_cluster=True, kcp=True)) == "--in-cluster --kcp"
     assert describe_source(Settings(kubeconfig=Path("k"), context="c")) == "--kubeconfig k --context c"
 
@@ -74,4 +74,4 @@ def test_the_matrix_has_the_interpreters_of_the_command_line(tmp_path: Path) -> 
         status, body = get(port, "/interpreters?layer=python")
     assert status == 200
     assert "1 of" in body
-    assert f"--desired-file object.yaml --interpreters {DATABASE} --manifests {tmp_path}" in body
+    assert f"--desired-file object.yaml --interpreters {DATABASE} -f {tmp_path}" in body

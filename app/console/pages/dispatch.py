@@ -128,7 +128,7 @@ def _make_command(context: ConsoleContext, form: RequestForm) -> str:
         options += ["--group", group]
     options += ["--old", "old.yaml"] if form.old.strip() else []
     options += ["--dry-run"] if form.dry_run else []
-    return f"fleethook explain -f object.yaml {shlex.join(options)} {context.command_source}".strip()
+    return f"fleethook explain --request object.yaml {shlex.join(options)} {context.command_source}".strip()
 
 
 @router.get("/map")

@@ -173,8 +173,8 @@ def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
 
 
 def _make_command(context: ConsoleContext, command: str, *options: str) -> str:
-    """Return the command that prints the same; ``render`` reads manifests by ``-f``."""
+    """Return the command that prints the same; ``diff`` takes the edit by ``-f``, so manifests by ``--against``."""
     words = shlex.split(context.command_source)
-    if command == "render":
-        words = ["-f" if word == "--manifests" else word for word in words]
+    if command == "diff":
+        words = ["--against" if word == "-f" else word for word in words]
     return shlex.join(["fleethook", command, *words, *options])

@@ -37,12 +37,12 @@ async def test_the_operation_and_the_user_of_the_form_decide() -> None:
 
 
 async def test_the_address_of_a_chosen_object_has_all_parameters_and_the_command() -> None:
-    app = console_of(*FLEET, command_source="--manifests examples")
+    app = console_of(*FLEET, command_source="-f examples")
     query = "choice=p/apis.kcp.io/APIExport//widgets&operation=UPDATE&user=ada%20l&dry_run=true"
     page = await get(app, "/dispatch", query)
     assert "UPDATE of apiexports.apis.kcp.io" in page.text
     command = (
-        "fleethook explain -f object.yaml --cluster p --operation UPDATE --user 'ada l' --dry-run --manifests examples"
+        "fleethook explain --request object.yaml --cluster p --operation UPDATE --user 'ada l' --dry-run -f examples"
     )
     assert command in page.text
 

@@ -33,7 +33,7 @@ def make_client(tmp_path: Path) -> MakeClient:
         source = ManifestSource(tmp_path, store)
         source.load()
         assert not source.errors
-        context = ConsoleContext(store, manifests=source, command_source=f"--manifests {tmp_path}")
+        context = ConsoleContext(store, manifests=source, command_source=f"-f {tmp_path}")
         return Visitor(create_console(context, hosts=None))
 
     return make
@@ -164,7 +164,7 @@ async def test_the_editor_shows_the_effect_of_a_typed_text(make_client: MakeClie
     assert "2 of 2 compared workloads differ" in text
     assert "nginx:2.0" in text
     assert "kubectl apply -f - <<'EOF'\napiVersion" in html.unescape(answer.text)
-    assert "fleethook diff --manifests" in text
+    assert "fleethook diff --against" in text
 
 
 async def test_findings_are_at_their_lines(make_client: MakeClient) -> None:

@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, directory: Path, **fields: Any) -> None:
         self.store = Store(INDEXES)
         context = ConsoleContext(
-            self.store, records=directory, command_source="--manifests objects",
+            self.store, records=directory, command_source="-f objects",
             reviews=ReviewIndex(directory), replay=ReviewReplay(self.store), **fields,
         )  # fmt: skip
         self.context = context
@@ -82,7 +82,7 @@ async def test_the_list_shows_reviews_with_verdicts_and_links(bench: Bench) -> N
     assert "1 allowed" in body
     assert "/reviews/review?file=reviews.jsonl&amp;line=2" in body
     assert "fleethook replay" in body
-    assert "--manifests objects" in body
+    assert "-f objects" in body
 
 
 async def test_a_search_is_in_the_url_and_in_the_command(bench: Bench) -> None:

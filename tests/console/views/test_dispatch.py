@@ -51,7 +51,7 @@ def store_of_examples() -> Store:
 def test_the_form_gives_the_explanation_of_the_command_for_the_examples(operation: Operation, cluster: str) -> None:
     form = RequestForm(WIDGET, cluster, operation.value, user="ada", groups="dev, ops")
     tree = asyncio.run(explain_in(store_of_examples(), form))
-    arguments = ["-f", str(WIDGETS / "testdata" / "widget.yaml"), "--manifests", str(WIDGETS), "--user", "ada"]
+    arguments = ["--request", str(WIDGETS / "testdata" / "widget.yaml"), "-f", str(WIDGETS), "--user", "ada"]
     arguments += ["--group", "dev", "--group", "ops", "--operation", operation.value, "--cluster", cluster]
     _, out, _ = explain(*arguments, "--output", "json")
     assert json.loads(msgspec.json.encode(tree.explanation)) == json.loads(out)

@@ -29,7 +29,7 @@ def test_findings_are_those_of_the_command() -> None:
     # The page lints a copy in a thread.
     store = store.copy(LINTED)
     found = [(one.level, one.code, one.configuration, one.webhook, one.text) for one in find_all(store)]
-    result = invoke(["lint", "--manifests", str(EXAMPLES / "kcp-widgets"), "--output", "json"])
+    result = invoke(["lint", "-f", str(EXAMPLES / "kcp-widgets"), "--output", "json"])
     expected = [
         (one["level"], one["code"], one["name"], one["webhook"], one["text"]) for one in json.loads(result.stdout)
     ]

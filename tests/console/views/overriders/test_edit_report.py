@@ -148,8 +148,8 @@ def test_the_report_equals_the_answers_of_the_commands(story: Path, name: str, e
     typed = tmp_path / "overrider.yaml"
     typed.write_text(format_overrider(edit(before)))
     found = report(typed.read_text(), *objects)
-    given = [option for file in files for option in ("-f", str(file))]
-    manifests = [option for file in files for option in ("--manifests", str(file))]
+    manifests = [option for file in files for option in ("-f", str(file))]
+    present = [option for file in files for option in ("--against", str(file))]
 
     rows, _ = run("lint", *manifests, "--change", str(typed), "--output", "json")
     assert [
@@ -160,12 +160,12 @@ def test_the_report_equals_the_answers_of_the_commands(story: Path, name: str, e
         if (row["kind"], row["name"]) == ("YurtAppOverrider", name)
     ]
 
-    changes, errors = run("render", *given, "--change", str(typed), "--output", "json")
+    changes, errors = run("render", *manifests, "--change", str(typed), "--output", "json")
     assert json.loads(json.dumps([describe_change(one) for one in found.changes])) == changes
     failed = f", {len(found.failures)} cannot be rendered" if found.failures else ""
     assert f"{len(found.changes)} of {count_cells(objects)} workloads differ{failed}" in errors
 
-    effects, _ = run("diff", *manifests, "-f", str(typed), "--output", "json")
+    effects, _ = run("diff", *present, "-f", str(typed), "--output", "json")
     assert found.totals is not None
     assert (found.totals.headline, found.totals.workloads) == (effects["summary"], effects["count"])
 
@@ -182,7 +182,7 @@ def test_the_effects_equal_the_answer_of_diff(tmp_path: Path) -> None:
     now.write_text(yaml.safe_dump_all(objects))
     typed.write_text(format_overrider(edited))
     found = report(typed.read_text(), *objects)
-    effects, _ = run("diff", "--manifests", str(now), "-f", str(typed), "--output", "json")
+    effects, _ = run("diff", "--against", str(now), "-f", str(typed), "--output", "json")
     assert found.outcomes
     assert [
         {
