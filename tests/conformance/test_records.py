@@ -12,7 +12,7 @@ from tests.cli.commands import run_command
 from tests.serving import EXAMPLES
 
 RECORDS = Path(__file__).parent / "records"
-STORIES = (str(RECORDS / "stories.jsonl.gz"), "--manifests", str(RECORDS / "stories.yaml"))
+STORIES = (str(RECORDS / "stories.jsonl.gz"), "-f", str(RECORDS / "stories.yaml"))
 EXPECTED = ("--expect", str(RECORDS / "stories.expected"))
 
 
@@ -34,7 +34,7 @@ def test_the_stories_are_decided_as_on_the_apiserver() -> None:
 
 
 def test_the_examples_are_decided_as_before_and_their_webhook_is_not_needed() -> None:
-    output = replay(str(RECORDS / "examples.jsonl.gz"), "--manifests", str(EXAMPLES), code=0)
+    output = replay(str(RECORDS / "examples.jsonl.gz"), "-f", str(EXAMPLES), code=0)
     assert output["changes"] == []
     assert output["notAsked"] == []
     assert (output["summary"]["same"], output["summary"]["skipped"]) == (40, {})

@@ -175,7 +175,7 @@ def test_lint_reports_the_findings_of_an_edit(user: User, subject: dict[str, Any
 
 @pytest.mark.parametrize("user", ["explain"], indirect=True)
 def test_explain_shows_the_webhooks_of_an_edit(user: User, subject: dict[str, Any]) -> None:
-    printed = user.run("explain", "--change", "-", "-f", str(_write(user, subject)), stdin=manifest(_HOOK))
+    printed = user.run("explain", "--change", "-", "--request", str(_write(user, subject)), stdin=manifest(_HOOK))
     assert "+ validating:\n+   call   what-if/sets.example.org/0  all filters match\n" in printed
     user.assert_lists_only()
 
@@ -273,7 +273,7 @@ def kcp_defined(kcp_kinds: None) -> None:
 @pytest.mark.parametrize("user", ["explain"], indirect=True)
 def test_kinds_of_kcp_are_listed_if_the_cluster_defines_them(user: User, subject: dict[str, Any]) -> None:
     assert ("apis.kcp.io", "apibindings") in user.rights
-    user.run("explain", "-f", str(_write(user, subject)))
+    user.run("explain", "--request", str(_write(user, subject)))
     user.assert_lists_only()
 
 

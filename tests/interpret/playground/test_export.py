@@ -87,7 +87,7 @@ def test_the_sandbox_gives_the_answers_of_the_command_for_the_examples(
     options = ("--interpreters", DATABASE)
     if language == "lua":
         (tmp_path / "customization.yaml").write_text(write_yaml(build_customization(question)))
-        options = ("--manifests", str(tmp_path / "customization.yaml"))
+        options = ("-f", str(tmp_path / "customization.yaml"))
     exit_code, printed, _ = run_command(tmp_path, question, *options)
     answer = SANDBOX.ask(question)
     assert (exit_code, printed["results"], printed["layer"]) == (0, answer.results, language)
