@@ -78,7 +78,7 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
     return await render(
         request,
         "overriders/pool.html",
-        command=_make_command(context, "render", "--pool", key.pool, "--output", "diff"),
+        command=_make_command(context, "render", *_select_subject(key.subject), "--pool", key.pool, "--output", "diff"),
         view=view,
         shown=view.shown,
         everything_url=cell_url(key, everything=True),
@@ -170,6 +170,12 @@ def _link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
         "previous": matrix_url(turn(paging.page - 1)) if paging.page > 1 else "",
         "next": matrix_url(turn(paging.page + 1)) if paging.page < paging.pages else "",
     }
+
+
+def _select_subject(key: ObjectKey) -> tuple[str, ...]:
+    """Return the options that select one subject; ``--subject`` takes the forms of ``--without``."""
+    name = f"{key.group_kind.kind}/{key.namespace or 'default'}/{key.name}"
+    return "--subject", f"{name}@{key.cluster}" if key.cluster else name
 
 
 def _make_command(context: ConsoleContext, command: str, *options: str) -> str:

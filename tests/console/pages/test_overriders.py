@@ -1,5 +1,6 @@
 import html
 import re
+import shlex
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +18,7 @@ from app.overrider.bound_workloads import WORKLOAD_INDEXES
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
+from tests.cli.commands import invoke
 from tests.console.visitor import Page, Visitor
 
 SET = yurt_app_set()
@@ -63,6 +65,27 @@ async def test_the_matrix_shows_each_pool_with_its_state(make_client: MakeClient
     assert re.findall(r'class="state state-(\w+)">[^<]*</span> 1', answer.text) == ["overridden", "rolls"]
     assert "replaces 2 pods" in answer.text
     assert "fleethook render -f" in read_text(answer.text)
+
+
+def other_set(namespace: str) -> dict[str, Any]:
+    one = yurt_app_set()
+    one["metadata"] = {**one["metadata"], "namespace": namespace}
+    return one
+
+
+@pytest.mark.parametrize("namespace", ["default", "other"])
+async def test_the_command_of_a_page_prints_its_subject_and_pool_only(make_client: MakeClient, namespace: str) -> None:
+    """Two subjects have the same name, in different namespaces."""
+    client = make_client(SET, NEW_IMAGE, other_set("other"), workload())
+    page = read_text((await client.get("/overriders/pool", **{**POOL, "namespace": namespace})).text)
+    command = page.partition("The same on the command line: ")[2].partition(" Copy")[0]
+    program, *words = shlex.split(command)
+    assert program == "fleethook"
+    printed = invoke(words).stdout
+    others = {"default", "other"} - {namespace}
+    assert "beijing" not in printed
+    assert not [one for one in others if f"YurtAppSet {one}/demo" in printed]
+    assert f"YurtAppSet {namespace}/demo, node pool hangzhou" in printed
 
 
 async def test_each_cell_leads_to_its_diff_and_each_overrider_to_the_editor(make_client: MakeClient) -> None:
@@ -114,7 +137,7 @@ async def test_the_diff_of_a_pool_names_the_entry_of_each_changed_line(make_clie
         "nginx:2.0",
         "entries[0].items[0]",
     ]
-    assert "--pool hangzhou --output diff" in page
+    assert "--subject YurtAppSet/default/demo --pool hangzhou --output diff" in page
     everything = (await make_client(SET, NEW_IMAGE).get("/overriders/pool", **{**POOL, "all": "1"})).text
     assert "equal lines" in page
     assert "equal lines" not in everything
