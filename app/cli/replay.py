@@ -1,10 +1,13 @@
 """``fleethook replay``: ask recorded reviews again, and report which are decided differently."""
 
 import asyncio
+import contextlib
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Final
 
 from app.asgi import Fleethook, Outside
@@ -135,13 +138,38 @@ def _make_taker(report: Report, printer: Printer) -> Callable[[Replayed], None]:
 def replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replayed], None], *, call: bool) -> None:
     """Replay reviews. Records are read outside the event loop, where Ctrl-C interrupts a wait for standard input."""
     replayer = Replayer(app.find_endpoint, calls_webhooks=call)
-    with asyncio.Runner() as runner:
+    with _remember_interrupt() as interrupted, asyncio.Runner() as runner:
         try:
             for portion in batch(entries, count=_REVIEWS_AT_ONCE, size=_BYTES_AT_ONCE):
                 runner.run(replayer.replay(portion, take))
+                if interrupted:
+                    raise KeyboardInterrupt
         finally:
             app.runner.close()
             runner.run(_close_clients(app))
+
+
+@contextlib.contextmanager
+def _remember_interrupt() -> Iterator[list[int]]:
+    """Collect the signals of Ctrl-C in a list, besides the KeyboardInterrupt.
+
+    asyncio turns the first signal into a cancellation of the running task. A review that answers in spite of it would
+    lose the signal, and the next read would wait for standard input.
+    """
+    interrupted: list[int] = []
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupted
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 async def _close_clients(app: Fleethook) -> None:
