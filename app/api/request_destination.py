@@ -64,7 +64,7 @@ def choose_destination(
     """Choose resource, subresource and operation of a request.
 
     Args:
-        store: Indexed by `app.dispatch.factory.INDEXES`.
+        store: Indexed by `app.dispatch.schema_owner.INDEXES`.
         cluster: The logical cluster.
         kind: The kind of the manifest.
         wanted: The resource that the user names, ``""`` for any.

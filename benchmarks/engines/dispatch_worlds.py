@@ -10,10 +10,10 @@ from app.control.turns import Work
 from app.dispatch.configurations import Configurations
 from app.dispatch.converter import ObjectConverter
 from app.dispatch.dispatcher import Dependencies, Dispatcher
-from app.dispatch.factory import INDEXES
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import EVERY
 from app.dispatch.rules import match_rules
+from app.dispatch.schema_owner import INDEXES
 from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget
