@@ -64,5 +64,6 @@ def test_traces_without_their_library_are_a_usage_error(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.tracing.setup._is_installed", lambda _: False)
+    (tmp_path / "k").touch()
     shown = run("controller", "--kubeconfig", tmp_path / "k", "--otlp-endpoint", "http://localhost:4318", code=2)
     assert "install fleethook[otel]" in shown.stderr

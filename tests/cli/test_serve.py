@@ -184,7 +184,7 @@ def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None
         (["--manifests", "examples", "--register"], {}, "registration needs a cluster"),
         (["--kubeconfig", "k", "--register"], {}, "give either --service or --webhook-url"),
         (["--kubeconfig", "k", "--cert-secret", "no-namespace"], {}, "settings: cert_secret:"),
-        (["--kubeconfig", "k", "--cert-secret", "a/b"], {}, "credentials cannot be read from k"),
+        (["--kubeconfig", "k", "--cert-secret", "a/b"], {}, "--kubeconfig: there is no file k"),
         (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
     ],
 )

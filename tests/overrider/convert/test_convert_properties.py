@@ -15,6 +15,7 @@ from app.overrider.convert.conversion import Converted, convert
 from app.overrider.convert.remark import CODES, Remark
 from app.overrider.plan_cache import PlanCache
 from app.overrider.preview import cells, preview
+from app.overrider.settle import settle
 from app.overrider.steps import RenderError
 from app.patch import format_pointer
 from tests.builders import node_pool, overrider, store_of, yurt_app_daemon
@@ -181,7 +182,9 @@ def check(made: Converted, subject: dict[str, Any], rule: dict[str, Any], pools:
     for pool, workload in before.items():
         if workload is None:
             continue
-        found = list(differences(workload, after[pool]))
+        # A render keeps a value that equals kube-apiserver's default, so either side may have it.
+        one, other = (settle(a, {}, b, target=None) for a, b in ((after[pool], workload), (workload, after[pool])))
+        found = list(differences(one, other))
         missed = [path for path in found if not is_reported(path, pool, made.remarks)]
         assert not missed, (pool, missed, workload, after[pool])
         event(f"same: {not found}")
