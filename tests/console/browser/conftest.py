@@ -100,5 +100,6 @@ def find_faults() -> Callable[[Any], list[str]]:
 
 
 def has_sideways_scroll(page: Any) -> bool:
-    """Return whether a page is wider than its window."""
+    """Return whether a page is wider than its window, once its styles are loaded."""
+    page.wait_for_load_state("load")
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
