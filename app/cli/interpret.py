@@ -21,7 +21,14 @@ from app.cli.json_output import write_json
 from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import InputError, read_manifests, read_mappings, read_values, write_input_errors
-from app.cli.options import ContextOption, InClusterOption, InputOptions, InterpretersOption, KubeconfigOption
+from app.cli.options import (
+    ContextOption,
+    FilesArgument,
+    InClusterOption,
+    InputOptions,
+    InterpretersOption,
+    KubeconfigOption,
+)
 from app.cli.parameters import Argument, Option
 from app.cli.sources import SourceOptions, check_options, read_source, replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
@@ -98,6 +105,7 @@ def run(
         str,
         Option(help="Operation such as InterpretHealth or Retain, or ExploreHealthy or ExploreRetaining."),
     ],
+    files: FilesArgument = None,
     filenames: Annotated[
         list[Path] | None,
         Option(
@@ -134,7 +142,7 @@ def run(
     check_options(options)
     with report_input_errors(output):
         items = _read_status_items(status_file)
-        given = _read_input(filenames or [])
+        given = _read_input([*(files or ()), *(filenames or ())])
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = _read_rules(options)
     if len(given.objects) + (desired_file is not None) > 1:

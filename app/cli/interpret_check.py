@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from app.cli.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
-from app.cli.exit_codes import CHECK_FAILED, UNREADABLE
+from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from app.cli.input_errors import annotate_errors
 from app.cli.interpret_chain import list_python_files, make_load_error
 from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts
 from app.cli.manifests import read_manifests, write_input_errors
-from app.cli.options import InputOptions
-from app.cli.parameters import Argument, Option
+from app.cli.options import FilesArgument, InputOptions
+from app.cli.parameters import Option
 from app.cli.terminal import write
 from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.hook_validation import problems
@@ -53,10 +53,16 @@ class _Checked(NamedTuple):
 
 
 def check(
-    paths: Annotated[
-        list[Path],
-        Argument(help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them."),
-    ],
+    files: FilesArgument = None,
+    filename: Annotated[
+        list[Path] | None,
+        Option(
+            "--filename",
+            "-f",
+            help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them; "
+            "'-' for standard input; may be repeated.",
+        ),
+    ] = None,
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
@@ -68,6 +74,9 @@ def check(
 
     Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
     """
+    paths = [*(files or ()), *(filename or ())]
+    if not paths:
+        fail("give customizations or interpreters to check: FILES or -f FILE")
     usable, errors = True, list[ManifestError]()
     annotations: list[Annotation] = []
     for one in _check_all(paths, reading):

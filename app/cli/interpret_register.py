@@ -14,7 +14,7 @@ from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
 from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.manifests import read_objects
-from app.cli.options import ContextOption, InputOptions, InterpretersOption
+from app.cli.options import ContextOption, FilesArgument, InputOptions, InterpretersOption
 from app.cli.parameters import Option
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
@@ -50,6 +50,7 @@ class Output(StrEnum):
 
 
 def register(
+    files: FilesArgument = None,
     service: Annotated[
         str | None, Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of the server.")
     ] = None,
@@ -91,7 +92,7 @@ def register(
     """
     client_config = _make_client_config(service, webhook_url, ca_file)
     with report_input_errors(output or ""):
-        given = read_objects(manifests or [], reading)
+        given = read_objects([*(files or ()), *(manifests or ())], reading)
     if kubeconfig is None:
         _print(_make_configuration(given, interpreters or [], client_config, bundle=bundle), output or Output.YAML)
         return

@@ -7,7 +7,7 @@ import pytest
 from app.cli import COMMANDS, PROGRAM
 from app.cli.command_line import Function, Group, split_help
 from app.cli.help import format_help, format_usage, suggest
-from app.cli.parameters import list_parameters
+from app.cli.parameters import Argument, list_parameters
 
 
 def list_commands(group: Group = COMMANDS, path: str = PROGRAM) -> Iterator[tuple[str, Function | Group, str]]:
@@ -57,3 +57,32 @@ def test_the_usage_has_the_arguments() -> None:
 def test_only_similar_words_are_suggested() -> None:
     assert suggest("lnit", ["lint", "serve"]) == "; did you mean lint?"
     assert suggest("xyz", ["lint", "serve"]) == ""
+
+
+# Their positional arguments are something else: recordings, fixtures.
+OTHER_ARGUMENTS = {"fleethook replay", "fleethook interpret test"}
+# The interpreters of a Karmada belong to no namespace; the console and the server follow all namespaces.
+WITHOUT_NAMESPACES = {"fleethook interpret check", "fleethook interpret run", "fleethook interpret test"}
+WITHOUT_NAMESPACES |= {"fleethook interpret register", "fleethook console", "fleethook serve"}
+
+
+def test_each_command_that_reads_files_takes_them_as_kubectl_does() -> None:
+    """The commands are generated, so that a new one cannot miss an option."""
+    missing = []
+    for path, command, _ in list_commands():
+        if isinstance(command, Group):
+            continue
+        parameters = list_parameters(command)
+        names = {name for one in parameters for name in one.declared.names if not one.declared.replaced_by}
+        if not names & {"--filename", "-f", "--exclude"} or path in {"fleethook serve", "fleethook console"}:
+            continue
+        positional = any(isinstance(one.declared, Argument) for one in parameters)
+        wanted = {"--filename", "-f", "--exclude", "--verbose", "--strict"}
+        wanted |= (
+            set() if path in WITHOUT_NAMESPACES else {"--namespace", "-n", "--kubeconfig", "--context", "--in-cluster"}
+        )
+        if lacking := wanted - names:
+            missing.append((path, sorted(lacking)))
+        if not positional and path not in OTHER_ARGUMENTS:
+            missing.append((path, ["FILES"]))
+    assert missing == []

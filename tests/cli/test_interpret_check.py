@@ -76,3 +76,13 @@ def test_an_interpreter_without_operations_is_an_error(tmp_path: Path) -> None:
 def test_a_good_script_after_a_bad_one_does_not_hide_it(write_yaml: WriteYAML) -> None:
     good = {**customization(GOOD), "metadata": {"name": "good"}}
     assert check(write_yaml("a.yaml", customization(BAD), good))[0] == 1
+
+
+def test_files_are_given_by_position_or_by_option_alike(write_yaml: WriteYAML, tmp_path: Path) -> None:
+    file = write_yaml("a.yaml", customization(GOOD))
+    expected = check(file)
+    assert expected[0] == 0
+    assert check("-f", file) == expected
+    assert check(file, "-f", file, "--filename", file) == (0, 3 * expected[1])
+    nothing = invoke(["interpret", "check"])
+    assert (nothing.exit_code, "FILES or -f FILE" in nothing.stderr) == (2, True)
