@@ -163,7 +163,9 @@ def copy_repository(clone: Path) -> None:
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, clone / name)
+            # Another test may remove a file of its own meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(ROOT / name, clone / name)
     environment = clone / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     (packages,) = environment.glob("lib/python*/site-packages")
