@@ -30,12 +30,17 @@ _SIOCSIFFLAGS: Final = 0x8914
 _IFF_UP: Final = 1
 
 
-def run_in_own_network(module: Path) -> None:
-    """Run the tests of a file in another pytest, in a network namespace; fail with the reason if there can be none."""
+def run_in_own_network(module: Path, temporary: Path) -> None:
+    """Run the tests of a file in another pytest, in a network namespace; fail with the reason if there can be none.
+
+    ``temporary`` is a directory that no other pytest cleans up: with pytest's default, the end of this one would remove
+    directories that the outer one removes at the same time, and fail.
+    """
     unshare = _find_unshare()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [*unshare, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--timeout={MAX_SECONDS}", str(module)],
+        [*unshare, sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={temporary}",
+         f"--timeout={MAX_SECONDS}", str(module)],
         cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         check=False,
     )  # fmt: skip

@@ -15,8 +15,8 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.timeout(MAX_SECONDS)
-def test_a_reader_runs_all_pages_in_one_clone() -> None:
-    run_in_own_network(Path(__file__).with_name("pages.py"))
+def test_a_reader_runs_all_pages_in_one_clone(tmp_path: Path) -> None:
+    run_in_own_network(Path(__file__).with_name("pages.py"), tmp_path)
 
 
 def test_each_engine_has_a_tutorial_that_runs() -> None:
