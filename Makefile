@@ -9,7 +9,7 @@ BASE ?=
 PORT ?= 9443
 CONSOLE_PORT ?= 9444
 RECORDS := .run/records
-REVIEW := examples/yurtappoverrider/story-2/review.json
+REVIEW := examples/testdata/review-story-2.json
 
 .DEFAULT_GOAL := help
 # Some images of containers set it. Each of the hundreds of processes of the tests would then compile all modules again.
@@ -43,7 +43,7 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	@# The hooks of the examples are on this server, so their certificate is from its CA.
 	@# Ctrl-C reaches both processes, or only make's shell, which then ends both by SIGTERM.
 	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
-	$(BIN)/fleethook console --manifests examples --port $(CONSOLE_PORT) --records $(RECORDS) \
+	$(BIN)/fleethook console -f examples --port $(CONSOLE_PORT) --records $(RECORDS) \
 	  --metrics-url https://localhost:$(PORT)/metrics --metrics-ca-file certs/ca.crt & console=$$!; \
 	SSL_CERT_FILE=certs/ca.crt $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT) \
 	  --record $(RECORDS) --record-max 64Mi & server=$$!; \

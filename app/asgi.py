@@ -180,7 +180,7 @@ class Fleethook(FastAPI):
         if self.cluster is not None:
             return self.cluster.source
         manifests, exclude = self.settings.manifests, self.settings.exclude
-        return None if manifests is None else ManifestSource(manifests, self.store, exclude=exclude)
+        return None if manifests is None else ManifestSource([manifests], self.store, exclude=exclude)
 
     def _make_overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits

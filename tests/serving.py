@@ -19,7 +19,7 @@ from tests.waiting import NET
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-REVIEW = EXAMPLES / "yurtappoverrider" / "story-2" / "review.json"
+REVIEW = EXAMPLES / "testdata" / "review-story-2.json"
 MUTATE = "/mutate-apps-v1-deployment"
 
 

@@ -131,7 +131,7 @@ def record(directory: Path) -> tuple[str, str]:
         server.stop()
     changed = directory / "changed"
     changed.mkdir()
-    for file in sorted(REVIEW.parent.glob("*.yaml")):
+    for file in sorted((EXAMPLES / "yurtappoverrider" / "story-2").glob("*.yaml")):
         text = file.read_text(encoding="utf-8")
         (changed / file.name).write_text(text.replace("nginx:1.14.2", "nginx:9").replace("1.14.2", "9"))
     (changed / "nodepools.yaml").write_text((EXAMPLES / "nodepools.yaml").read_text())

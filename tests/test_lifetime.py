@@ -84,7 +84,7 @@ async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path) -> N
     async def changed() -> None:
         counts.put_nowait(sum(store.counts().values()))
 
-    async with follow_manifests(ManifestSource(tmp_path, store), changed=changed):
+    async with follow_manifests(ManifestSource([tmp_path], store), changed=changed):
         assert counts.get_nowait() == 1
         shutil.copy(STORY / "overrider.yaml", tmp_path)
         assert await asyncio.wait_for(counts.get(), NET) == 2

@@ -52,7 +52,7 @@ def annotate_row(row: Row) -> Annotation:
 
 def annotate_document(document: Document, *, level: str, code: str, subject: str, text: str, line: int) -> Annotation:
     """Return the annotation of a finding about a document."""
-    return Annotation(level, code, subject, text, *_split_place(f"{document.source}:{line}"))
+    return Annotation(level, code, subject, text, *_split_place(f"{document.source}:{line}" if document.line else ""))
 
 
 def _split_place(place: str) -> tuple[str, int]:

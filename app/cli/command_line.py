@@ -168,7 +168,15 @@ class _Parser:
         for one in self._parameters:
             if one.is_required and one.name not in self._values:
                 raise _UsageError(f"give {'an option ' if one.flags else ''}{one.usage}: {one.declared.help}")
+        self._check_standard_input()
         return self._values
+
+    def _check_standard_input(self) -> None:
+        """Exit with a message if several options name standard input, which can be read only once, as kubectl does."""
+        given = (self._values.get(one.name) for one in self._parameters if one.type.__name__ == "Path")
+        paths = [path for value in given for path in (value if isinstance(value, list) else [value])]
+        if sum(str(path) == "-" for path in paths) > 1:
+            raise _UsageError("- (standard input) is given more than once")
 
     def parse_options(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the values of the options before the first argument, and the words from there on."""

@@ -8,7 +8,8 @@ from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
 from app.cli.input_errors import report_input_errors
 from app.cli.json_output import write_json
-from app.cli.options import FilenameOption, FilesArgument, InputOptions
+from app.cli.object_name import parse_name
+from app.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
 from app.cli.parameters import Option
 from app.cli.report import count_levels
 from app.cli.sources import ClusterOptions, fill_store, read_source
@@ -37,6 +38,7 @@ def compile_command(
     files: FilesArgument = None,
     filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
+    subject: SubjectOption = None,
     failure_policy: Annotated[
         FailurePolicy, Option(help="Admit or refuse a workload if the evaluation of its policy fails.")
     ] = FailurePolicy.IGNORE,
@@ -53,13 +55,16 @@ def compile_command(
 
     Exit codes: 0 success; 1 an overrider does not compile; 2 invalid arguments, unreadable input or no overrider.
     """
+    name = None if subject is None else parse_name(subject, option="--subject")
     with report_input_errors(output):
         source = read_source(live.beside(files, filename, reading=reading), RESOURCES)
     store = fill_store(source.documents, [OVERRIDERS_BY_SUBJECT])
     clusters = sorted({key_of(one.object).cluster for one in source.documents})
     compiled = [*compile_all(store, clusters, options=Options(failure_policy))]
+    if name is not None:
+        compiled = [one for one in compiled if one.subject is not None and name.matches(one.subject)]
     if not compiled:
-        fail("nothing to compile: there is no YurtAppOverrider")
+        fail(f"nothing to compile: there is no YurtAppOverrider{f' of {subject}' if subject else ''}")
     rows = [make_overrider_row(one) for one in check_documents(source.documents, store)]
     rows += _report_refusals(compiled, source.documents, known=rows)
     _print(compiled, output)

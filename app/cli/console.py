@@ -1,6 +1,7 @@
 """``fleethook console``: a read-only web page about the objects of a directory or a cluster."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,24 +16,27 @@ from app.cli.load_settings import load_settings
 from app.cli.options import (
     ContextOption,
     ExcludeOption,
+    FilenameOption,
+    FilesArgument,
     InClusterOption,
     InterpretersOption,
     KcpOption,
     KubeconfigOption,
 )
 from app.cli.parameters import Option
+from app.cli.sources import SourceOptions, check_options, find_default_cluster
 from app.cli.terminal import flush, write
 from app.console.metrics_sampler import MetricsTarget, check_target
 from app.console.process import ConsoleOptions, run_console
 from app.interpret.python_interpreter import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import Settings
+from app.store.manifest_files import STANDARD_INPUT
 
 
 def console(
-    manifests: Annotated[
-        Path | None, Option("--manifests", "-f", help="Directory of YAML manifests; no cluster is needed.")
-    ] = None,
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
     exclude: ExcludeOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -40,7 +44,11 @@ def console(
     kcp: KcpOption = False,
     namespace: Annotated[
         str | None,
-        Option(help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system)."),
+        Option(
+            "--namespace",
+            "-n",
+            help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system).",
+        ),
     ] = None,
     interpreters: InterpretersOption = None,
     records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
@@ -72,18 +80,19 @@ def console(
 ) -> None:
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
 
-    The pages are read-only. They show the objects of --manifests or of a cluster (--kubeconfig, --in-cluster), and
-    follow their changes. Every page shows the command that prints the same.
+    The pages are read-only. They show the objects of FILES or of a cluster (--kubeconfig, --in-cluster), and follow
+    their changes; standard input is read once. Every page shows the command that prints the same.
 
     On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
     the cluster or a client certificate, and see the kinds that they may get.
 
     Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
     """
+    given = SourceOptions([*(files or ()), *(filename or ())], kubeconfig, context, in_cluster, kcp)
+    check_options(given)
     flags: dict[str, Any] = {
-        "manifests": manifests,
         "exclude": exclude or None,
-        "kubeconfig": kubeconfig,
+        "kubeconfig": find_kubeconfig_or_fail(kubeconfig) if kubeconfig or context else None,
         "context": context,
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
@@ -94,13 +103,12 @@ def console(
         "host": host,
         "port": port,
     }
-    settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
-    _check(settings)
+    settings = _load(given, {name: value for name, value in flags.items() if value is not None})
+    paths = given.files or ([] if settings.manifests is None else [settings.manifests])
+    _check_files(paths)
     _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host))
-    if settings.kubeconfig is not None:
-        find_kubeconfig_or_fail(settings.kubeconfig)
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
-    options = ConsoleOptions(records, crd_cache, playground, tuple(allowed_host or ()), metrics)
+    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, tuple(allowed_host or ()), metrics)
     configure_logging()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -110,12 +118,19 @@ def console(
         fail(str(error))
 
 
-def _check(settings: Settings) -> None:
-    """Exit with a message if the options contradict."""
-    if settings.manifests is None and not settings.follows_cluster:
-        fail("no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster")
-    if settings.manifests is not None and not settings.manifests.is_dir():
-        fail(f"--manifests: {settings.manifests} is not a directory")
+def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:
+    """Return the settings. Without any source, it is the cluster that kubectl would use."""
+    settings = load_settings({**flags, **({"manifests": given.files[0]} if given.files else {})}, None)
+    if settings.manifests is not None or settings.follows_cluster:
+        return settings
+    return load_settings({**flags, "kubeconfig": find_default_cluster(given.kubeconfig, given.context)}, None)
+
+
+def _check_files(paths: Sequence[Path]) -> None:
+    """Exit with a message if a path does not exist. The pages report files that cannot be read."""
+    for one in paths:
+        if one != STANDARD_INPUT and not one.exists():
+            fail(f"-f: there is no file or directory {one}")
 
 
 def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool) -> None:

@@ -18,6 +18,7 @@ from app.cli.convert_output import (
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.input_errors import report_input_errors
 from app.cli.manifests import read_objects
+from app.cli.object_name import parse_name
 from app.cli.options import (
     ContextOption,
     FilenameOption,
@@ -26,6 +27,7 @@ from app.cli.options import (
     InputOptions,
     KubeconfigOption,
     NamespaceOption,
+    SubjectOption,
 )
 from app.cli.parameters import Option
 from app.cli.report import count_levels
@@ -82,6 +84,7 @@ def convert_command(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
+    subject: SubjectOption = None,
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.YAML,
 ) -> None:
@@ -102,9 +105,12 @@ def convert_command(
     del to  # Only one version exists.
     live = ClusterOptions(namespace, kubeconfig, context, in_cluster)
     paths = [*(files or ()), *(filename or ())]
+    name = None if subject is None else parse_name(subject, option="--subject")
     with report_input_errors(output):
         documents = read_objects(paths, reading) if paths else None
     given = _read_input(documents, live)
+    if name is not None:
+        given = given._replace(documents=[one for one in given.documents if name.matches(key_of(one))])
     store = Store([OVERRIDERS_BY_SUBJECT])
     for document in given.known:
         store.put(document)
@@ -112,7 +118,7 @@ def convert_command(
     rows = [*_make_report(given, converted, store)]
     _print(output, converted, rows)
     if not converted and not rows:
-        fail("nothing to convert: the input has no v1alpha1 YurtAppSet or YurtAppDaemon")
+        fail(f"nothing to convert: the input has no v1alpha1 {subject or 'YurtAppSet or YurtAppDaemon'}")
     if any(row.level == "error" or (reading.strict and row.level == "warning") for row in rows):
         fail(count_levels(rows), code=CHECK_FAILED)
 

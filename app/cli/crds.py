@@ -28,7 +28,15 @@ def fetch(
     *,
     data_dir: option.DataDir = None,
     url: option.URL = None,
-    karmada: Annotated[list[Path] | None, Option(help="Manifest of Karmada instances, for their crdTarball.")] = None,
+    karmada: Annotated[
+        list[Path] | None,
+        Option(
+            "--karmada",
+            "--filename",
+            "-f",
+            help="File or directory of Karmada instances, for their crdTarball; '-' for standard input; repeatable.",
+        ),
+    ] = None,
     version: option.Version = None,
     follow_instance: option.Follow = False,
     policy: option.DownloadPolicy = None,

@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from app.cli import crds_options as option
 from app.cli.crds_instances import ApplyOptions, apply_to_instances, check_names
 from app.cli.crds_output import Output, exit_on_error, show
 from app.cli.crds_release import ReleaseOptions, read_release
-from app.cli.crds_server import connect, find_kubeconfig, format_changes
+from app.cli.crds_server import connect, format_changes
 from app.cli.json_output import write_json
+from app.cli.kubeconfig import Target, TargetOptions
 from app.cli.parameters import Option
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
@@ -52,13 +52,7 @@ def render(
 def apply(
     wanted: ReleaseOptions,
     *,
-    kubeconfig: Annotated[
-        Path | None,
-        Option(
-            help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config). With --instance or "
-            "--all, that of the host cluster."
-        ),
-    ] = None,
+    server: TargetOptions = TargetOptions(),
     wait_seconds: Annotated[
         float, Option(minimum=0, help="Seconds to wait for the CRDs to become established; 0 does not wait.")
     ] = 60.0,
@@ -67,15 +61,18 @@ def apply(
         Option(
             "--instance",
             metavar="NAMESPACE/NAME",
-            help="Instance in the cluster of --kubeconfig; its Secrets name its API server; may be repeated.",
+            help="Instance in the host cluster; its Secrets name its API server; may be repeated.",
         ),
     ] = None,
-    every: Annotated[bool, Option("--all", help="Apply to all instances in the cluster of --kubeconfig.")] = False,
+    every: Annotated[bool, Option("--all", help="Apply to all instances in the host cluster.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Send dry-run requests only.")] = False,
     force: Annotated[bool, Option("--force", help="Allow dropping versions that objects may be stored in.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.
+
+    --kubeconfig, --context or --in-cluster name the API server of the instance (default: that of kubectl). With
+    --instance or --all, they name the host cluster.
 
     Prints the changes first. Drops a version that objects may be stored in (storedVersions) only with --force, and only
     if the server agrees. A second run is safe.
@@ -91,42 +88,33 @@ def apply(
         if one or every:
             check_names(one or (), wanted, every=every)
             options = ApplyOptions(dry_run, force, wait_seconds, output)
-            apply_to_instances(wanted, one or (), kubeconfig=find_kubeconfig(kubeconfig), options=options)
+            apply_to_instances(wanted, one or (), host=server.find(), options=options)
             return
-        if kubeconfig is not None:
-            find_kubeconfig(kubeconfig)
+        if server.is_given:
+            server.find()  # Before a download, so that a mistake costs no time.
         tree, patches = read_release(wanted)
-        target = _Target(find_kubeconfig(kubeconfig), dry_run, force, wait_seconds, output)
-        asyncio.run(_apply(target, tree, patches))
+        asyncio.run(_apply(server.find(), ApplyOptions(dry_run, force, wait_seconds, output), tree, patches))
 
 
 # --- One API server ---------------------------------------------------------------------------------------------------
 
 
-class _Target(NamedTuple):
-    kubeconfig: Path
-    dry_run: bool
-    force: bool
-    wait_seconds: float
-    output: Output
-
-
-async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:
+async def _apply(target: Target, options: ApplyOptions, tree: Tree, patches: list[Patch]) -> None:
     from app.crds.apply.apply import apply as apply_crds  # noqa: PLC0415 - see app.kube
     from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
     from app.crds.apply.plan import check_lost_versions, plan  # noqa: PLC0415 - as above
 
     async with contextlib.AsyncExitStack() as stack:
-        connection = await connect(stack, target.kubeconfig)
+        connection = await connect(stack, target)
         changes = await plan(connection, tree.crds, patches)
         # Standard output has only the results, perhaps as one JSON document.
         write_error(*format_changes(changes))
-        if not target.force:
+        if not options.force:
             check_lost_versions(changes)
-        applied = await apply_crds(connection, tree.crds, patches, dry_run=target.dry_run)
-        show(target.output, map(_format_line, applied), [one._asdict() for one in applied])
-        if target.wait_seconds and not target.dry_run:
-            await wait_established(connection, tree.crds, seconds=target.wait_seconds)
+        applied = await apply_crds(connection, tree.crds, patches, dry_run=options.dry_run)
+        show(options.output, map(_format_line, applied), [one._asdict() for one in applied])
+        if options.wait_seconds and not options.dry_run:
+            await wait_established(connection, tree.crds, seconds=options.wait_seconds)
 
 
 def _format_line(one: "Applied") -> str:

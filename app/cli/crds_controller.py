@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from app.cli import crds_options as option
 from app.cli.crds_output import exit_on_error
-from app.cli.crds_server import find_kubeconfig
+from app.cli.kubeconfig import Target, TargetOptions
 from app.cli.parameters import Option
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
@@ -19,10 +19,7 @@ DATA_DIR: Final = Path("/var/lib/karmada")
 
 def controller(
     data_dir: option.DataDir = None,
-    kubeconfig: Annotated[
-        Path | None,
-        Option(help="Kubeconfig of the cluster that has the instances (default: the pod's service account)."),
-    ] = None,
+    host_cluster: TargetOptions = TargetOptions(),
     beside_operator: Annotated[
         bool,
         Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs."),
@@ -49,7 +46,7 @@ def controller(
         bool,
         Option("--apply", help="Apply the CRDs to the API server of each instance, found in its Secrets."),
     ] = False,
-    namespace: Annotated[str, Option(help="Namespace of the Lease.")] = "karmada-system",
+    namespace: Annotated[str, Option("--namespace", "-n", help="Namespace of the Lease.")] = "karmada-system",
     lease_duration: Annotated[
         float, Option(help="Seconds after which another replica takes over from one that has ended.", minimum=1)
     ] = 15.0,
@@ -61,13 +58,15 @@ def controller(
 ) -> None:
     """Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.
 
+    --kubeconfig, --context or --in-cluster name the cluster that has the instances. In a pod, the default is
+    --in-cluster. Elsewhere one of them is required, because the controller writes.
+
     Without --beside-operator it uses the Lease of Karmada's operator, so that only one of them handles the objects.
     """
     with exit_on_error():
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
-            raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
-        if kubeconfig is not None:
-            find_kubeconfig(kubeconfig)
+        if not host_cluster.is_given and "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise CRDsError(Exit.USAGE, "give one of --kubeconfig and --context, or run it in a pod")
+        target = host_cluster.find() if host_cluster.is_given else Target(None)
         if version:
             parse_release(version)
         options = Options(
@@ -86,5 +85,5 @@ def controller(
         run_controller(
             Cache(data_dir or DATA_DIR),
             options,
-            ProcessOptions(kubeconfig, namespace, lease_duration, host, port, otlp_endpoint),
+            ProcessOptions(target, namespace, lease_duration, host, port, otlp_endpoint),
         )

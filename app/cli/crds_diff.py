@@ -8,8 +8,9 @@ from typing import Annotated, Final
 from app.cli import crds_options as option
 from app.cli.crds_output import Output, exit_on_error, show
 from app.cli.crds_release import ReleaseOptions, read_release, read_tree
-from app.cli.crds_server import connect, find_kubeconfig, format_changes
+from app.cli.crds_server import connect, format_changes
 from app.cli.exit_codes import CHECK_FAILED
+from app.cli.kubeconfig import Target, TargetOptions
 from app.cli.parameters import Option
 from app.crds.apply.diff import CRDChange
 from app.crds.apply.documents import Tree, read_files
@@ -24,9 +25,7 @@ _READ: Final = ("crds/bases", "crds/patches")
 def diff(
     wanted: ReleaseOptions,
     *,
-    kubeconfig: Annotated[
-        Path | None, Option(help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config).")
-    ] = None,
+    server: TargetOptions = TargetOptions(),
     against: Annotated[
         Path | None, Option(help="Tarball, or directory with crds/, to compare with instead of a server.")
     ] = None,
@@ -34,20 +33,22 @@ def diff(
 ) -> None:
     """Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.
 
-    Compares with the CRDs of a server, by dry-run requests, or with another release (--against). Exit codes: 0 no
-    difference; 1 differences; others as of `apply`.
+    Compares with the CRDs of a server, by dry-run requests, or with another release (--against). The server is that of
+    --kubeconfig, --context or --in-cluster (default: that of kubectl).
+
+    Exit codes: 0 no difference; 1 differences; others as of `apply`.
     """
     wanted = wanted.show_progress(shown=output is not Output.JSON)
     with exit_on_error("nothing was changed"):
         if against is not None:
-            if kubeconfig is not None:
-                raise CRDsError(Exit.USAGE, "give --kubeconfig or --against, not both")
+            if server.is_given:
+                raise CRDsError(Exit.USAGE, "give --against or the cluster of the instance, not both")
             changes = compare_releases(_read_other(against), read_tree(wanted))
         else:
-            if kubeconfig is not None:
-                find_kubeconfig(kubeconfig)
+            if server.is_given:
+                server.find()  # Before a download, so that a mistake costs no time.
             tree, patches = read_release(wanted)
-            changes = asyncio.run(_compare_with_server(find_kubeconfig(kubeconfig), tree, patches))
+            changes = asyncio.run(_compare_with_server(server.find(), tree, patches))
         show(output, format_changes(changes), [_build_document(one) for one in changes])
         if changes:
             raise SystemExit(CHECK_FAILED)
@@ -68,11 +69,11 @@ def _read_directory(directory: Path) -> dict[str, bytes]:
     return found
 
 
-async def _compare_with_server(kubeconfig: Path, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
+async def _compare_with_server(target: Target, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
     from app.crds.apply.plan import plan  # noqa: PLC0415 - see app.kube
 
     async with contextlib.AsyncExitStack() as stack:
-        return await plan(await connect(stack, kubeconfig), tree.crds, patches)
+        return await plan(await connect(stack, target), tree.crds, patches)
 
 
 def _build_document(change: CRDChange) -> dict[str, object]:

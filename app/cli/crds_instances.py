@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.cli.crds_arguments import read_file
@@ -11,6 +10,7 @@ from app.cli.crds_output import Output
 from app.cli.crds_release import ReleaseOptions, read_instance_tree
 from app.cli.crds_server import connect, format_changes
 from app.cli.json_output import write_json
+from app.cli.kubeconfig import Target as HostCluster
 from app.cli.terminal import write, write_error
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, build_patches
@@ -77,14 +77,14 @@ def check_names(names: Sequence[str], wanted: ReleaseOptions, *, every: bool) ->
 
 
 def apply_to_instances(
-    wanted: ReleaseOptions, names: Sequence[str], *, kubeconfig: Path, options: ApplyOptions
+    wanted: ReleaseOptions, names: Sequence[str], *, host: HostCluster, options: ApplyOptions
 ) -> None:
     """Apply CRDs to the API servers of instances, and print one line for each; a failure does not end the others.
 
     Args:
         wanted: Options of the tarball; without one, each instance gets the tarball that it names.
         names: Instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
-        kubeconfig: Kubeconfig of the cluster that has the instances.
+        host: The cluster that has the instances.
         options: Options of applying CRDs.
 
     Raises:
@@ -92,7 +92,7 @@ def apply_to_instances(
         SystemExit: The highest exit code of all instances, if it is not 0.
     """
     ca_pem = None if wanted.ca_file is None else read_file(wanted.ca_file)
-    instances = asyncio.run(_read_all(kubeconfig, list(dict.fromkeys(names)), ca_pem))
+    instances = asyncio.run(_read_all(host, list(dict.fromkeys(names)), ca_pem))
     # Outside of the event loop, because Ctrl-C ends a download only there.
     work = [_read_release(wanted, one) for one in instances]
     outcomes = asyncio.run(_apply_all(work, options))
@@ -106,12 +106,12 @@ def apply_to_instances(
 # --- Reading instances ------------------------------------------------------------------------------------------------
 
 
-async def _read_all(kubeconfig: Path, names: list[str], ca_pem: bytes | None) -> list[Instance]:
+async def _read_all(cluster: HostCluster, names: list[str], ca_pem: bytes | None) -> list[Instance]:
     from app.crds.apply.instances import find_instance, list_instances  # noqa: PLC0415 - see app.kube
 
     slots = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
-        host = await connect(stack, kubeconfig)
+        host = await connect(stack, cluster)
         if not names:
             listed = [
                 Instance(_format_name(one), one, skipped=_reason_to_skip(one)) for one in await list_instances(host)

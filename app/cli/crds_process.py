@@ -6,7 +6,6 @@ import functools
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvicorn
@@ -16,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from app.api.health import Check, health_routes
 from app.api.logs import configure_logging
 from app.api.metrics import exposition
+from app.cli.kubeconfig import Target
 from app.cli.server import find_port
 from app.cli.terminal import flush, write
 from app.control.leader_metrics import LeaderMetrics, LeaderState
@@ -40,8 +40,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class ProcessOptions(NamedTuple):
     """The cluster, Lease and address of the process."""
 
-    kubeconfig: Path | None
-    """None for the service account of the pod."""
+    cluster: Target
     namespace: str
     """Namespace of the Lease."""
     lease_seconds: float
@@ -75,7 +74,7 @@ async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: Sta
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopping.set)
-    async with Connection(place.kubeconfig) as connection:
+    async with place.cluster.connect() as connection:
         candidate = _Candidate(
             connection,
             _choose_lease(options, place),

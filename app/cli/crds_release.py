@@ -25,13 +25,20 @@ from app.model.operator import KARMADA
 
 KarmadaOption = Annotated[
     Path | None,
-    Option(help="Manifest of one Karmada instance, for its crdTarball, name and namespace."),
+    Option(
+        "--karmada",
+        "--filename",
+        "-f",
+        help="Manifest of one Karmada instance, for its crdTarball, name and namespace; '-' for standard input.",
+    ),
 ]
 TarballOption = Annotated[
     Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
 ]
 NameOption = Annotated[str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")]
-NamespaceOption = Annotated[str, Option(help="Namespace of the instance (default: the manifest's).")]
+NamespaceOption = Annotated[
+    str, Option("--namespace", "-n", help="Namespace of the instance (default: the manifest's).")
+]
 CAFileOption = Annotated[Path | None, Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
 
 

@@ -2,10 +2,9 @@
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli import kubeconfig
+from app.cli.kubeconfig import Target
 from app.crds.apply.diff import CRDChange
 from app.crds.failures import CRDsError, Exit
 
@@ -18,20 +17,11 @@ def format_changes(changes: Sequence[CRDChange]) -> list[str]:
     return [line for change in changes for line in change.format_lines()] or ["no differences"]
 
 
-def find_kubeconfig(given: Path | None) -> Path:
-    """Return the kubeconfig to use, as kubectl finds it; raises CRDsError USAGE for none."""
-    try:
-        return kubeconfig.find_kubeconfig(given)
-    except kubeconfig.KubeconfigError as error:
-        hint = "" if given else "; give --kubeconfig FILE"
-        raise CRDsError(Exit.USAGE, f"{error}{hint}") from None
-
-
-async def connect(stack: contextlib.AsyncExitStack, file: Path) -> "Connection":
-    """Return a connection that ``stack`` closes; raises CRDsError USAGE for an invalid kubeconfig."""
-    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+async def connect(stack: contextlib.AsyncExitStack, target: Target) -> "Connection":
+    """Return a connection that ``stack`` closes; raises CRDsError USAGE for unusable credentials."""
+    from app.kube.errors import UnreachableError  # noqa: PLC0415 - see app.kube
 
     try:
-        return await stack.enter_async_context(Connection(file))
-    except Exception as error:  # noqa: BLE001 - the client library raises various errors for a malformed kubeconfig
-        raise CRDsError(Exit.USAGE, f"the kubeconfig {file} cannot be used: {error!r}") from None
+        return await stack.enter_async_context(target.connect())
+    except UnreachableError as error:
+        raise CRDsError(Exit.USAGE, str(error)) from None

@@ -3,20 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final
 
 from app.cli.doctor_cluster import Doctor
 from app.cli.doctor_findings import Diagnosis
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.json_output import write_json
-from app.cli.kubeconfig import find_kubeconfig_or_fail
-from app.cli.options import ContextOption, InClusterOption, StrictOption
+from app.cli.kubeconfig import Target, TargetOptions
+from app.cli.options import StrictOption
 from app.cli.parameters import Option
 from app.cli.terminal import styled, write_styled
 
 _STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
-_HINT: Final = "; give --kubeconfig FILE or --in-cluster"
 
 
 class Output(StrEnum):
@@ -27,11 +25,7 @@ class Output(StrEnum):
 
 
 def doctor(
-    kubeconfig: Annotated[
-        Path | None, Option(help="Kubeconfig of the cluster (default: $KUBECONFIG, or ~/.kube/config).")
-    ] = None,
-    context: ContextOption = None,
-    in_cluster: InClusterOption = False,
+    examined: TargetOptions = TargetOptions(),
     namespace: Annotated[
         str, Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
     ] = "default",
@@ -52,17 +46,15 @@ def doctor(
     reachability, the command asks the apiserver to create objects that fleethook refuses, as dry runs. It stores
     nothing.
 
+    Without --kubeconfig, --context and --in-cluster, the cluster is that of kubectl: $KUBECONFIG, or ~/.kube/config.
+
     A check for which the user has no right is a note.
 
     Exit codes: 0 success; 1 errors, or warnings with --strict; 2 invalid arguments, or the cluster cannot be read.
     """
-    if in_cluster and (kubeconfig is not None or context is not None):
-        fail("give only one of --in-cluster and --kubeconfig")
     if service_account is not None and service_account.count("/") != 1:
         fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
-    found = _examine(
-        None if in_cluster else find_kubeconfig_or_fail(kubeconfig, hint=_HINT), context, namespace, service_account
-    )
+    found = _examine(examined.find(), namespace, service_account)
     if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
@@ -72,13 +64,12 @@ def doctor(
         raise SystemExit(CHECK_FAILED)
 
 
-def _examine(kubeconfig: Path | None, context: str | None, namespace: str, account: str | None) -> list[Diagnosis]:
+def _examine(target: Target, namespace: str, account: str | None) -> list[Diagnosis]:
     """Return all findings. Exits with a message if the cluster cannot be read."""
-    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
     async def examine() -> list[Diagnosis]:
-        async with Connection(kubeconfig, context=context) as connection:
+        async with target.connect() as connection:
             examined = Doctor(connection, namespace=namespace, account=account).examine()
             return [one async for one in examined]
 

@@ -12,25 +12,18 @@ import watchfiles
 from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from app.cli.input_errors import report_input_errors
-from app.cli.interpret_chain import build_chain, explain_error
+from app.cli.interpret_chain import build_chain, explain_error, read_rules
 from app.cli.interpret_check import check
 from app.cli.interpret_fixtures import find_fixtures, run_fixture
 from app.cli.interpret_output import FixtureResult, Output, make_error_result, print_results
 from app.cli.interpret_register import register
 from app.cli.json_output import write_json
-from app.cli.kubeconfig import find_kubeconfig_or_fail
+from app.cli.kubeconfig import TargetOptions
 from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import InputError, read_manifests, read_mappings, read_values, write_input_errors
-from app.cli.options import (
-    ContextOption,
-    FilesArgument,
-    InClusterOption,
-    InputOptions,
-    InterpretersOption,
-    KubeconfigOption,
-)
+from app.cli.options import FilesArgument, InputOptions, InterpretersOption
 from app.cli.parameters import Argument, Option
-from app.cli.sources import SourceOptions, check_options, read_source, replace_objects
+from app.cli.sources import replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.dispatch.equivalent_resources import DEFINITION
@@ -42,8 +35,6 @@ from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
 from app.outbound.client import HookClient
-from app.settings import Settings
-from app.store.sources.kubernetes.resources import INTERPRETING, karmada_config
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
@@ -121,30 +112,24 @@ def run(
     desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
     manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    in_cluster: InClusterOption = False,
+    karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[RunOutput, Option("--output", "-o", help="Output format.")] = RunOutput.YAML,
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
 
-    Customizations, webhook configurations and CRDs are in files, too, or in the cluster of --kubeconfig: Karmada's
-    control plane. Those of -f replace others of the same name. Webhooks are called; nothing is written.
+    Customizations, webhook configurations and CRDs are in files, too, or in Karmada's control plane (--kubeconfig,
+    --context, --in-cluster). Those of -f replace others of the same name. Webhooks are called; nothing is written.
 
     Output of a script's print function goes to standard error.
 
     Exit codes: 0 success; 1 no layer answered, or one failed; 2 invalid arguments or unreadable input.
     """
-    if kubeconfig is not None or context is not None:
-        kubeconfig = find_kubeconfig_or_fail(kubeconfig)
-    options = SourceOptions(manifests or (), kubeconfig, context, in_cluster, reading=reading)
-    check_options(options)
     with report_input_errors(output):
         items = _read_status_items(status_file)
         given = _read_input([*(files or ()), *(filenames or ())])
         desired, observed = _read_object(desired_file), _read_object(observed_file)
-        rules = _read_rules(options)
+        rules = read_rules(karmada, manifests or (), reading)
     if len(given.objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects to ask about: give only one")
     try:
@@ -170,14 +155,6 @@ def run(
     _print_answer(found, step, output)
 
 
-def _read_rules(options: SourceOptions) -> list[Document]:
-    """Return the customizations, webhook configurations and CRDs of a source; none without a source."""
-    if not (options.files or options.reads_cluster):
-        return []
-    config = karmada_config(Settings.model_fields["karmada_namespace"].default)
-    return read_source(options, [*INTERPRETING, config]).documents
-
-
 async def _answer(
     asked: Question, runner: Runner, interpreters: Sequence[str], objects: Sequence[Document]
 ) -> tuple[JSONObject, Step]:
@@ -200,6 +177,7 @@ def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
     manifests: _Rules = None,
+    karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
     watch: Annotated[bool, Option("--watch", help="Run again whenever a file changes.")] = False,
@@ -208,13 +186,14 @@ def run_tests(
 
     A fixture is a YAML document in Karmada's format, with name, operation, desiredObj, observedObj, statusItems,
     inputReplicas and output. docs/interpreters.md describes a shorter format. In a directory, the customizations,
-    webhook configurations and *.py files beside the fixtures are under test.
+    webhook configurations and *.py files beside the fixtures are under test. So are those of -f, and of Karmada's
+    control plane (--kubeconfig, --context, --in-cluster); those of files replace others of the same name.
 
     Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
     """
 
     def run_once() -> list[FixtureResult]:
-        return _run_fixtures(paths, _Subjects(interpreters or [], manifests or [], reading), output)
+        return _run_fixtures(paths, _Subjects(interpreters or [], manifests or [], karmada, reading), output)
 
     if not watch:
         fixture_results = run_once()
@@ -236,18 +215,20 @@ class _Subjects(NamedTuple):
 
     interpreters: Sequence[str]
     manifests: Sequence[Path]
+    karmada: TargetOptions
     reading: InputOptions
 
 
 def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) -> list[FixtureResult]:
     """Run all fixtures and print the results. An unreadable document is a result without operation."""
+    rules = read_rules(subjects.karmada)
     found = find_fixtures(paths, subjects.reading)
     read = read_manifests(subjects.manifests, subjects.reading)
     errors = [*found.errors, *read.errors]
     if not found.cases and not errors:
         fail(f"no fixtures in {', '.join(map(str, paths))}")
     write_input_errors(errors)
-    objects = [*found.objects, *read.documents]
+    objects = replace_objects(rules, [*found.objects, *read.documents])
     kinds = {case.fixture.question.kind for case in found.cases}
     write_error(*warn_untested(found.objects, kinds))
 

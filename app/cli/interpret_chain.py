@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from app.cli.kubeconfig import Target, TargetOptions
 from app.cli.lua_scripts import find_problems
-from app.cli.manifests import fail_input, list_files
+from app.cli.manifests import fail_input
+from app.cli.options import InputOptions
+from app.cli.sources import SourceOptions, check_options, read_source
 from app.interpret.chain import Chain, ChainError
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
@@ -15,6 +18,8 @@ from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.outbound.client import HookClient
 from app.settings import Settings
 from app.store import Store
+from app.store.manifest_files import list_files
+from app.store.sources.kubernetes.resources import INTERPRETING, karmada_config
 from app.store.yaml_reader import Document, ManifestError
 
 
@@ -24,6 +29,23 @@ def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator
     for file in list_files(directories, exclude, testdata=True, python=True):
         if isinstance(file, Path) and _may_define_interpreter(file):
             yield file
+
+
+def read_rules(
+    karmada: TargetOptions, manifests: Sequence[Path] = (), reading: InputOptions = InputOptions()
+) -> list[Document]:
+    """Return customizations, webhook configurations and CRDs of Karmada's control plane or of files, none without both.
+
+    Exits with a message if both are given, or the source cannot be read.
+    """
+    if not (manifests or karmada.is_given):
+        return []
+    cluster = karmada.find() if karmada.is_given else Target(None)
+    is_pod = karmada.is_given and cluster.kubeconfig is None
+    options = SourceOptions(manifests, cluster.kubeconfig, cluster.context, is_pod, reading=reading)
+    check_options(options, "--manifests")
+    config = karmada_config(Settings.model_fields["karmada_namespace"].default)
+    return read_source(options, [*INTERPRETING, config]).documents
 
 
 def _may_define_interpreter(file: Path) -> bool:

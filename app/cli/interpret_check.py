@@ -8,7 +8,8 @@ from typing import Annotated, Final, NamedTuple
 from app.cli.annotations import Annotation, AnnotationFormat, annotate_document, write_annotations
 from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from app.cli.input_errors import annotate_errors
-from app.cli.interpret_chain import list_python_files, make_load_error
+from app.cli.interpret_chain import list_python_files, make_load_error, read_rules
+from app.cli.kubeconfig import TargetOptions
 from app.cli.lua_scripts import ScriptReport, check_scripts, has_scripts
 from app.cli.manifests import read_manifests, write_input_errors
 from app.cli.options import FilesArgument, InputOptions
@@ -63,10 +64,13 @@ def check(
             "'-' for standard input; may be repeated.",
         ),
     ] = None,
+    karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Check customizations, webhook configurations and interpreters, and print the rules that they set.
+
+    They are in FILES, in Karmada's control plane (--kubeconfig, --context, --in-cluster), or in both.
 
     Scripts are compiled, and their top level is run. Suspicious code is a warning, for example a global variable, or a
     path through a function that returns nothing. `--output sarif` for code scanning and `--output github` for pull
@@ -75,11 +79,12 @@ def check(
     Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
     """
     paths = [*(files or ()), *(filename or ())]
-    if not paths:
-        fail("give customizations or interpreters to check: FILES or -f FILE")
+    if not paths and not karmada.is_given:
+        fail("give customizations or interpreters to check: -f FILE, --kubeconfig FILE or --in-cluster")
+    rules = read_rules(karmada)
     usable, errors = True, list[ManifestError]()
     annotations: list[Annotation] = []
-    for one in _check_all(paths, reading):
+    for one in _check_all(paths, rules, reading):
         if isinstance(one, ManifestError):
             errors.append(one)
             continue
@@ -96,7 +101,9 @@ def check(
         raise SystemExit(CHECK_FAILED)
 
 
-def _check_all(paths: Sequence[Path], reading: InputOptions) -> Iterator[_Checked | ManifestError]:
+def _check_all(
+    paths: Sequence[Path], rules: Sequence[Document], reading: InputOptions
+) -> Iterator[_Checked | ManifestError]:
     """Yield the result for each interpreter in Python, and then for each object, and an error for unreadable input."""
     sources = [path for path in paths if path.suffix == ".py"]
     for path in (*sources, *list_python_files(paths, reading.exclude or ())):
@@ -107,7 +114,7 @@ def _check_all(paths: Sequence[Path], reading: InputOptions) -> Iterator[_Checke
     runner, lines = Runner(), FieldLines()
     read = read_manifests([path for path in paths if path not in sources], reading)
     yield from read.errors
-    for document in read.documents:
+    for document in (*read.documents, *rules):
         if (checked := _check_object(document, runner, lines)) is not None:
             yield checked
 
@@ -140,7 +147,7 @@ def _check_object(document: Document, runner: Runner, lines: FieldLines) -> _Che
     subject = f"{key.group_kind.kind} {key.name}"
     found = [annotate("error", INVALID, one) for one in report.problems]
     found += [annotate("warning", SUSPICIOUS, one) for one in report.warnings]
-    return _Checked(f"{document.source}:{document.line}: {subject}", report, found, not report.problems)
+    return _Checked(f"{document.place}: {subject}", report, found, not report.problems)
 
 
 def _print(one: _Checked) -> None:

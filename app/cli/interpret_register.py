@@ -12,9 +12,9 @@ from app.cli.exit_codes import fail
 from app.cli.input_errors import report_input_errors
 from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
-from app.cli.kubeconfig import find_kubeconfig_or_fail
+from app.cli.kubeconfig import TargetOptions
 from app.cli.manifests import read_objects
-from app.cli.options import ContextOption, FilesArgument, InputOptions, InterpretersOption
+from app.cli.options import FilesArgument, InputOptions, InterpretersOption
 from app.cli.parameters import Option
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
@@ -71,10 +71,7 @@ def register(
     ] = None,
     interpreters: InterpretersOption = None,
     bundle: Annotated[bool, Option(help="Include the bundled interpreters, if the server uses them.")] = True,
-    kubeconfig: Annotated[
-        Path | None, Option(help="Read the customizations of this Karmada, and register there.")
-    ] = None,
-    context: ContextOption = None,
+    karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[
         Output | None,
@@ -86,22 +83,22 @@ def register(
     It names exactly the kinds and operations that the server answers from customizations, interpreters in Python, the
     bundle and the native interpreters. Kinds of other configurations are left out and listed on standard error.
 
-    With --kubeconfig the configuration is applied, unless --output is given. Without, it is printed.
+    With --kubeconfig, --context or --in-cluster, the command reads the customizations of this Karmada, too, and applies
+    the configuration there, unless --output is given. Without them, it prints the configuration.
 
     Exit codes: 0 success; 2 invalid arguments, unreadable input, or Karmada's apiserver refuses or does not answer.
     """
+    target = karmada.find() if karmada.is_given else None
     client_config = _make_client_config(service, webhook_url, ca_file)
     with report_input_errors(output or ""):
         given = read_objects([*(files or ()), *(manifests or ())], reading)
-    if kubeconfig is None:
+    if target is None:
         _print(_make_configuration(given, interpreters or [], client_config, bundle=bundle), output or Output.YAML)
         return
-    find_kubeconfig_or_fail(kubeconfig)
-    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
     async def register_in_cluster() -> None:
-        async with Connection(kubeconfig, context=context) as connection:
+        async with target.connect() as connection:
             found = [*await _read_karmada(connection), *given]
             if output is not None:
                 _print(_make_configuration(found, interpreters or [], client_config, bundle=bundle), output)

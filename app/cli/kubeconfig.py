@@ -1,10 +1,15 @@
-"""Finds the kubeconfig of a command as kubectl does: the given file, ``$KUBECONFIG``, or ``~/.kube/config``."""
+"""Finds the cluster of a command as kubectl does: the given file, ``$KUBECONFIG``, or ``~/.kube/config``."""
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from app.cli.exit_codes import fail
+from app.cli.options import ContextOption
+from app.cli.parameters import Option
+
+if TYPE_CHECKING:
+    from app.kube.connection import Connection
 
 VARIABLE: Final = "KUBECONFIG"
 
@@ -55,3 +60,54 @@ def find_kubeconfig_or_fail(given: Path | None, *, hint: str = "") -> Path:
         return find_kubeconfig(given)
     except KubeconfigError as error:
         fail(str(error) if given is not None else f"{error}{hint}")
+
+
+class Target(NamedTuple):
+    """A cluster, as `app.kube.connection.Connection` takes it.
+
+    Attributes:
+        kubeconfig: The kubeconfig, None for the service account of this pod.
+        context: Context of the kubeconfig, None for its current context.
+    """
+
+    kubeconfig: Path | None
+    context: str | None = None
+
+    def connect(self) -> "Connection":
+        """Return a connection to open."""
+        from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+
+        return Connection(self.kubeconfig, context=self.context)
+
+
+class TargetOptions(NamedTuple):
+    """The options of commands that send requests to one cluster (`app.cli.parameters`).
+
+    Those of commands that answer from the objects of files or a cluster are `app.cli.sources.ClusterOptions`.
+    """
+
+    kubeconfig: Annotated[
+        Path | None,
+        Option(
+            "--kubeconfig",
+            help="Kubeconfig of the cluster. With --context, the default is $KUBECONFIG, then ~/.kube/config.",
+        ),
+    ] = None
+    context: ContextOption = None
+    in_cluster: Annotated[bool, Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether an option names the cluster. Commands that can do without one then take none."""
+        return self.kubeconfig is not None or self.context is not None or self.in_cluster
+
+    def find(self) -> Target:
+        """Return the cluster. Exits with a message if the options contradict, or there is no kubeconfig."""
+        if self.in_cluster:
+            if self.kubeconfig is not None or self.context is not None:
+                option = "--context" if self.kubeconfig is None else "--kubeconfig"
+                fail(f"give only one of {option} and --in-cluster")
+            return Target(None)
+        return Target(
+            find_kubeconfig_or_fail(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context
+        )

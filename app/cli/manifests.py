@@ -1,7 +1,6 @@
 """Reading the YAML files and directories that commands take. Unreadable input ends the command with a message."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -9,12 +8,10 @@ from app.cli.exit_codes import UNREADABLE
 from app.cli.options import InputOptions
 from app.cli.terminal import write_error
 from app.model.json import JSON
-from app.store.manifest_files import is_excluded, list_directory, read_file
+from app.store.manifest_files import list_files, name_source, read_file
 from app.store.manifest_reader import Manifest, decode_text, describe_skipped, read_manifest
 from app.store.yaml_reader import Document, ManifestError, Value
 from app.store.yaml_reader import read_values as parse_values
-
-_STANDARD_INPUT = Path("-")
 
 
 class InputError(SystemExit):
@@ -73,22 +70,11 @@ def read_manifests(
     return found
 
 
-def list_files(
-    paths: Sequence[Path], exclude: Sequence[str], *, testdata: bool = False, python: bool = False
-) -> Iterator[Path | ManifestError]:
-    """Yield files, and the files of directories; arguments as for `list_directory` and `read_manifests`."""
-    for path in paths:
-        if path.is_dir():
-            yield from list_directory(path, exclude=exclude, testdata=testdata, python=python)
-        elif path == _STANDARD_INPUT or not is_excluded(path, exclude):
-            yield path
-
-
 def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
     if isinstance(path, ManifestError):
         return Manifest([], [], [path], [])
     try:
-        return read_manifest(_read_bytes(path), source=_name_source(path), select=select)
+        return read_manifest(read_file(path), source=name_source(path), select=select)
     except ManifestError as error:
         return Manifest([], [], [error], [])
 
@@ -104,30 +90,22 @@ def read_mappings(path: Path) -> list[Document]:
     found = []
     for value in _parse(text, path):
         if not isinstance(value.value, dict):
-            fail_input([ManifestError(_name_source(path), value.line, "expected a mapping")])
+            fail_input([ManifestError(name_source(path), value.line, "expected a mapping")])
         found.append(
-            Document(value.value, _name_source(path), value.line, value.text, (value.number,), value.first_line)
+            Document(value.value, name_source(path), value.line, value.text, (value.number,), value.first_line)
         )
     return found
 
 
 def _read_or_fail(path: Path) -> str:
     try:
-        return decode_text(_read_bytes(path), source=_name_source(path))
+        return decode_text(read_file(path), source=name_source(path))
     except ManifestError as error:
         fail_input([error])
 
 
 def _parse(text: str, path: Path) -> list[Value]:
     try:
-        return parse_values(text, source=_name_source(path))
+        return parse_values(text, source=name_source(path))
     except ManifestError as error:
         fail_input([error])
-
-
-def _read_bytes(path: Path) -> bytes:
-    return sys.stdin.buffer.read() if path == _STANDARD_INPUT else read_file(path)
-
-
-def _name_source(path: Path) -> str:
-    return "<stdin>" if path == _STANDARD_INPUT else str(path)

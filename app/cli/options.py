@@ -29,7 +29,7 @@ NamespaceOption = Annotated[
 ]
 SubjectOption = Annotated[
     str | None,
-    Option("--subject", metavar="KIND/NAME", help="Show only this YurtAppSet or YurtAppDaemon: KIND/NAMESPACE/NAME."),
+    Option("--subject", metavar="KIND/NAME", help="Take only this YurtAppSet or YurtAppDaemon: KIND/NAMESPACE/NAME."),
 ]
 KubeconfigOption = Annotated[
     Path | None,

@@ -1,29 +1,21 @@
 """``fleethook policies``: the MutatingAdmissionPolicies of overriders in a cluster."""
 
 import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.kubeconfig import find_kubeconfig_or_fail
-from app.cli.options import ContextOption
-from app.cli.parameters import Option
+from app.cli.kubeconfig import TargetOptions
 from app.cli.terminal import write
 
 if TYPE_CHECKING:
     from app.overrider.policy_removal import Removal
 
 
-def remove(
-    kubeconfig: Annotated[
-        Path | None,
-        Option(help="Kubeconfig of the cluster. With --context, the default is $KUBECONFIG, then ~/.kube/config."),
-    ] = None,
-    context: ContextOption = None,
-    in_cluster: Annotated[bool, Option("--in-cluster", help="Take the cluster that this pod runs in.")] = False,
-) -> None:
+def remove(changed: TargetOptions = TargetOptions()) -> None:
     """Delete all policies of overriders, after a rollback to a version without policies or before an uninstall.
+
+    Because the command deletes objects, one of --kubeconfig, --context and --in-cluster must name the cluster.
 
     First, the webhook becomes responsible for the workloads of all overriders. Then the command deletes bindings, then
     policies. Set the mode webhook before, if a server of this version runs: its leader applies policies again.
@@ -33,19 +25,17 @@ def remove(
 
     Exit codes: 0 success; 1 a leader has applied policies again; 2 invalid arguments, or a request failed.
     """
-    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
     from app.overrider.policy_client import PolicyClient  # noqa: PLC0415 - as above
     from app.overrider.policy_removal import remove_policies  # noqa: PLC0415 - as above
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
 
-    # It deletes objects, so the cluster that a kubeconfig happens to name is not enough.
-    if in_cluster == (kubeconfig is not None or context is not None):
-        fail("give one of --in-cluster and --kubeconfig or --context")
-    config = None if in_cluster else find_kubeconfig_or_fail(kubeconfig)
+    if not changed.is_given:
+        fail("give one of --kubeconfig, --context and --in-cluster: the command deletes objects of this cluster")
+    target = changed.find()
 
     async def run() -> "Removal":
-        async with Connection(config, context=context) as connection:
+        async with target.connect() as connection:
             return await remove_policies(PolicyClient(connection), ConditionClient(connection))
 
     try:

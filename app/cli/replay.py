@@ -68,7 +68,6 @@ def replay(
     """
     options = live.beside(filename, reading=reading)
     recordings = list_recordings(files)
-    _check_standard_input([*files, *(filename or ()), *(live.change or ())])
     report = Report(() if expect is None else _read_expected(expect))
     settings = load_settings(OFFLINE, config)
     app = _build_app(settings, call=call)
@@ -96,11 +95,6 @@ def replay(
 
 def _describe_progress(report: Report) -> str:
     return f"Replaying: {report.reviews:,} reviews, {report.changed + report.undecidable:,} changed"
-
-
-def _check_standard_input(paths: Sequence[Path]) -> None:
-    if sum(str(path) == "-" for path in paths) > 1:
-        fail("- (standard input) is given more than once")
 
 
 def _read_expected(path: Path) -> list[str]:

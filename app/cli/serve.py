@@ -53,7 +53,8 @@ def serve(
     ] = None,
     webhook_url: Annotated[str | None, Option(help="URL that the apiserver calls, instead of a Service.")] = None,
     namespace: Annotated[
-        str | None, Option(help="Namespace of this server, which holds its Lease (default: the pod's).")
+        str | None,
+        Option("--namespace", "-n", help="Namespace of this server, which holds its Lease (default: the pod's)."),
     ] = None,
     interpreters: InterpretersOption = None,
     host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,

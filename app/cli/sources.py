@@ -74,11 +74,16 @@ class ClusterOptions(NamedTuple):
         check_options(given, files_option)
         if given.files or given.in_cluster:
             return given
-        hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
-        found = find_kubeconfig_or_fail(self.kubeconfig, hint=hint)
-        if self.kubeconfig is None and self.context is None:
-            write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
-        return given._replace(kubeconfig=found)
+        return given._replace(kubeconfig=find_default_cluster(self.kubeconfig, self.context, files_option=files_option))
+
+
+def find_default_cluster(kubeconfig: Path | None, context: str | None, *, files_option: str = "-f") -> Path:
+    """Return the kubeconfig of a command without files. A note names it if no option does. Exits if there is none."""
+    hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
+    found = find_kubeconfig_or_fail(kubeconfig, hint=hint)
+    if kubeconfig is None and context is None:
+        write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
+    return found
 
 
 class SourceOptions(NamedTuple):

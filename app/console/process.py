@@ -45,6 +45,7 @@ class ConsoleOptions(NamedTuple):
     """The options of ``fleethook console`` that are not settings of the source.
 
     Attributes:
+        files: Manifest files and directories; without them, the objects are those of a cluster.
         records: Directory of recordings.
         crd_cache: Data directory of the CRD cache.
         playground: Whether the playground may run scripts.
@@ -52,6 +53,7 @@ class ConsoleOptions(NamedTuple):
         metrics: The server whose metrics the overview shows, None for none.
     """
 
+    files: tuple[Path, ...] = ()
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
@@ -143,15 +145,13 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
     store = Store(INDEXES)
     # The engines of a replay follow the changes of the store, so they come before its objects.
     replay = None if options.records is None else ReviewReplay(store)
-    manifests = None
-    if settings.manifests is not None:
-        manifests = ManifestSource(settings.manifests, store, exclude=settings.exclude)
+    manifests = ManifestSource(options.files, store, exclude=settings.exclude) if options.files else None
     cluster = make_cluster(settings, store) if settings.follows_cluster else None
     context = ConsoleContext(
         store,
         manifests,
         cluster,
-        command_source=describe_source(settings),
+        command_source=describe_source(settings, options.files),
         records=options.records,
         crd_cache=options.crd_cache,
         playground=options.playground,
@@ -184,11 +184,11 @@ async def _ignore_change() -> None:
     """Do nothing: pages read the store at each request."""
 
 
-def describe_source(settings: Settings) -> str:
+def describe_source(settings: Settings, files: Sequence[Path]) -> str:
     """Return the options of a command that reads the same objects."""
-    if settings.manifests is not None:
-        exclude = (word for one in settings.exclude for word in ("--exclude", one))
-        return shlex.join(["-f", str(settings.manifests), *exclude])
+    if files:
+        given = [("-f", str(one)) for one in files] + [("--exclude", one) for one in settings.exclude]
+        return shlex.join(word for pair in given for word in pair)
     words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
     words += [] if settings.context is None else ["--context", settings.context]
     return shlex.join([*words, *(["--kcp"] if settings.kcp else [])])

@@ -41,6 +41,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _JSON: Final = "application/json"
 _CLUSTERS: Final = "/clusters/"
+_UNDERSTANDABLE: Final = (kube_config.ConfigException, OSError, ssl.SSLError, ValueError)
+"""Errors of credentials that name the cause."""
 # kcp, cli/pkg/helpers: ParseClusterURL.
 _CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 
@@ -101,9 +103,11 @@ class Connection:
             transport = RESTClientObject(configuration)
             if self._kubeconfig is None:
                 _disable_proxy(transport)
-        except (kube_config.ConfigException, OSError, ssl.SSLError, ValueError) as error:
+        # The client library raises many types of errors for a malformed kubeconfig: TypeError, KeyError, those of YAML.
+        except Exception as error:
             source = self._kubeconfig or "the pod's service account"
-            raise UnreachableError(f"credentials cannot be read from {source}: {error}") from error
+            reason = str(error) if isinstance(error, _UNDERSTANDABLE) else f"it is malformed ({error!r})"
+            raise UnreachableError(f"credentials cannot be read from {source}: {' '.join(reason.split())}") from error
         former, self._transport, self._configuration = self._transport, transport, configuration
         if former is not None:
             # This ends open watches. Their callers open them again with the new credentials.

@@ -1,6 +1,7 @@
-"""Find and read the manifest files of a directory."""
+"""Find and read the files of manifests: those that a command names, and those of directories."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -8,8 +9,25 @@ from typing import Final
 
 from app.store.yaml_reader import ManifestError
 
-_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+STANDARD_INPUT: Final = Path("-")
+"""The name of standard input in a list of files."""
+# kubectl reads the same (k8s.io/cli-runtime, pkg/resource: FileExtensions).
+_SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
 _TESTDATA: Final = "testdata"
+
+
+def list_files(
+    paths: Sequence[Path], exclude: Sequence[str] = (), *, testdata: bool = False, python: bool = False
+) -> Iterator[Path | ManifestError]:
+    """Yield files, and the files of directories; arguments as for `list_directory`.
+
+    A file that the caller names may have any suffix, and may begin with a dot.
+    """
+    for path in paths:
+        if path.is_dir():
+            yield from list_directory(path, exclude=exclude, testdata=testdata, python=python)
+        elif path == STANDARD_INPUT or not is_excluded(path, exclude):
+            yield path
 
 
 def list_directory(
@@ -70,13 +88,20 @@ def _matches(path: Path, below: Path | None, pattern: str) -> bool:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file; raises ManifestError if it cannot be read."""
+    """Return the content of a file or of standard input; raises ManifestError if it cannot be read."""
+    if path == STANDARD_INPUT and sys.stdin is None:
+        raise ManifestError(name_source(path), 0, "standard input is closed: give a file in place of -")
     try:
-        return path.read_bytes()
+        return sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     except OSError as error:
         raise make_error(path, error) from None
 
 
 def make_error(path: Path, error: OSError) -> ManifestError:
     """Return the error of a file that cannot be read."""
-    return ManifestError(str(path), 0, f"cannot be read: {error.strerror or error}")
+    return ManifestError(name_source(path), 0, f"cannot be read: {error.strerror or error}")
+
+
+def name_source(path: Path) -> str:
+    """Return the name of a file in messages."""
+    return "<stdin>" if path == STANDARD_INPUT else str(path)

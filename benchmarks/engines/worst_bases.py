@@ -49,7 +49,7 @@ def _admission(document: Any, *, old: Any = None, resource: str = "") -> dict[st
 
 
 def _overriders() -> Iterator[Base]:
-    story = json.loads((EXAMPLES / "yurtappoverrider" / "story-2" / "review.json").read_text())
+    story = json.loads((EXAMPLES / "testdata" / "review-story-2.json").read_text())
     workload = story["request"]["object"]
     template = deployment()["spec"]["template"]
     template["metadata"]["labels"] |= workload["spec"]["template"]["metadata"]["labels"]

@@ -111,7 +111,7 @@ async def test_object_without_status_has_an_empty_status(app: Fleethook) -> None
 
 
 async def test_example_hooks_of_the_proposal_answer(app: Fleethook) -> None:
-    review = (EXAMPLES / "interpreter" / "review.json").read_bytes()
+    review = (EXAMPLES / "testdata" / "review-interpreter.json").read_bytes()
     response = (await call(app, "/explore-foo", review)).json()["response"]
     assert json.loads(base64.b64decode(response["patch"])) == [{"op": "replace", "path": "/spec/size", "value": 5}]
     bar = {

@@ -26,6 +26,16 @@ def test_the_stories_of_the_proposal_compile() -> None:
     assert kinds == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"] * 6
 
 
+def test_only_the_overrider_of_one_subject_is_compiled() -> None:
+    files = ("-f", str(EXAMPLES / "nodepools.yaml"), "-f", str(STORIES))
+    for subject, count in (("YurtAppSet/story-2/yurtappset-demo", 2), ("yurtappsets/yurtappset-demo", 8)):
+        result = compile_files(*files, "--subject", subject)
+        assert (result.returncode, len([*yaml.safe_load_all(result.stdout)])) == (0, count)
+    missing = compile_files(*files, "--subject", "YurtAppSet/none")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "there is no YurtAppOverrider of YurtAppSet/none" in missing.stderr
+
+
 def test_json_is_one_list() -> None:
     result = compile_files("-f", str(STORIES / "story-2"), "-o", "json", "--failure-policy", "Fail")
     made = json.loads(result.stdout)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.cli.commands import invoke, run_command
 
-FILES = ("--manifests", "DIRECTORY")
-CLUSTER = ("--kubeconfig", "k")
+FILES = ("DIRECTORY",)
+CLUSTER = ("--in-cluster",)
 REMOTE = ("--host", "0.0.0.0")
 CERTIFICATES = ("--cert-dir", "DIRECTORY/certs")
 
@@ -15,8 +15,8 @@ CERTIFICATES = ("--cert-dir", "DIRECTORY/certs")
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "give --manifests DIR, --kubeconfig FILE or --in-cluster"),
-        (("--manifests", "DIRECTORY/none"), "is not a directory"),
+        ((), "give -f FILE, --kubeconfig FILE or --in-cluster"),
+        (("-f", "DIRECTORY", "DIRECTORY/none"), "-f: there is no file or directory DIRECTORY/none"),
         *(((*FILES, "--host", host, *CERTIFICATES), "is no loopback address") for host in ("0.0.0.0", "::", "192.0.2.1")),
         ((*FILES, *REMOTE, *CERTIFICATES), "only a cluster can authorize users"),
         ((*CLUSTER, *REMOTE), "needs HTTPS; give --cert-dir DIR"),
@@ -40,6 +40,6 @@ def test_invalid_options_exit_2_with_a_reason(
 
 def test_the_console_needs_loadable_interpreters(tmp_path: Path) -> None:
     missing = tmp_path / "none.py"
-    done = run_command("console", "--manifests", str(tmp_path), "--port", "0", "--interpreters", str(missing))
+    done = run_command("console", "-f", str(tmp_path), "--port", "0", "--interpreters", str(missing))
     assert done.returncode == 2
     assert f"{missing} is not a file" in done.stderr

@@ -60,6 +60,14 @@ def test_strict_treats_warnings_as_errors() -> None:
     assert convert(*files, "--strict").returncode == 1
 
 
+def test_only_one_subject_is_converted() -> None:
+    files = ("-f", str(STORIES.parent / "nodepools.yaml"), str(STORIES))
+    result = convert(*files, "--subject", "YurtAppDaemon/story-1/yurtappdaemon-demo")
+    assert [one["kind"] for one in yaml.safe_load_all(result.stdout)] == ["YurtAppSet"]
+    missing = convert(*files, "--subject", "YurtAppSet/none")
+    assert (missing.returncode, "the input has no v1alpha1 YurtAppSet/none" in missing.stderr) == (2, True)
+
+
 def test_a_misspelled_kind_is_reported() -> None:
     text = dump_manifests({**yurt_app_set(), "kind": "YurtAppSets"}, yurt_app_set("other"))
     result = convert("-f", "-", stdin=text)

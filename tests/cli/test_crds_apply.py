@@ -241,7 +241,8 @@ def test_the_usual_places_of_a_kubeconfig_are_looked_at(
 def test_an_invalid_kubeconfig_is_reported(run: Any, here: list[object], tmp_path: Path, text: str) -> None:
     (tmp_path / "kubeconfig").write_text(text)
     shown = run("apply", *here, "--kubeconfig", tmp_path / "kubeconfig", code=2)
-    assert shown.stderr.startswith(f"fleethook: the kubeconfig {tmp_path / 'kubeconfig'} cannot be used: ")
+    assert shown.stderr.startswith(f"fleethook: credentials cannot be read from {tmp_path / 'kubeconfig'}: ")
+    assert len(shown.stderr.splitlines()) == 1
 
 
 def test_crds_that_are_not_established_are_reported_after_the_results(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.cli import crds_process
+from app.cli.kubeconfig import Target
 from app.crds.controller.options import Options, Reach
 
 
@@ -19,7 +20,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_without_a_cluster_it_does_not_start(run: Any, started: list[Any]) -> None:
-    assert "give --kubeconfig, or run it in a pod" in run("controller", code=2).stderr
+    assert "give one of --kubeconfig and --context, or run it in a pod" in run("controller", code=2).stderr
     assert started == []
 
 
@@ -27,7 +28,7 @@ def test_in_a_pod_it_uses_the_service_account(run: Any, started: list[Any], monk
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
     run("controller")
     ((_, _, place),) = started
-    assert place.kubeconfig is None
+    assert place.cluster == Target(None)
 
 
 @pytest.fixture
@@ -47,12 +48,12 @@ def test_the_defaults_are_those_of_the_operator(
         version="", beside=False, follow_instance=False, stale_if_error=False, strict=False, env_proxies=True,
         faithful_backoff=False, apply=False, reach=Reach(True, (), None),
     )  # fmt: skip
-    assert place == (credentials, "karmada-system", 15.0, "127.0.0.1", 8080, None)
+    assert place == (Target(credentials), "karmada-system", 15.0, "127.0.0.1", 8080, None)
 
 
 def test_each_option_reaches_the_process(run: Any, started: list[Any], credentials: Path) -> None:
     run(
-        "controller", "--kubeconfig", credentials, "--beside-operator", "--version", "v1.18.0", "--follow-instance", "--stale-if-error", "--strict",
+        "controller", "--kubeconfig", credentials, "--context", "c", "--beside-operator", "--version", "v1.18.0", "--follow-instance", "--stale-if-error", "--strict",
         "--no-env-proxy", "--allow-host", "a.org", "--allow-host", ".b.org", "--no-private", "--local-root", "/srv", "--faithful-backoff",
         "--apply", "--namespace", "n", "--lease-duration", "30", "--host", "::1", "--port", "0", "--otlp-endpoint", "http://c:4318",
     )  # fmt: skip
@@ -61,7 +62,7 @@ def test_each_option_reaches_the_process(run: Any, started: list[Any], credentia
         version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True, env_proxies=False,
         faithful_backoff=True, apply=True, reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
     )  # fmt: skip
-    assert place == (credentials, "n", 30.0, "::1", 0, "http://c:4318")
+    assert place == (Target(credentials, "c"), "n", 30.0, "::1", 0, "http://c:4318")
 
 
 @pytest.mark.parametrize(("option", "value"), [("--version", "latest"), ("--lease-duration", "0"), ("--port", "65536")])

@@ -63,7 +63,10 @@ def test_a_patch_that_changed_is_a_difference(run: Any, tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (("--name", "demo", "--namespace", "test"), "{{caBundle}}: give --ca-file"),
-        (("--against", "{dir}/old.tar.gz", "--kubeconfig", "k"), "give --kubeconfig or --against, not both"),
+        (
+            ("--against", "{dir}/old.tar.gz", "--context", "k"),
+            "give --against or the cluster of the instance, not both",
+        ),
     ],
 )
 def test_a_missing_tarball_or_directory_is_named(

@@ -27,8 +27,6 @@ def test_the_environment_names_the_kubeconfig(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("--in-cluster", "--kubeconfig", "f"), "give only one of --in-cluster and --kubeconfig"),
-        (("--in-cluster", "--context", "c"), "give only one of --in-cluster and --kubeconfig"),
         (("--kubeconfig", "f", "--service-account", "name"), "'name' is not NAMESPACE/NAME"),
     ],
 )

@@ -1,13 +1,19 @@
 """The help of each command, compared with its source."""
 
+import dis
+import importlib
+import inspect
 from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
 
 from app.cli import COMMANDS, PROGRAM
 from app.cli.command_line import Function, Group, split_help
 from app.cli.help import format_help, format_usage, suggest
-from app.cli.parameters import Argument, list_parameters
+from app.cli.options import FilesArgument
+from app.cli.parameters import list_parameters
 
 
 def list_commands(group: Group = COMMANDS, path: str = PROGRAM) -> Iterator[tuple[str, Function | Group, str]]:
@@ -59,30 +65,98 @@ def test_only_similar_words_are_suggested() -> None:
     assert suggest("xyz", ["lint", "serve"]) == ""
 
 
-# Their positional arguments are something else: recordings, fixtures.
-OTHER_ARGUMENTS = {"fleethook replay", "fleethook interpret test"}
-# The interpreters of a Karmada belong to no namespace; the console and the server follow all namespaces.
-WITHOUT_NAMESPACES = {"fleethook interpret check", "fleethook interpret run", "fleethook interpret test"}
-WITHOUT_NAMESPACES |= {"fleethook interpret register", "fleethook console", "fleethook serve"}
+_SOURCES = {
+    "app.cli.manifests.read_manifests": "files",
+    "app.store.sources.manifests.ManifestSource": "files",
+    "app.kube.connection.Connection": "cluster",
+}
+# The only modules through which commands reach a source; the others take objects and connections.
+_CALLERS = ("app.cli", "app.console.process", "app.lifetime", "app.asgi")
 
 
-def test_each_command_that_reads_files_takes_them_as_kubectl_does() -> None:
-    """The commands are generated, so that a new one cannot miss an option."""
-    missing = []
+def find_sources(command: Function) -> set[str]:
+    """Return the sources that a command may read: those whose code a call of it can reach."""
+    found, seen, waiting = set[str](), set[object](), [command, *(command.__defaults__ or ())]
+    while waiting:
+        one = waiting.pop()
+        one = one if isinstance(one, FunctionType | type) else type(one)
+        name = f"{one.__module__}.{one.__qualname__}"
+        if source := _SOURCES.get(name):
+            found.add(source)
+        elif one not in seen and name.startswith(_CALLERS):
+            seen.add(one)
+            waiting += list_names(one)
+    return found
+
+
+def list_names(one: FunctionType | type) -> Iterator[Any]:
+    """Yield the functions and classes that a function, or a class with its methods, mentions."""
+    if isinstance(one, type):
+        members = [
+            getattr(member, "fget", None) or getattr(member, "__func__", member) for member in vars(one).values()
+        ]
+        yield from (name for member in members if isinstance(member, FunctionType) for name in list_names(member))
+        return
+    codes: list[Any] = [inspect.unwrap(one).__code__]
+    for code in codes:
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        module = ""
+        for step in dis.get_instructions(code):
+            module = str(step.argval) if step.opname == "IMPORT_NAME" else module
+            if step.opname == "IMPORT_FROM" and module.startswith("app."):
+                yield getattr(importlib.import_module(module), str(step.argval), None)
+            elif step.opname.startswith("LOAD_"):
+                yield inspect.unwrap(one).__globals__.get(str(step.argval))
+
+
+def list_forms(command: Function) -> Iterator[str]:
+    """Yield the names of options, ``FILES`` for arguments that are manifests, and ``...`` after names that repeat."""
+    for one in list_parameters(command):
+        names = ["FILES"] if one.declared is FilesArgument.__metadata__[0] else one.flags
+        yield from (f"{name}..." if one.is_list else name for name in names)
+
+
+FORMS = {
+    "files": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose", "--strict", "-n", "--namespace"},
+    "cluster": {"--kubeconfig", "--context", "--in-cluster"},
+}
+# Each row needs a reason, and must be true.
+LACKING = {
+    # The table of commands: a server follows one directory.
+    "serve": {"FILES...", "-f...", "--filename...", "--verbose", "--strict"},
+    # A page shows the documents that are skipped.
+    "console": {"--verbose", "--strict"},
+    # Their positional arguments are recordings and fixtures.
+    "replay": {"FILES..."},
+    "interpret test": {"FILES...", "-n", "--namespace"},
+    # The customizations of Karmada belong to no namespace.
+    "interpret check": {"-n", "--namespace"},
+    "interpret run": {"-n", "--namespace"},
+    "interpret register": {"-n", "--namespace"},
+    # The positional argument is a URL, and the objects are Karmada instances: several, or the one of the release.
+    "crds fetch": {"FILES...", "--exclude...", "--verbose", "-n", "--namespace"},
+    "crds render": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
+    "crds apply": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
+    "crds diff": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
+}
+
+
+def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
+    """The sources are found in the code of the commands, so that a new command cannot miss an option."""
+    sources, lacking = {}, {}
     for path, command, _ in list_commands():
         if isinstance(command, Group):
             continue
-        parameters = list_parameters(command)
-        names = {name for one in parameters for name in one.declared.names if not one.declared.replaced_by}
-        if not names & {"--filename", "-f", "--exclude"} or path in {"fleethook serve", "fleethook console"}:
-            continue
-        positional = any(isinstance(one.declared, Argument) for one in parameters)
-        wanted = {"--filename", "-f", "--exclude", "--verbose", "--strict"}
-        wanted |= (
-            set() if path in WITHOUT_NAMESPACES else {"--namespace", "-n", "--kubeconfig", "--context", "--in-cluster"}
-        )
-        if lacking := wanted - names:
-            missing.append((path, sorted(lacking)))
-        if not positional and path not in OTHER_ARGUMENTS:
-            missing.append((path, ["FILES"]))
-    assert missing == []
+        name, forms = path.removeprefix(f"{PROGRAM} "), {*list_forms(command)}
+        sources[name] = find_sources(command)
+        wanted = {form for source in sources[name] for form in FORMS[source]}
+        if missing := wanted - forms:
+            lacking[name] = missing
+        assert ("-n" in forms) == ("--namespace" in forms), name
+    assert lacking == LACKING
+    # What is found without a source reads none, and no command escapes the search.
+    assert {name for name, found in sources.items() if not found} == {
+        name for name in sources if name.startswith(("certs ", "crds cache ", "crds verify", "crds pin"))
+    }
+    assert sources["doctor"] == sources["policies remove"] == sources["crds controller"] == {"cluster"}
+    assert sources["crds fetch"] == sources["crds render"] == {"files"}

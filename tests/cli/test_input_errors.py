@@ -13,14 +13,14 @@ from app.cli.manifests import InputError
 from app.store.yaml_reader import ManifestError
 from tests.cli.commands import invoke
 from tests.cli.interpreting import CUSTOMIZATION, FIXTURE
-from tests.serving import EXAMPLES
+from tests.serving import EXAMPLES, REVIEW
 
 STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
 COMMANDS = [
     ("lint", "-f"), ("render", "-f"), ("compile", "-f"), ("convert", "-f"), ("explain", "--all", "-f"),
     ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "check"), ("interpret", "test"),
-    ("interpret", "register", "--service", "a/b", "-f"), ("replay", str(STORY / "review.json"), "-f"),
+    ("interpret", "register", "--service", "a/b", "-f"), ("replay", str(REVIEW), "-f"),
 ]  # fmt: skip
 
 

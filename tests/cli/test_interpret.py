@@ -1,4 +1,5 @@
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -181,3 +182,20 @@ def test_run_asks_the_customizations_of_a_karmada(cluster: tuple[Cluster, tuple[
     mine.write_text(CUSTOMIZATION.replace("observedObj.status.ready == true", "false"))
     _, out, _ = run(*call, "-f", str(mine))
     assert "false" in out
+
+
+def test_check_and_test_take_the_customizations_of_a_karmada(
+    cluster: tuple[Cluster, tuple[str, ...]], tmp_path: Path
+) -> None:
+    held, options = cluster
+    path = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
+    held.lists = {path: [yaml.safe_load(CUSTOMIZATION.replace('print("seen"', 'x = print("seen"'))]}
+    code, out, _ = run("check", *options)
+    assert (code, out.splitlines()[0]) == (0, "ok   cluster: ResourceInterpreterCustomization game")
+    code, out, _ = run("check", *options, "--output", "sarif")
+    (found,) = json.loads(out)["runs"][0]["results"]
+    assert "physicalLocation" not in str(found)
+    fixture = tmp_path / "ready-test.yaml"
+    fixture.write_text(FIXTURE)
+    assert run("test", str(fixture))[0] == 1
+    assert run("test", str(fixture), *options)[0] == 0

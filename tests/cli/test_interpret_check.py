@@ -85,4 +85,4 @@ def test_files_are_given_by_position_or_by_option_alike(write_yaml: WriteYAML, t
     assert check("-f", file) == expected
     assert check(file, "-f", file, "--filename", file) == (0, 3 * expected[1])
     nothing = invoke(["interpret", "check"])
-    assert (nothing.exit_code, "FILES or -f FILE" in nothing.stderr) == (2, True)
+    assert (nothing.exit_code, "-f FILE, --kubeconfig FILE or --in-cluster" in nothing.stderr) == (2, True)

@@ -18,6 +18,7 @@ from tests.serving import EXAMPLES, Server, serving
 from tests.waiting import NET
 
 EXAMPLE = EXAMPLES / "kcp-widgets"
+REVIEW = EXAMPLES / "testdata" / "review-kcp-widgets.json"
 
 
 class Running(NamedTuple):
@@ -26,7 +27,7 @@ class Running(NamedTuple):
     """Standard output of the webhook, with one line for each review."""
 
     def ask(self, cluster: str, verb: str, **changes: Any) -> Any:
-        review = json.loads((EXAMPLE / "review.json").read_text())
+        review = json.loads(REVIEW.read_text())
         review["request"].update(changes)
         status, answer = self.server.request("POST", f"/clusters/{cluster}/{verb}", json.dumps(review).encode())
         assert status == 200, answer
@@ -66,7 +67,7 @@ def test_the_webhook_of_ws1_validates_a_widget_of_ws3_and_gets_its_cluster(runni
 
 def test_the_webhook_only_labels_a_widget_of_ws2(running: Running) -> None:
     response = running.ask("ws2", "mutate")["response"]
-    sent = json.loads((EXAMPLE / "review.json").read_text())["request"]["object"]
+    sent = json.loads(REVIEW.read_text())["request"]["object"]
     made = apply(sent, json.loads(base64.b64decode(response["patch"])))
     labelled = {**sent["metadata"], "labels": {"example.org/workspace": "ws2"}}
     assert made == {**sent, "metadata": labelled}
@@ -78,7 +79,7 @@ def test_the_local_webhooks_validate_a_widget_of_ws1(running: Running) -> None:
 
 
 def test_a_small_widget_is_allowed(running: Running) -> None:
-    small = {**json.loads((EXAMPLE / "review.json").read_text())["request"]["object"], "spec": {"size": 3}}
+    small = {**json.loads(REVIEW.read_text())["request"]["object"], "spec": {"size": 3}}
     assert running.ask("ws3", "validate", object=small)["response"]["allowed"] is True
 
 

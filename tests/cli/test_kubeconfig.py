@@ -61,7 +61,7 @@ def test_an_error_says_where_it_was_searched(
     assert str(raised.value) == message.format(home=home)
 
 
-@pytest.mark.parametrize(
+CLUSTER_COMMANDS = pytest.mark.parametrize(
     "words",
     [
         "render",
@@ -75,6 +75,8 @@ def test_an_error_says_where_it_was_searched(
         "policies remove",
         "console",
         "serve",
+        "interpret check",
+        "interpret test {recording}",
         "interpret run --operation InterpretStatus --observed-file {recording}",
         "interpret register --webhook-url https://a.example",
         "crds apply --tarball none",
@@ -82,6 +84,9 @@ def test_an_error_says_where_it_was_searched(
         "crds controller",
     ],
 )
+
+
+@CLUSTER_COMMANDS
 def test_every_command_prints_one_line_for_a_missing_file(home: Path, words: str) -> None:
     recording = home / "recording.jsonl"
     recording.write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}')
@@ -92,3 +97,15 @@ def test_every_command_prints_one_line_for_a_missing_file(home: Path, words: str
         "",
         [f"fleethook: --kubeconfig: there is no file {home / 'none'}"],
     )
+
+
+@CLUSTER_COMMANDS
+def test_every_command_takes_one_cluster_only(home: Path, words: str) -> None:
+    recording = make_file(home / "recording.jsonl")
+    recording.write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}')
+    for option in ("--context", "--kubeconfig"):
+        done = invoke([*words.format(recording=recording).split(), "--in-cluster", option, "c"])
+        (line,) = [line for line in done.stderr.splitlines() if "without --ca-file" not in line]
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "only one of" in line or "needs a kubeconfig" in line or "one of --manifests" in line
+        assert option in line

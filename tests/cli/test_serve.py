@@ -74,7 +74,7 @@ def test_each_review_writes_one_line_of_json_to_the_log(server: Server) -> None:
 def test_a_changed_manifest_takes_effect_and_a_broken_one_does_not(tmp_path: Path) -> None:
     manifests = tmp_path / "m"
     manifests.mkdir()
-    story = REVIEW.parent
+    story = EXAMPLES / "yurtappoverrider" / "story-2"
     for name in ("yurtappset.yaml", "overrider.yaml"):
         (manifests / name).write_text((story / name).read_text())
     with serving(tmp_path, manifests=manifests) as server:
@@ -106,7 +106,7 @@ def test_a_changed_manifest_takes_effect_and_a_broken_one_does_not(tmp_path: Pat
 def test_mistakes_in_overriders_are_logged_and_leave_the_server_ready(tmp_path: Path) -> None:
     manifests = tmp_path / "m"
     manifests.mkdir()
-    story = REVIEW.parent
+    story = EXAMPLES / "yurtappoverrider" / "story-2"
     for name in ("yurtappset.yaml", "overrider.yaml"):
         (manifests / name).write_text((story / name).read_text())
     rule = manifests / "overrider.yaml"
@@ -225,7 +225,7 @@ def test_help_and_version() -> None:
 
 def test_files_of_other_tools_are_skipped_and_an_unreadable_document_delays_readiness_only(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
-    shutil.copytree(REVIEW.parent, manifests)
+    shutil.copytree(EXAMPLES / "yurtappoverrider" / "story-2", manifests)
     shutil.copy(EXAMPLES / "nodepools.yaml", manifests)
     (manifests / "values.yaml").write_text("replicaCount: 1\n")
     (manifests / "node-test.yaml").write_text("name: x\noperation: Retain\noutput: {}\n")

@@ -7,7 +7,7 @@ from tests.console.visits import make_context
 def test_the_state_of_the_manifests_is_the_state_of_the_source(tmp_path: Path) -> None:
     context = make_context()
     assert list(context.parts()) == []
-    source = ManifestSource(tmp_path, context.store)
+    source = ManifestSource([tmp_path], context.store)
     context = make_context(manifests=source)
     assert [(one.name, one.synced) for one in context.parts()] == [("manifests", False)]
     source.load()

@@ -44,7 +44,7 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
         shutil.copy(file, tmp_path)
     compared = set()
     async with (
-        open_context(Settings(manifests=tmp_path, interpreters=[DATABASE]), ConsoleOptions()) as context,
+        open_context(Settings(interpreters=[DATABASE]), ConsoleOptions(files=(tmp_path,))) as context,
         HookClient(allow_private=True) as client,
     ):
         await until(lambda: all(part.synced for part in context.parts()), what="the manifests are read")

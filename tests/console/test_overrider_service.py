@@ -25,7 +25,7 @@ EDITED = format_overrider(overrider(entry("*", items=[image("nginx", "nginx:3.0"
 def serve(directory: Path, *objects: dict[str, Any]) -> OverriderService:
     (directory / "now.yaml").write_text(yaml.safe_dump_all(objects))
     store = make_store()
-    source = ManifestSource(directory, store)
+    source = ManifestSource([directory], store)
     source.load()
     return make_service(ConsoleContext(store, source))
 
@@ -130,6 +130,6 @@ async def test_the_service_ends_its_scan(tmp_path: Path) -> None:
 
 def test_the_source_of_the_console_decides_where_workloads_are_read(tmp_path: Path) -> None:
     store = make_store()
-    from_files = make_service(ConsoleContext(store, ManifestSource(tmp_path, store)))
+    from_files = make_service(ConsoleContext(store, ManifestSource([tmp_path], store)))
     assert isinstance(from_files._workloads, ManifestWorkloads)
     assert isinstance(make_service(ConsoleContext(store))._workloads, ClusterWorkloads)

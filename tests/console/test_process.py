@@ -26,7 +26,7 @@ def running(tmp_path: Path) -> Any:
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "a.yaml").write_text(SET.format(name="first"))
-    command = [sys.executable, "-m", "app", "console", "--manifests", str(manifests), "--port", "0"]
+    command = [sys.executable, "-m", "app", "console", "-f", str(manifests), "--port", "0"]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (process, port):
         yield process, port, manifests
 
@@ -62,13 +62,16 @@ async def test_no_console_on_another_address_is_open_to_everybody(tmp_path: Path
 
 
 def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: Path) -> None:
-    assert describe_source(Settings(manifests=Path("my examples"))) == "-f 'my examples'"
-    assert describe_source(Settings(in_cluster=True, kcp=True)) == "--in-cluster --kcp"
-    assert describe_source(Settings(kubeconfig=Path("k"), context="c")) == "--kubeconfig k --context c"
+    assert (
+        describe_source(Settings(exclude=["a*"]), [Path("my examples"), Path("b")])
+        == "-f 'my examples' -f b --exclude 'a*'"
+    )
+    assert describe_source(Settings(in_cluster=True, kcp=True), []) == "--in-cluster --kcp"
+    assert describe_source(Settings(kubeconfig=Path("k"), context="c"), []) == "--kubeconfig k --context c"
 
 
 def test_the_matrix_has_the_interpreters_of_the_command_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "app", "console", "--manifests", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "app", "console", "-f", str(tmp_path), "--port", "0"]
     command += ["--interpreters", DATABASE]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
         status, body = get(port, "/interpreters?layer=python")

@@ -46,7 +46,7 @@ async def test_parameters_are_text_and_never_markup() -> None:
 
 
 async def test_every_page_names_its_section_the_age_of_its_data_and_an_unread_source(tmp_path: Path) -> None:
-    source = ManifestSource(tmp_path, make_context().store)
+    source = ManifestSource([tmp_path], make_context().store)
     body = (await visit(console_of(manifests=source), "/overriders")).body.decode()
     assert '<a href="/overriders" aria-current="page">' in body
     assert "Data: never old" in body or "not read yet: <bdi>manifests</bdi>" in body

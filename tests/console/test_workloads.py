@@ -16,7 +16,7 @@ HANGZHOU, BEIJING = workload(), workload(pool="beijing")
 async def test_manifests_return_the_complete_workloads_and_notice_a_changed_spec(tmp_path: Path) -> None:
     file = tmp_path / "now.yaml"
     file.write_text(yaml.safe_dump_all([HANGZHOU]))
-    source = ManifestSource(tmp_path, Store())
+    source = ManifestSource([tmp_path], Store())
     source.load()
     workloads = ManifestWorkloads(source)
     before = workloads.revision

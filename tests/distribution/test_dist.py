@@ -13,10 +13,10 @@ import pytest
 
 from app import __version__
 from tests.distribution.conftest import VARIABLE
-from tests.serving import MUTATE, REVIEW, ROOT, Server, patched, started
+from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, patched, started
 from tests.waiting import NET
 
-STORY = REVIEW.parent
+STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 
 
 def find_files() -> tuple[Path, Path]:

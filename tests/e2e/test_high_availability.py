@@ -192,7 +192,7 @@ def test_a_replica_without_watch_events_reports_it_and_keeps_answering(
             wait_for(lambda: b"no update from the apiserver for" in lenient.request("GET", "/readyz")[1])
             assert is_ready(lenient)
             # Old objects do not tell whose webhooks decide.
-            review = (EXAMPLES / "kcp-widgets" / "review.json").read_bytes()
+            review = (EXAMPLES / "testdata" / "review-kcp-widgets.json").read_bytes()
             refused = json.loads(lenient.request("POST", "/clusters/ws3/validate", review)[1])["response"]
             assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
             assert "not ready to handle request: no update of" in refused["status"]["message"]

@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 
 EXAMPLE = EXAMPLES / "interpreter"
 CONFIGURATIONS = "/apis/config.karmada.io/v1alpha1/resourceexploringwebhookconfigurations"
-REVIEW = (EXAMPLE / "review.json").read_bytes()
+REVIEW = (EXAMPLES / "testdata" / "review-interpreter.json").read_bytes()
 
 
 def documents(name: str) -> list[Any]:

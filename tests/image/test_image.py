@@ -154,9 +154,11 @@ def test_every_engine_answers_and_sigterm_ends_the_server_with_0(image: Image, e
         overridden = server.review(MUTATE, REVIEW.read_bytes())["response"]
         assert overridden["allowed"]
         assert any(one["path"].endswith("/image") for one in json.loads(base64.b64decode(overridden["patch"])))
-        retained = server.review("/explore?explain=1", (EXAMPLES / "retention" / "review.json").read_bytes())
+        retained = server.review("/explore?explain=1", (EXAMPLES / "testdata" / "review-retention.json").read_bytes())
         assert retained["response"]["successful"]
-        explained = server.review("/clusters/ws3/explain", (EXAMPLES / "kcp-widgets" / "review.json").read_bytes())
+        explained = server.review(
+            "/clusters/ws3/explain", (EXAMPLES / "testdata" / "review-kcp-widgets.json").read_bytes()
+        )
         assert "size.widgets.example.org" in json.dumps(explained)
         refused = server.review("/validate-operator-karmada-io-v1alpha1-karmada", json.dumps(KARMADA).encode())[
             "response"

@@ -20,10 +20,22 @@ def list_names(directory: Path, *, exclude: tuple[str, ...] = (), testdata: bool
     return [str(one.relative_to(directory)) if isinstance(one, Path) else str(one) for one in found]
 
 
-def test_yaml_files_are_listed_in_order_without_hidden_ones_and_testdata(tmp_path: Path) -> None:
-    make_files(tmp_path, "b.yaml", "a/c.yml", "a.md", ".git/x.yaml", ".hidden.yaml", "testdata/t.yaml", "..2026/d.yaml")
-    assert list_names(tmp_path) == ["a/c.yml", "b.yaml"]
-    assert list_names(tmp_path, testdata=True) == ["a/c.yml", "b.yaml", "testdata/t.yaml"]
+def test_files_of_kubectl_are_listed_in_order_without_hidden_ones_and_testdata(tmp_path: Path) -> None:
+    make_files(
+        tmp_path,
+        "b.json",
+        "b.yaml",
+        "a/c.yml",
+        "a.md",
+        "a.jsonl",
+        "a.JSON",
+        ".git/x.yaml",
+        ".hidden.yaml",
+        "testdata/t.yaml",
+        "..2026/d.yaml",
+    )
+    assert list_names(tmp_path) == ["a/c.yml", "b.json", "b.yaml"]
+    assert list_names(tmp_path, testdata=True) == ["a/c.yml", "b.json", "b.yaml", "testdata/t.yaml"]
 
 
 def test_links_to_files_are_read_and_links_to_directories_are_not(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.binding import overriders_of
+from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
+from app.overrider.binding import overriders_of, subject_of
 from app.overrider.dry_run import Subject, find_subject
 from app.overrider.policies.compilation import Compilation, Refusal
 from app.overrider.policies.compiler import DEFAULT_OPTIONS, Options, compile_overrider
@@ -24,6 +25,12 @@ class Compiled(NamedTuple):
     def key(self) -> ObjectKey:
         """The key of the overrider."""
         return key_of(self.overrider)
+
+    @property
+    def subject(self) -> ObjectKey | None:
+        """The key of its subject, which may not exist; None if the overrider names none of OpenYurt."""
+        kind, name = subject_of(self.overrider) or ("", "")
+        return self.key._replace(group_kind=GroupKind(GROUP, kind), name=name) if kind else None
 
 
 def compile_stored(overrider: JSONObject, *, store: StoreView, options: Options = DEFAULT_OPTIONS) -> Compilation:

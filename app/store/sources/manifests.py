@@ -1,11 +1,14 @@
-"""Objects from a directory of YAML files, reloaded when the files change.
+"""Objects from files and directories of manifests, reloaded when the files change.
 
 If a document cannot be read, the last objects of its file stay in the store and the error is reported. A half-written
 file must not look like a deletion.
 """
 
 import asyncio
+import contextlib
+import errno
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import Final, NamedTuple
 from watchfiles import awatch
 
 from app.store.gc_freeze import GCFreezer
-from app.store.manifest_files import list_directory, make_error, read_file
+from app.store.manifest_files import STANDARD_INPUT, list_files, make_error, name_source, read_file
 from app.store.manifest_reader import Skipped, describe_skipped, read_manifest
 from app.store.sources.source import PartState
 from app.store.store import ObjectKey, Store, key_of
@@ -59,7 +62,7 @@ class _File(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The result of reading the directory."""
+    """The result of reading the files."""
 
     files: dict[Path, _File]
     unread: frozenset[str]
@@ -72,7 +75,7 @@ class _Read(NamedTuple):
 
 
 class ManifestSource:
-    """Keeps a store equal to a directory of manifests.
+    """Keeps a store equal to files and directories of manifests. Standard input is read once.
 
     Attributes:
         errors: The current errors of each unreadable file; its last good objects stay in the store.
@@ -81,9 +84,9 @@ class ManifestSource:
             spec, of which it keeps no copy.
     """
 
-    def __init__(self, directory: Path, store: Store, *, exclude: Sequence[str] = ()) -> None:
+    def __init__(self, paths: Sequence[Path], store: Store, *, exclude: Sequence[str] = ()) -> None:
         """Prepare; ``exclude`` has patterns of files to leave out (`app.store.manifest_files.is_excluded`)."""
-        self._directory: Final = directory
+        self._paths: Final = tuple(dict.fromkeys(paths))
         self._exclude: Final = exclude
         self._store: Final = store
         self._files: dict[Path, _File] = {}
@@ -96,14 +99,14 @@ class ManifestSource:
 
     @property
     def synced(self) -> bool:
-        """Whether the directory and each file in it have been read once.
+        """Whether each directory and file has been read once.
 
         A file that was never read may hold the webhook that would deny the request.
         """
         return self._checked_at is not None and not self._unread
 
     def parts(self) -> Iterator[PartState]:
-        """Yield the state of the directory."""
+        """Yield the state of the files."""
         age = None if self._checked_at is None else time.monotonic() - self._checked_at
         detail = "; ".join(self.errors.values()) or describe_skipped(self.skipped)
         yield PartState("manifests", self.synced, detail, age, failing=bool(self.errors))
@@ -118,7 +121,7 @@ class ManifestSource:
 
     def load(self) -> bool:
         """Read changed files and update the store; return whether anything changed."""
-        read = self._read_directory()
+        read = self._read_paths()
         changed = sum(1 for _ in self._apply(read)) > 0
         self._finish(read)
         return changed
@@ -130,7 +133,7 @@ class ManifestSource:
         change one after the other. A change of few objects is one slice.
         """
         freezer = GCFreezer()
-        read = await asyncio.to_thread(self._read_directory, freezer)
+        read = await asyncio.to_thread(self._read_paths, freezer)
         changes = 0
         for changes, _ in enumerate(self._apply(read), 1):
             freezer.add(_CONTAINERS)
@@ -144,7 +147,7 @@ class ManifestSource:
             await asyncio.sleep(0)
         return changes > 0
 
-    def _read_directory(self, freezer: GCFreezer | None = None) -> _Read:
+    def _read_paths(self, freezer: GCFreezer | None = None) -> _Read:
         errors: dict[str, str] = {}
         files, unread = self._read_files(errors, freezer)
         documents, stored = _merge(files, errors), self._stored
@@ -178,20 +181,14 @@ class ManifestSource:
     ) -> tuple[dict[Path, _File], frozenset[str]]:
         """Return the files, and the names of those that were never read."""
         files: dict[Path, _File] = {}
-        try:
-            self._directory.stat()
-        except OSError as error:
-            errors[str(self._directory)] = str(error)
-            directory = {str(self._directory)} if self._checked_at is None else frozenset[str]()
-            return self._files, self._unread | directory
-        for path in list_directory(self._directory, exclude=self._exclude):
+        for path in self._list_files():
             if isinstance(path, ManifestError):
                 errors[path.source] = str(path)
                 continue
-            read = files[path] = _read(path, self._files.get(path), freezer)
+            read = files[path] = files.get(path) or _read(path, self._files.get(path), freezer)
             if read.errors:
                 errors[str(path)] = "; ".join(map(str, read.errors))
-        # The files of a directory that can no longer be listed stay, too.
+        # A file that was deleted stays if the caller names it, and so do those of a directory that cannot be listed.
         for path, known in self._files.items():
             if path not in files and any(path.is_relative_to(one) for one in errors):
                 files[path] = known
@@ -200,6 +197,14 @@ class ManifestSource:
         if self._checked_at is not None:
             directories &= self._unread
         return files, frozenset(unread | directories)
+
+    def _list_files(self) -> Iterator[Path | ManifestError]:
+        """Yield the files, and an error for each path that does not exist."""
+        for path in self._paths:
+            if path == STANDARD_INPUT or path.exists():
+                yield from list_files([path], self._exclude)
+            else:
+                yield make_error(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
 
     def _report(self, errors: dict[str, str]) -> None:
         for file, text in errors.items():
@@ -215,24 +220,32 @@ class ManifestSource:
         self.skipped = skipped
 
     async def follow(self, stop: asyncio.Event, *, changed: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Reload whenever the directory changes, until ``stop`` is set; await ``changed`` after each change."""
+        """Reload whenever files change, until ``stop`` is set; await ``changed`` after each change."""
+        named = [one for one in self._paths if one != STANDARD_INPUT]
         while not stop.is_set():
-            try:
-                async for _ in awatch(
-                    self._directory,
-                    debounce=_DEBOUNCE_MS,
-                    rust_timeout=_RESCAN_MS,
-                    yield_on_timeout=True,
-                    stop_event=stop,
-                ):
-                    if await self.reload():
-                        _log.info("manifests reloaded", extra={"fields": {"objects": len(self._stored)}})
-                        if changed is not None:
-                            await changed()
-            except OSError as error:
-                # The directory itself was removed. The store keeps its objects until the directory exists again.
-                self._report({str(self._directory): str(error)})
-                await _wait(stop, seconds=1.0)
+            present = [one for one in named if one.exists()]
+            if not present:
+                await _wait(stop, seconds=1.0 if named else None)
+                await self._reload_and_tell(changed)
+                continue
+            watch = awatch(
+                *present, debounce=_DEBOUNCE_MS, rust_timeout=_RESCAN_MS, yield_on_timeout=True, stop_event=stop
+            )
+            # A path that was removed meanwhile is an OSError; the next reload reports it.
+            with contextlib.suppress(OSError):
+                async with contextlib.aclosing(watch):
+                    async for changes in watch:
+                        await self._reload_and_tell(changed)
+                        # An editor replaces a file, and the watch of a file is about the former one.
+                        replaced = changes and any(one.is_file() for one in present)
+                        if replaced or present != [one for one in named if one.exists()]:
+                            break
+
+    async def _reload_and_tell(self, changed: Callable[[], Awaitable[None]] | None) -> None:
+        if await self.reload():
+            _log.info("manifests reloaded", extra={"fields": {"objects": len(self._stored)}})
+            if changed is not None:
+                await changed()
 
 
 def _merge(files: Mapping[Path, _File], errors: dict[str, str]) -> dict[ObjectKey, Document]:
@@ -253,7 +266,7 @@ def _merge(files: Mapping[Path, _File], errors: dict[str, str]) -> dict[ObjectKe
     return merged
 
 
-async def _wait(stop: asyncio.Event, *, seconds: float) -> None:
+async def _wait(stop: asyncio.Event, *, seconds: float | None) -> None:
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()
@@ -264,8 +277,10 @@ async def _wait(stop: asyncio.Event, *, seconds: float) -> None:
 def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
     """Return the content of a file, the known one if the file has not changed."""
     try:
-        status = path.stat()
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        stamp = _NO_STAMP
+        if path != STANDARD_INPUT:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         if known is not None and known.stamp == stamp:
             return known
         content = read_file(path)
@@ -273,7 +288,7 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
         return _keep(known, make_error(path, error))
     except ManifestError as error:
         return _keep(known, error)
-    read = read_manifest(content, source=str(path), freezer=freezer)
+    read = read_manifest(content, source=name_source(path), freezer=freezer)
     former = {} if known is None else {key_of(one.object): one for one in (*known.kept, *known.documents)}
     for one in read.documents:
         former.pop(key_of(one.object), None)

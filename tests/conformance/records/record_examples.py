@@ -24,8 +24,8 @@ def make_requests() -> Iterator[tuple[str, Any]]:
     """Yield paths and reviews."""
     yield MUTATE, json.loads(REVIEW.read_text())
     for name in ("interpreter", "retention"):
-        yield "/explore?explain=1", json.loads((EXAMPLES / name / "review.json").read_text())
-    widget = json.loads((WIDGETS / "review.json").read_text())
+        yield "/explore?explain=1", json.loads((EXAMPLES / "testdata" / f"review-{name}.json").read_text())
+    widget = json.loads((EXAMPLES / "testdata" / "review-kcp-widgets.json").read_text())
     for cluster in ("ws1", "ws2", "ws3", "unknown"):
         for verb in ("mutate", "validate", "explain"):
             yield f"/clusters/{cluster}/{verb}", widget

@@ -22,7 +22,7 @@ def test_the_overview_shows_objects_and_findings(
     start_console: Callable[..., str], open_page: Callable[..., Any]
 ) -> None:
     store = Store(INDEXES)
-    source = ManifestSource(EXAMPLES, store)
+    source = ManifestSource([EXAMPLES], store)
     source.load()
     page = open_page(start_console(EXAMPLES) + "/")
     counts = page.get_by_role("region", name="Objects").locator("tbody tr")

@@ -44,7 +44,7 @@ async def test_a_probe_is_only_read(path: str) -> None:
 async def test_a_console_is_ready_once_its_objects_were_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(yurt_app_set()))
     store = Store(INDEXES)
-    source = ManifestSource(tmp_path, store)
+    source = ManifestSource([tmp_path], store)
     app = create_console(ConsoleContext(store, source), hosts=HOSTS)
     assert (await visit(app, "/healthz")).status == 200
     assert (await visit(app, "/readyz")).status == 503
@@ -77,7 +77,7 @@ async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None
 async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: [")
     store = Store(INDEXES)
-    source = ManifestSource(tmp_path, store)
+    source = ManifestSource([tmp_path], store)
     app = create_console(ConsoleContext(store, source), hosts=HOSTS)
     source.load()
     assert not source.synced

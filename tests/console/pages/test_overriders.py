@@ -32,7 +32,7 @@ def make_client(tmp_path: Path) -> MakeClient:
     def make(*objects: dict[str, Any]) -> Visitor:
         (tmp_path / "now.yaml").write_text(yaml.safe_dump_all(objects))
         store = Store([OVERRIDERS_BY_SUBJECT, *WORKLOAD_INDEXES.values()])
-        source = ManifestSource(tmp_path, store)
+        source = ManifestSource([tmp_path], store)
         source.load()
         assert not source.errors
         context = ConsoleContext(store, manifests=source, command_source=f"-f {tmp_path}")

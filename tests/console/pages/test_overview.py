@@ -27,7 +27,7 @@ from tests.e2e.pki import Authority
 
 async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("kind: [")
-    source = ManifestSource(tmp_path, make_context().store)
+    source = ManifestSource([tmp_path], make_context().store)
     source.load()
     app = console_of(manifests=source, command_source="-f examples")
     body = (await visit(app, "/")).body.decode()

@@ -21,7 +21,7 @@ WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": 
 
 
 def test_the_counts_are_those_of_the_command() -> None:
-    source = ManifestSource(EXAMPLES, Store(INDEXES))
+    source = ManifestSource([EXAMPLES], Store(INDEXES))
     source.load()
     rows = json.loads(run_command("lint", "-f", str(EXAMPLES), "--output", "json").stdout)
     expected = Counter((row["level"], row["code"], row["kind"]) for row in rows)

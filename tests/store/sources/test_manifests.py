@@ -1,9 +1,13 @@
 import asyncio
+import io
+import json
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
@@ -25,7 +29,7 @@ def store() -> Store:
 
 @pytest.fixture
 def source(tmp_path: Path, store: Store) -> ManifestSource:
-    return ManifestSource(tmp_path, store)
+    return ManifestSource([tmp_path], store)
 
 
 def versions(store: Store, *kinds: GroupKind) -> list[str]:
@@ -36,14 +40,15 @@ def names(store: Store) -> dict[str, str]:
     return {document["metadata"]["name"]: document["data"]["v"] for document in store.each("", CONFIG)}
 
 
-def test_only_yaml_files_are_read(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+def test_yaml_and_json_files_are_read(tmp_path: Path, source: ManifestSource, store: Store) -> None:
     (tmp_path / "sub" / "..2024").mkdir(parents=True)
     (tmp_path / "a.yaml").write_text(config("a") + "---\n" + config("b"))
     (tmp_path / "sub" / "c.yml").write_text(config("c"))
     (tmp_path / "sub" / "..2024" / "d.yaml").write_text(config("d"))
-    (tmp_path / "review.json").write_text("{}")
+    (tmp_path / "e.json").write_text(json.dumps(yaml.safe_load(config("e"))))
+    (tmp_path / "f.txt").write_text(config("f"))
     assert source.load()
-    assert names(store) == {"a": "1", "b": "1", "c": "1"}
+    assert names(store) == {"a": "1", "b": "1", "c": "1", "e": "1"}
     assert (source.synced, source.errors, source.load()) == (True, {}, False)
 
 
@@ -170,7 +175,7 @@ def test_deleting_an_unreadable_file_completes_the_sync(tmp_path: Path, source: 
 
 
 def test_a_missing_directory_delays_the_sync(tmp_path: Path, store: Store) -> None:
-    source = ManifestSource(tmp_path / "later", store)
+    source = ManifestSource([tmp_path / "later"], store)
     source.load()
     assert not source.synced
     (tmp_path / "later").mkdir()
@@ -206,7 +211,7 @@ def test_a_removed_directory_keeps_all_objects(tmp_path: Path, store: Store) -> 
     directory = tmp_path / "m"
     directory.mkdir()
     (directory / "a.yaml").write_text(config("a"))
-    source = ManifestSource(directory, store)
+    source = ManifestSource([directory], store)
     source.load()
     (directory / "a.yaml").unlink()
     directory.rmdir()
@@ -240,9 +245,36 @@ async def test_follow_applies_new_changed_and_deleted_files(
     assert part.age >= 0
 
 
+async def test_files_directories_and_standard_input_are_followed_together(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named file may have any suffix. An editor replaces it; a deletion looks the same for a moment, and keeps it."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(config("in").encode())))
+    file, directory = tmp_path / "a.txt", tmp_path / "later"
+    file.write_text(config("a"))
+    source = ManifestSource([file, directory, Path("-"), file], store)
+    source.load()
+    assert (names(store), source.synced, [*source.errors]) == ({"a": "1", "in": "1"}, False, [str(directory)])
+    stop = asyncio.Event()
+    follower = asyncio.create_task(source.follow(stop))
+    directory.mkdir()
+    (directory / "b.json").write_text(json.dumps(yaml.safe_load(config("b"))))
+    await until(lambda: names(store) == {"a": "1", "b": "1", "in": "1"})
+    for value in ("2", "3"):
+        (tmp_path / "new").write_text(config("a", value))
+        (tmp_path / "new").rename(file)
+        await until(lambda value=value: names(store)["a"] == value)  # type: ignore[misc]
+    assert (source.synced, source.errors) == (True, {})
+    file.unlink()
+    await until(lambda: bool(source.errors))
+    assert (names(store)["a"], source.synced) == ("3", True)
+    stop.set()
+    await asyncio.wait_for(follower, NET)
+
+
 async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
     store = Store()
-    source = ManifestSource(tmp_path, store)
+    source = ManifestSource([tmp_path], store)
     source.load()
     stored = 0
     most = 0
@@ -265,7 +297,7 @@ async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
 
 
 async def test_the_heap_is_frozen_while_many_objects_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = ManifestSource(tmp_path, Store())
+    source = ManifestSource([tmp_path], Store())
     source.load()
     (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(2_000)))
     threads: list[str] = []
