@@ -154,7 +154,7 @@ def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
             lacking[name] = missing
         assert ("-n" in forms) == ("--namespace" in forms), name
     assert lacking == LACKING
-    # What is found without a source reads none, and no command escapes the search.
+    # The search misses no command: those without a source read none.
     assert {name for name, found in sources.items() if not found} == {
         name for name in sources if name.startswith(("certs ", "crds cache ", "crds verify", "crds pin"))
     }
