@@ -141,6 +141,17 @@ class RawHook:
         self.open = 0
         self.most_open = 0
         self.writers: list[asyncio.StreamWriter] = []
+        self.directory = Path()
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def load(self, certificate_pem: bytes, key_pem: bytes) -> None:
+        """Present another certificate from now on."""
+        (self.directory / "tls.crt").write_bytes(certificate_pem)
+        (self.directory / "tls.key").write_bytes(key_pem)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # Keys that OpenSSL finds too small are allowed in a certificate of the server itself.
+        self.context.set_ciphers("ALL:@SECLEVEL=0")
+        self.context.load_cert_chain(self.directory / "tls.crt", self.directory / "tls.key")
 
     @property
     def url(self) -> str:
@@ -174,8 +185,9 @@ async def run_raw_hook(directory: Path, certificate: Certificate = "good") -> As
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     listening.setblocking(False)
     hook = RawHook(listening.getsockname()[1], ca_bundle)
+    hook.directory, hook.context = directory, context
     tasks: set[asyncio.Task[None]] = set()
-    accepting = asyncio.create_task(_accept(hook, listening, context, tasks))
+    accepting = asyncio.create_task(_accept(hook, listening, tasks))
     try:
         yield hook
     finally:
@@ -187,13 +199,11 @@ async def run_raw_hook(directory: Path, certificate: Certificate = "good") -> As
         listening.close()
 
 
-async def _accept(
-    hook: RawHook, listening: socket.socket, context: ssl.SSLContext, tasks: set[asyncio.Task[None]]
-) -> None:
+async def _accept(hook: RawHook, listening: socket.socket, tasks: set[asyncio.Task[None]]) -> None:
     while True:
         accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
         hook.connections += 1
-        task = asyncio.create_task(_greet(hook, accepted, context))
+        task = asyncio.create_task(_greet(hook, accepted, hook.context))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

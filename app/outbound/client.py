@@ -22,7 +22,7 @@ from app.outbound.errors import CallError, NotCalledError, OverloadedError, esca
 from app.outbound.pool import PoolKey, Pools
 from app.outbound.response import read_response
 from app.outbound.retry import MAX_RETRIES, discard, retry_after
-from app.outbound.trust import TrustError, create_context
+from app.outbound.trust import TrustError, load_roots
 from app.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
@@ -124,7 +124,7 @@ class HookClient:
 
     async def __aenter__(self) -> Self:
         """Load the system's certificate authorities, so that the first request need not wait, and return the client."""
-        await asyncio.to_thread(create_context, "")
+        await asyncio.to_thread(load_roots, "")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -229,7 +229,7 @@ class HookClient:
             key = PoolKey(
                 partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded, call.credential
             )
-            with self._pools.lease(key) as session:
+            async with self._pools.lease(key) as session:
                 response = await self._send_with_retries(session, call, evidence)
                 return await self._read(response, url)
         except TrustError as error:

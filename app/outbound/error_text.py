@@ -9,11 +9,14 @@ from aiohttp.http_exceptions import LineTooLong
 from yarl import URL
 
 from app.outbound.addresses import PrivateAddressError
+from app.outbound.certificate_chain import UNKNOWN_AUTHORITY
+from app.outbound.certificate_der import CertificateError
 from app.outbound.errors import escaped
-from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS
+from app.outbound.trust import VERIFY_ERRORS
 
 _MAX_SHOWN: Final = 300
 _CERTIFICATE: Final = {**VERIFY_ERRORS, 19: f"{UNKNOWN_AUTHORITY} (its issuer is not in caBundle)"}
+_UNVERIFIED: Final = "tls: failed to verify certificate"
 _NAME_MISMATCH: Final = (62, 64)
 
 
@@ -54,12 +57,16 @@ def _describe_connect(error: aiohttp.ClientConnectorError, url: URL) -> str:
 
 
 def _describe_certificate(error: Exception, host: str) -> str:
+    if isinstance(error, CertificateError):
+        # A host may present a chain of any length, and names of any size.
+        problem = str(error)[:_MAX_SHOWN].removeprefix("x509: ")
+        return problem if problem.startswith("tls: ") else f"{_UNVERIFIED} of {escaped(host)}: x509: {problem}"
     text = _describe_other(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         text = _CERTIFICATE.get(error.verify_code, error.verify_message)
         if error.verify_code in _NAME_MISMATCH:
             text = f"certificate is not valid for the called host ({escaped(error.verify_message)})"
-    return f"tls: failed to verify certificate of {escaped(host)}: x509: {text}"
+    return f"{_UNVERIFIED} of {escaped(host)}: x509: {text}"
 
 
 def _describe_lookup(error: OSError, host: str) -> str:

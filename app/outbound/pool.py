@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import functools
 import select
-from collections.abc import Iterator
+import ssl
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, cast
 
 import aiohttp
@@ -19,10 +21,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
 from app.outbound.addresses import public_socket
+from app.outbound.certificate_chain import Roots, is_light, verify
+from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
 from app.outbound.fair_cache import FairCache
 from app.outbound.resolver import SharedResolver
-from app.outbound.trust import create_context
+from app.outbound.trust import create_call_context, load_roots, presented_certificates
 
 MAX_POOLS: Final = 1_000
 """The maximum number of pools, not counting those in use."""
@@ -31,6 +35,8 @@ _IDLE_SECONDS: Final = 90.0
 MAX_IDLE_CONNECTIONS: Final = 25
 """The maximum number of idle connections in a pool (``idleConnsPerHost`` of k8s.io/client-go/transport)."""
 MAX_INTERIM_RESPONSES: Final = 100
+# A bundle of this size takes a few milliseconds to decode; larger ones are decoded in a thread.
+_MAX_BUNDLE_ON_LOOP: Final = 64 * 1024
 
 
 class PoolKey(NamedTuple):
@@ -67,8 +73,8 @@ class Pools:
     def __len__(self) -> int:
         return len(self._pools)
 
-    @contextlib.contextmanager
-    def lease(self, key: PoolKey) -> Iterator[aiohttp.ClientSession]:
+    @contextlib.asynccontextmanager
+    async def lease(self, key: PoolKey) -> AsyncIterator[aiohttp.ClientSession]:
         """Yield the session of a key.
 
         Raises:
@@ -76,7 +82,13 @@ class Pools:
         """
         pool = self._pools.get(key.partition, key)
         if pool is None:
-            pool = _Pool(_open_session(key, self._resolver or self._resolvers.for_owner(key.partition)))
+            is_small = len(key.ca_bundle) <= _MAX_BUNDLE_ON_LOOP
+            trust = _load_trust(key) if is_small else await asyncio.to_thread(_load_trust, key)
+            # Another call may have opened the pool meanwhile.
+            pool = self._pools.get(key.partition, key)
+        if pool is None:
+            resolver = self._resolver or self._resolvers.for_owner(key.partition)
+            pool = _Pool(_open_session(key, *trust, resolver=resolver))
             self._pools.put(key.partition, key, pool)
         pool.calls += 1
         try:
@@ -113,14 +125,15 @@ class _Handler(ResponseHandler):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Does not reuse an idle connection on which data or an end of stream has arrived.
+    """Verifies certificates as Go does, and does not reuse an idle connection with data or an end of stream.
 
     aiohttp retries requests on a connection that the server has closed, but not a POST, so the connector checks for the
     end of stream first. Unsolicited data must not be read as the response to the next call.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, roots: Roots, **options: Any) -> None:
         super().__init__(**options)
+        self._roots: Final = roots
         # mypy does not accept a partial of a subclass.
         self._factory = cast("functools.partial[ResponseHandler]", functools.partial(_Handler, loop=self._loop))
 
@@ -130,6 +143,28 @@ class _Connector(aiohttp.TCPConnector):
                 return connection
             connection.close()
         return None
+
+    async def _wrap_create_connection(
+        self, *args: Any, req: aiohttp.ClientRequest, **rest: Any
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        """Connect, and close the connection before anything is written if its certificates are not trusted."""
+        transport, protocol = await super()._wrap_create_connection(*args, req=req, **rest)
+        try:
+            await self._verify(transport.get_extra_info("ssl_object"), req.server_hostname or req.url.raw_host or "")
+        except BaseException as error:
+            transport.abort()
+            if isinstance(error, CertificateError):
+                raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from None
+            raise
+        return transport, protocol
+
+    async def _verify(self, connection: ssl.SSLObject, host: str) -> None:
+        presented = presented_certificates(connection)
+        check = functools.partial(verify, presented, self._roots, host=host, now=datetime.now(UTC))
+        if is_light(presented, self._roots):
+            check()
+        else:
+            await asyncio.to_thread(check)
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         full = len(self._conns.get(key, ())) >= MAX_IDLE_CONNECTIONS
@@ -145,9 +180,16 @@ def _has_input(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _open_session(key: PoolKey, resolver: AbstractResolver) -> aiohttp.ClientSession:
+def _load_trust(key: PoolKey) -> tuple[Roots, ssl.SSLContext]:
+    return load_roots(key.ca_bundle), create_call_context(key.ca_bundle, key.credential)
+
+
+def _open_session(
+    key: PoolKey, roots: Roots, context: ssl.SSLContext, *, resolver: AbstractResolver
+) -> aiohttp.ClientSession:
     connector = _Connector(
-        ssl=create_context(key.ca_bundle, key.credential),
+        roots,
+        ssl=context,
         limit=0,
         keepalive_timeout=_IDLE_SECONDS,
         resolver=resolver,

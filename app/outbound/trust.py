@@ -1,15 +1,20 @@
-"""TLS contexts for calls to webhooks, which trust the same certificates as Go's client."""
+"""Trusted certificates and TLS contexts for calls to webhooks and API servers."""
 
 import base64
+import contextlib
 import functools
 import ssl
-from typing import Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
 
+from app.outbound.certificate import parse_certificate
+from app.outbound.certificate_chain import UNKNOWN_AUTHORITY, Roots
+from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
 
 # Creating a context with the system's authorities takes about 10 ms. One is cached for each client certificate.
 _MAX_CACHED_CONTEXTS: Final = 64
-UNKNOWN_AUTHORITY: Final = "certificate signed by unknown authority"
 # Codes of OpenSSL's x509_vfy.h with the messages of Go's crypto/x509, which users search for.
 VERIFY_ERRORS: Final = {
     9: "certificate is not yet valid",
@@ -18,14 +23,36 @@ VERIFY_ERRORS: Final = {
     **dict.fromkeys((19, 20, 21), UNKNOWN_AUTHORITY),
 }
 """Problems of a certificate, by ``ssl.SSLCertVerificationError.verify_code``."""
+_BEGIN: Final = b"-----BEGIN "
+_END: Final = b"\n-----END "
+_CERTIFICATE: Final = b"CERTIFICATE-----"
+_BLANK: Final = b" \t\r"
+_DER: Final = 2
 
 
 class TrustError(ValueError):
     """The certificate authorities cannot be loaded."""
 
 
+def load_roots(ca_bundle: str) -> Roots:
+    """Return the certificates of a bundle, without blocks that Go skips.
+
+    Args:
+        ca_bundle: PEM in base64; ``""`` for the system's authorities.
+
+    Raises:
+        TrustError: The bundle contains no certificate.
+    """
+    if not ca_bundle:
+        return _load_system_roots()
+    roots = Roots(_decode_bundle(ca_bundle))
+    if roots.is_empty:
+        raise TrustError(f"unable to load root certificates: {_explain_bundle(ca_bundle)}")
+    return roots
+
+
 def create_context(ca_bundle: str, credential: Credential | None = None) -> ssl.SSLContext:
-    """Return a context that trusts the authorities of a bundle and no others.
+    """Return a context that trusts the authorities of a bundle and no others, by the rules of OpenSSL.
 
     Args:
         ca_bundle: PEM in base64; ``""`` for the system's authorities.
@@ -38,14 +65,49 @@ def create_context(ca_bundle: str, credential: Credential | None = None) -> ssl.
         return _create_system_context(credential if credential is not None and credential.has_certificate else None)
     # create_default_context(cadata="") would trust the system's authorities.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    encoded = [der for der in _decode_bundle(ca_bundle) if _explain_certificate(der) == ""]
     try:
-        # Comments between certificates may contain characters that are not ASCII, which OpenSSL refuses.
-        context.load_verify_locations(cadata=base64.b64decode(ca_bundle, validate=True).decode("ascii", "ignore"))
+        context.load_verify_locations(cadata=b"".join(encoded))
     except (ValueError, ssl.SSLError) as error:
-        raise TrustError("unable to load root certificates: unable to parse bytes as PEM block") from error
+        raise TrustError(f"unable to load root certificates: {_explain_bundle(ca_bundle)}") from error
     if credential is not None:
         credential.load(context)
     return _verify_as_go(context)
+
+
+def create_call_context(ca_bundle: str, credential: Credential | None) -> ssl.SSLContext:
+    """Return the context of a call whose certificates `app.outbound.certificate_chain` verifies after the handshake.
+
+    With a client certificate, OpenSSL verifies during the handshake too: a stranger must not see that certificate.
+    """
+    if credential is not None and credential.has_certificate:
+        return create_context(ca_bundle, credential)
+    return _create_anonymous_context()
+
+
+def presented_certificates(connection: ssl.SSLObject) -> list[bytes]:
+    """Return the certificates that a server has sent, in DER, its own first."""
+    # Python 3.13 made this function public.
+    source = connection if hasattr(connection, "get_unverified_chain") else cast("Any", connection)._sslobj  # noqa: SLF001
+    found = source.get_unverified_chain() or ()
+    return [one if isinstance(one, bytes) else one.public_bytes(_DER) for one in found]
+
+
+@functools.lru_cache(maxsize=1)
+def _create_anonymous_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return _call_as_apiserver(context)
+
+
+@functools.lru_cache(maxsize=1)
+def _load_system_roots() -> Roots:
+    paths = ssl.get_default_verify_paths()
+    files = [Path(paths.cafile)] if paths.cafile else []
+    if paths.capath:
+        files += sorted(Path(paths.capath).iterdir())
+    return Roots(der for file in files if file.is_file() for der in decode_pem(file.read_bytes()))
 
 
 @functools.lru_cache(maxsize=_MAX_CACHED_CONTEXTS)
@@ -58,10 +120,58 @@ def _create_system_context(credential: Credential | None) -> ssl.SSLContext:
 
 
 def _verify_as_go(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Verify as Go's crypto/x509 does: each certificate of the bundle is a root; strict RFC 5280 and CN are off."""
+    """Come close to Go's crypto/x509: each certificate of the bundle is a root; strict RFC 5280 and CN are off."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.hostname_checks_common_name = False
+    return _call_as_apiserver(context)
+
+
+def _call_as_apiserver(context: ssl.SSLContext) -> ssl.SSLContext:
     # kube-apiserver also uses HTTP/1.1 for webhooks, because HTTP/2 defeats load balancing (kubernetes #75791).
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _decode_bundle(ca_bundle: str) -> list[bytes]:
+    try:
+        return list(decode_pem(base64.b64decode(ca_bundle, validate=True)))
+    except ValueError:
+        return []
+
+
+def _explain_bundle(ca_bundle: str) -> str:
+    """Return why a bundle without a usable certificate is refused, as client-go does (transport/transport.go)."""
+    problems = (problem for der in _decode_bundle(ca_bundle) if (problem := _explain_certificate(der)))
+    problem = next(problems, "")
+    return f"failed to parse certificate: {problem}" if problem else "unable to parse bytes as PEM block"
+
+
+def _explain_certificate(der: bytes) -> str:
+    try:
+        parse_certificate(der)
+    except CertificateError as error:
+        return str(error)
+    return ""
+
+
+def decode_pem(text: bytes) -> Iterator[bytes]:
+    """Yield the content of each ``CERTIFICATE`` block without headers, as Go's encoding/pem finds blocks.
+
+    Text around blocks is skipped, and so are blocks that are malformed or have another label.
+    """
+    start = 0
+    while (end := text.find(_END, start)) >= 0:
+        begin = text.rfind(_BEGIN, start, end + 1)
+        start_of_end, start = end, end + len(_END)
+        if begin < 0 or (begin > 0 and text[begin - 1 : begin] != b"\n"):
+            continue
+        label, _, body = text[begin + len(_BEGIN) : start_of_end + 1].partition(b"\n")
+        line_end = text.find(b"\n", start)
+        label, last = label.rstrip(_BLANK), text[start : line_end if line_end >= 0 else len(text)].rstrip(_BLANK)
+        if label != _CERTIFICATE or last != label or b":" in body.partition(b"\n")[0]:
+            continue
+        encoded = body.translate(None, b" \t\r\n")
+        if len(encoded) % 4 == 0:
+            with contextlib.suppress(ValueError):
+                yield base64.b64decode(encoded, validate=True)

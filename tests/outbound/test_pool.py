@@ -33,12 +33,12 @@ async def test_idle_sessions_beyond_the_limit_are_closed(tmp_path: Path) -> None
     def key(name: str, partition: str = "p") -> PoolKey:
         return PoolKey(partition, f"https://{name}", "", ca_bundle, guarded=False)
 
-    with pools.lease(key("used")) as used:
+    async with pools.lease(key("used")) as used:
         for name in "abc":
-            with pools.lease(key(name)) as session:
+            async with pools.lease(key(name)) as session:
                 pass
         assert len(pools) == 2
-        with pools.lease(key("c")) as again, pools.lease(key("used")) as still:
+        async with pools.lease(key("c")) as again, pools.lease(key("used")) as still:
             assert (again is session, still is used) == (True, True)
     await pools.close()
     assert used.closed
@@ -52,12 +52,12 @@ async def test_many_endpoints_of_one_owner_do_not_close_sessions_of_another(tmp_
     def key(partition: str, number: int) -> PoolKey:
         return PoolKey(partition, f"https://h{number}", "", ca_bundle, guarded=False)
 
-    with pools.lease(key("ws3", 0)) as victims:
+    async with pools.lease(key("ws3", 0)) as victims:
         pass
     for number in range(20):
-        with pools.lease(key("ws2", number)):
+        async with pools.lease(key("ws2", number)):
             pass
-    with pools.lease(key("ws3", 0)) as again:
+    async with pools.lease(key("ws3", 0)) as again:
         assert again is victims
     assert len(pools) == 3
     await pools.close()

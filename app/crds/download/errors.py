@@ -15,7 +15,8 @@ from urllib3 import exceptions
 from app.crds.download.retry import CONNECT_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
 from app.outbound.addresses import PrivateAddressError
-from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS
+from app.outbound.certificate_chain import UNKNOWN_AUTHORITY
+from app.outbound.trust import VERIFY_ERRORS
 
 _CERTIFICATE: Final = {
     **VERIFY_ERRORS,
