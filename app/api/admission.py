@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from starlette.types import Scope
 
 from app.api.body_limit import RequestError
@@ -39,6 +40,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         conclude: Conclude | None = None,
         slices: Slices | None = None,
         pure: bool = False,
+        hint: str = "",
         **rest: Any,
     ) -> None:
         """Prepare.
@@ -50,10 +52,12 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             conclude: Awaited between the decision and the answer.
             slices: The turns that the slices of a handler take; None for turns of their own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
+            hint: The end of the message of each refusal, ``""`` for none.
             rest: As in `ReviewEndpoint`.
         """
         super().__init__(path, **rest)
         self._handler: Final = handler
+        self._hint: Final = f"; {hint}" if hint else ""
         self._pure: Final = pure
         # Checks take up to 4 µs for a byte, eight times as long as rendering. People write the objects that are
         # checked, so none of them notices the time of a hop to a thread.
@@ -75,11 +79,13 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
                 yield waiting
         except StaleError as error:
             # No verdict, so that the caller asks again, as clients of an apiserver do after a failed call.
-            raise RequestError(503, "ServiceUnavailable", str(error)) from error
+            raise RequestError(503, "ServiceUnavailable", f"{error}{self._hint}") from error
         decided = self._finish_large(request) if is_large else self._handle(request)
         response = decided if isinstance(decided, Response) else (yield self._finish(decided, review.uid))
         if self._conclude is not None:
             response = (yield self._conclude(request, response)) or response
+        if not response.allowed:
+            response = msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
         if is_large:
             encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
             return response, (yield self._off_loop(encode))

@@ -22,6 +22,9 @@ MAX_ON_LOOP: Final = 32 * 1024
 """Bytes of the largest review that is answered on the event loop. Rendering a hostile Deployment takes 0.5 µs per byte,
 so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
 
+SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
+"""The end of messages with which the server refuses a write in a cluster that it is registered with."""
+
 _T = TypeVar("_T")
 # RFC 9110 section 11.6.1 requires a challenge with each 401.
 _CHALLENGE: Final = (b"www-authenticate", b"Bearer")
@@ -255,7 +258,7 @@ class Gate:
         """Answer one HTTP request."""
         problem = "" if self._open else self._missing()
         if problem:
-            await respond(send, 503, encode_error(503, "ServiceUnavailable", problem))
+            await respond(send, 503, encode_error(503, "ServiceUnavailable", f"{problem}; {SWITCH_OFF_HINT}"))
             return
         self._open = True
         await self._endpoint(scope, receive, send)

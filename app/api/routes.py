@@ -6,10 +6,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from app.api.admission import AdmissionEndpoint, Conclude, Prepare, ReviewHandler
+from app.api.admission import AdmissionEndpoint, Conclude, ReviewHandler
 from app.api.body_memory import BodyBudget
 from app.api.dispatch import DispatchContext, DispatchEndpoint, ExplainEndpoint
-from app.api.endpoint import MAX_ON_LOOP, Endpoint
+from app.api.endpoint import MAX_ON_LOOP, SWITCH_OFF_HINT, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
@@ -108,20 +108,10 @@ class ReviewRoute(NamedTuple):
 
 
 def _make_admission_route(
-    path: str,
-    summary: str,
-    handler: ReviewHandler,
-    *,
-    needs: tuple[GroupKind, ...] = (),
-    prepare: Prepare | None = None,
-    conclude: Conclude | None = None,
-    slices: Slices | None = None,
-    pure: bool = False,
+    path: str, summary: str, handler: ReviewHandler, *, needs: tuple[GroupKind, ...] = (), **rest: Any
 ) -> ReviewRoute:
-    make = partial(
-        _make_admission_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices, pure=pure
-    )
-    return ReviewRoute(path, summary, make, needs=needs)
+    """Return a route; ``rest`` is for `AdmissionEndpoint`."""
+    return ReviewRoute(path, summary, partial(_make_admission_endpoint, handler=handler, **rest), needs=needs)
 
 
 def _make_admission_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
@@ -181,15 +171,16 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
         checked = LiveAdmission(dry_runs, store, shared, unfit_subject_edits)
         conclude_edit = checked.check_subject
     conclude_overrider = conclude if checked is None else _chain(checked.check_overrider, conclude)
-    edits = partial(_make_admission_route, handler=validate_edit, slices=shared, conclude=conclude_edit)
+    make_route = partial(_make_admission_route, hint=SWITCH_OFF_HINT)
+    edits = partial(make_route, handler=validate_edit, slices=shared, conclude=conclude_edit)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
-        _make_admission_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
-        _make_admission_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
-        _make_admission_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
-        _make_admission_route(
+        make_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
+        make_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
+        make_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
+        make_route(
             VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_overrider, slices=shared
         ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),

@@ -22,6 +22,8 @@ _log: Final = logging.getLogger(__name__)
 
 _MAX_TRIES: Final = 10
 _CONFLICTS: Final = frozenset({409})
+# ``fleethook uninstall`` finds the Secret by it.
+_LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
 
 class SecretName(NamedTuple):
@@ -127,6 +129,7 @@ class SecretStore:
         metadata: JSONObject = dict(stored["metadata"]) if stored else {"name": self._secret.name}
         metadata.setdefault("namespace", self._secret.namespace)
         metadata.pop("managedFields", None)
+        metadata["labels"] = {**(metadata.get("labels") or {}), **_LABELS}
         kind = stored.get("type") if stored else "Opaque"
         body = {"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": metadata, "data": data}
         method, path = ("PUT", self._secret.path) if stored else ("POST", self._secret.path.rpartition("/")[0])

@@ -87,6 +87,11 @@ COMMANDS: Final = Group(
             "doctor",
             "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
         ),
+        "uninstall": CommandSpec(
+            "app.cli.uninstall",
+            "uninstall",
+            "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
+        ),
         "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
         "crds": CommandSpec(
             "app.cli.crds",

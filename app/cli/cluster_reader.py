@@ -36,6 +36,7 @@ _OPTIONAL: Final = frozenset({WORKSPACES.name})
 
 Count = Callable[[int], None]
 """Called with the number of objects of a page."""
+Keep = Callable[[msgspec.Raw], bool]
 
 
 class ListRequest(NamedTuple):
@@ -128,7 +129,12 @@ def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:
 
 
 async def read_resource(
-    connection: "Connection", resource: WatchedResource, *, prefix: str = "", count: Count | None = None
+    connection: "Connection",
+    resource: WatchedResource,
+    *,
+    prefix: str = "",
+    count: Count | None = None,
+    keep: Keep | None = None,
 ) -> list[JSONObject]:
     """Return the objects of a resource in the best version that the apiserver serves.
 
@@ -137,6 +143,7 @@ async def read_resource(
         resource: The resource.
         prefix: Prefix of its path, such as ``/clusters/*``.
         count: Receives the number of objects of each page.
+        keep: Returns whether to return an object, by its JSON. The others are not decoded. None to return all.
 
     Raises:
         UnservedError: The apiserver serves no version of the resource.
@@ -148,7 +155,7 @@ async def read_resource(
         try:
             return [
                 _decode(item, version, page)
-                async for page in _read_pages(connection, version, prefix=prefix, count=count)
+                async for page in _read_pages(connection, version, prefix=prefix, count=count, keep=keep)
                 for item in page.items
             ]
         except APIError as error:
@@ -164,7 +171,12 @@ def _decode(item: msgspec.Raw, resource: WatchedResource, page: Page) -> JSONObj
 
 
 async def _read_pages(
-    connection: "Connection", resource: WatchedResource, *, prefix: str, count: Count | None
+    connection: "Connection",
+    resource: WatchedResource,
+    *,
+    prefix: str,
+    count: Count | None,
+    keep: Keep | None,
 ) -> AsyncIterator[Page]:
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
@@ -179,7 +191,7 @@ async def _read_pages(
             # The list took longer than etcd keeps its revision. client-go then reads it at once (tools/pager).
             pages, query = [], dict(resource.selectors)
             continue
-        pages.append(page)
+        pages.append(page if keep is None else page._replace(items=[*filter(keep, page.items)]))
         if count is not None:
             count(len(page.items))
         if not page.continue_token:

@@ -80,7 +80,7 @@ def check_objects(objects: "Sequence[AppliedObject]", overriders: Sequence[JSONO
         yield Diagnosis(
             "warning", _CHECK,
             f"no overrider owns {len(orphans)} policies and bindings, which change workloads: {listed}",
-            "start the server, whose leader deletes them, or run `fleethook policies remove`",
+            "start the server, whose leader deletes them, or run `fleethook policies remove` or `fleethook uninstall`",
         )  # fmt: skip
     elif objects:
         yield Diagnosis("ok", _CHECK, f"overriders own all {len(objects)} policies and bindings")

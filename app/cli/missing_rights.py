@@ -1,6 +1,6 @@
 """The rules of a role that a user lacks, for a message."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from app.store.sources.kubernetes.resources import WatchedResource
@@ -29,11 +29,24 @@ def describe_missing(resources: Sequence[WatchedResource], *, where: Sequence[st
     return "; ".join(sentences)
 
 
+def describe_rules(rights: Collection[tuple[str, str, str]]) -> str:
+    """Return the rules of a ClusterRole that give rights, each a group, a resource and a verb, as a sentence."""
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for group, resource, verb in rights:
+        verbs.setdefault((group, resource), set()).add(verb)
+    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), given in sorted(verbs.items()):
+        resources.setdefault((group, tuple(sorted(given))), []).append(resource)
+    rules = ", ".join(_format_rule(group, plurals, given) for (group, given), plurals in resources.items())
+    return f"add to a ClusterRole that is bound to the user: {rules}"
+
+
 def _format_rules(resources: Sequence[WatchedResource]) -> str:
     by_group: dict[str, list[str]] = {}
     for one in resources:
         by_group.setdefault(one.group, []).append(one.plural)
-    return ", ".join(
-        f'{{apiGroups: ["{group}"], resources: [{", ".join(plurals)}], verbs: [list]}}'
-        for group, plurals in by_group.items()
-    )
+    return ", ".join(_format_rule(group, plurals, ["list"]) for group, plurals in by_group.items())
+
+
+def _format_rule(group: str, plurals: Sequence[str], verbs: Sequence[str]) -> str:
+    return f'{{apiGroups: ["{group}"], resources: [{", ".join(plurals)}], verbs: [{", ".join(verbs)}]}}'

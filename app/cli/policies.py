@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def remove(changed: TargetOptions = TargetOptions()) -> None:
-    """Delete all policies of overriders, after a rollback to a version without policies or before an uninstall.
+    """Delete all policies of overriders, for example after a rollback to a version without policies.
 
     Because the command deletes objects, one of --kubeconfig, --context and --in-cluster must name the cluster.
 
@@ -30,9 +30,7 @@ def remove(changed: TargetOptions = TargetOptions()) -> None:
     from app.overrider.policy_removal import remove_policies  # noqa: PLC0415 - as above
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - as above
 
-    if not changed.is_given:
-        fail("give one of --kubeconfig, --context and --in-cluster: the command deletes objects of this cluster")
-    target = changed.find()
+    target = changed.find_to_change()
 
     async def run() -> "Removal":
         async with target.connect() as connection:

@@ -13,7 +13,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -62,6 +62,58 @@ class LeaseTiming(NamedTuple):
     def from_duration(cls, duration: float) -> "LeaseTiming":
         """Return the intervals for a Lease of ``duration`` seconds, in client-go's proportions."""
         return cls(duration, duration * 2 / 3, duration * 2 / 15)
+
+
+def get_holder(lease: JSONObject) -> str:
+    """Return the identity of the candidate that holds a Lease, ``""`` if none does."""
+    return str(as_object(lease.get("spec")).get("holderIdentity") or "")
+
+
+def compute_patience(lease: JSONObject) -> float:
+    """Return the seconds after which nobody leads if a Lease has not changed.
+
+    Other candidates acquire a Lease that was not renewed for its duration, at one of their next two attempts.
+    """
+    seconds = float(as_object(lease.get("spec")).get("leaseDurationSeconds") or LeaseTiming().lease_duration)
+    # The API has whole seconds, so the duration may be rounded.
+    timing = LeaseTiming.from_duration(seconds + 0.5)
+    return timing.lease_duration + 2 * timing.retry_period
+
+
+async def find_leader(
+    connection: Connection,
+    path: str,
+    lease: JSONObject,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> str:
+    """Return the holder of a Lease that is renewed or acquired while this waits, ``""`` if nobody does.
+
+    Args:
+        connection: To the apiserver.
+        path: The path of the Lease.
+        lease: The Lease as it was read before.
+        sleep: Waits for a number of seconds.
+        clock: A monotonic clock in seconds.
+
+    Raises:
+        APIError: The apiserver refuses to return the Lease.
+        UnreachableError: The apiserver does not respond.
+    """
+    patience = compute_patience(lease)
+    end = clock() + patience
+    while get_holder(lease) and clock() < end:
+        await sleep(patience / 20)
+        try:
+            present: JSONObject = await connection.json("GET", path)
+        except APIError as error:
+            if error.code == 404:
+                return ""
+            raise
+        if present.get("spec") != lease.get("spec") and get_holder(present):
+            return get_holder(present)
+    return ""
 
 
 class LeaderElector:
@@ -191,10 +243,6 @@ class LeaderElector:
         if spec != self._observed:
             self._observed, self._observed_at = spec, self._clock()
 
-    @staticmethod
-    def _read_holder(lease: JSONObject) -> str:
-        return str(as_object(lease.get("spec")).get("holderIdentity") or "")
-
     def _get_observed_holder(self) -> str:
         return str((self._observed or {}).get("holderIdentity") or "")
 
@@ -222,7 +270,7 @@ class LeaderElector:
             return
         with contextlib.suppress(APIError, UnreachableError):
             present = await self._read()
-            if present is None or self._read_holder(present) != self._identity:
+            if present is None or get_holder(present) != self._identity:
                 return
             spec = {**present["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             await self._write("PUT", self._lease.path, {**present, "spec": spec})

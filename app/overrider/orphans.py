@@ -72,14 +72,17 @@ def is_former(owner: Owner, subject: JSONObject | None) -> bool:
     return bool(uid and owner.uid and uid != owner.uid)
 
 
-def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[Orphan]:
+def find_orphans(
+    workloads: Iterable[JSONObject], store: StoreView, *, known: dict[ObjectKey, frozenset[str]] | None = None
+) -> Iterator[Orphan]:
     """Yield the orphans: workloads of node pools without an owner, or whose owner is gone or lost the node pool.
 
     Args:
         workloads: Deployments and StatefulSets.
         store: All subjects and NodePools of the same clusters.
+        known: The node pools of subjects, for several calls with the same store.
     """
-    pools: dict[ObjectKey, frozenset[str]] = {}
+    pools: dict[ObjectKey, frozenset[str]] = {} if known is None else known
     builder = PartialBuilder()
     for document in workloads:
         workload, key = builder.build(document), key_of(document)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.api.admission import AdmissionEndpoint
+from app.api.endpoint import SWITCH_OFF_HINT
 from app.api.metrics import Metrics
 from app.asgi import Fleethook, create_app
 from app.model.admission import AdmissionRequest, errored
@@ -75,6 +76,7 @@ async def test_a_denial_carries_code_reason_message_and_causes(app: Fleethook) -
         "Invalid",
         "Failure",
     )
+    assert status["message"].endswith(f"; {SWITCH_OFF_HINT}")
     assert status["details"]["causes"][0] == {
         "field": "entries[0].pools", "message": "names no node pool; write '*' for all of them", "reason": "FieldValueRequired",
     }  # fmt: skip
@@ -338,8 +340,8 @@ async def test_a_review_gets_503_if_its_objects_are_stale() -> None:
         raise StaleError("overriders changed and cannot be read just now: refused")
 
     endpoint = AdmissionEndpoint(
-        MUTATE, lambda _: errored("never"), metrics=Metrics(), body_limit=9999, log=None, prepare=prepare
+        MUTATE, lambda _: errored("never"), metrics=Metrics(), body_limit=9999, log=None, prepare=prepare, hint="hint"
     )
     answer = await call(endpoint, MUTATE, review())
     assert (answer.status, answer.json()["reason"]) == (503, "ServiceUnavailable")
-    assert answer.json()["message"] == "overriders changed and cannot be read just now: refused"
+    assert answer.json()["message"] == "overriders changed and cannot be read just now: refused; hint"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.api.admission import AdmissionEndpoint
-from app.api.endpoint import Gate
+from app.api.endpoint import SWITCH_OFF_HINT, Gate
 from app.api.metrics import Metrics
 from app.model.admission import allowed
 from tests.asgi_client import call
@@ -35,6 +35,6 @@ async def test_a_gate_stays_open_once_everything_was_read(endpoint: AdmissionEnd
     problems = iter(["widgets cannot be read: 500", ""])
     gate = Gate(endpoint, lambda: next(problems))
     refused = await call(gate, PATH, REVIEW)
-    assert (refused.status, refused.json()["message"]) == (503, "widgets cannot be read: 500")
+    assert (refused.status, refused.json()["message"]) == (503, f"widgets cannot be read: 500; {SWITCH_OFF_HINT}")
     answers = [await call(gate, PATH, REVIEW) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 200]

@@ -65,7 +65,7 @@ async def test_an_empty_secret_is_filled_and_keeps_its_metadata(tmp_path: Path) 
     stored = server.objects[SECRET.path]
 
     assert stored["type"] == "fleethook.io/certs"
-    assert stored["metadata"]["labels"] == {"a": "b"}
+    assert stored["metadata"]["labels"] == {"a": "b", "app.kubernetes.io/name": "fleethook"}
     assert "managedFields" not in stored["metadata"]
 
 

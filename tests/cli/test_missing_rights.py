@@ -1,6 +1,6 @@
 """The rules that a user lacks."""
 
-from app.cli.missing_rights import describe_missing
+from app.cli.missing_rights import describe_missing, describe_rules
 from app.store.sources.kubernetes.resources import DEPLOYMENTS, NAMESPACES, NODE_POOLS, STATEFUL_SETS, karmada_config
 
 
@@ -25,3 +25,11 @@ def test_logical_clusters_are_named_and_each_resource_once() -> None:
     text = describe_missing([NODE_POOLS, NODE_POOLS], where=where)
     assert "bound to the user in /clusters/0, /clusters/1, /clusters/2, /clusters/3, /clusters/4: " in text
     assert text.count("nodepools") == 1
+
+
+def test_rights_with_the_same_verbs_are_one_rule() -> None:
+    rights = [("apps", "deployments", "patch"), ("", "secrets", "list"), ("apps", "statefulsets", "patch")]
+    assert describe_rules(rights) == (
+        'add to a ClusterRole that is bound to the user: {apiGroups: [""], resources: [secrets], verbs: [list]}, '
+        '{apiGroups: ["apps"], resources: [deployments, statefulsets], verbs: [patch]}'
+    )

@@ -9,7 +9,14 @@ import pytest
 
 from app.kube.connection import Connection
 from app.kube.errors import UnreachableError
-from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
+from app.kube.leader_election import (
+    LeaderElector,
+    LeaseName,
+    LeaseTiming,
+    compute_patience,
+    create_identity,
+    find_leader,
+)
 from tests.control.clock import FakeClock
 from tests.kube.object_server import ObjectServer
 from tests.waiting import until
@@ -139,3 +146,36 @@ async def test_the_same_error_is_logged_once(caplog: pytest.LogCaptureFixture) -
     assert [record.message for record in caplog.records] == [
         f"cannot acquire or renew lease {LEASE.path}: connection refused"
     ]
+
+
+@pytest.mark.parametrize(
+    ("holder", "meanwhile", "found"),
+    [
+        ("", {}, ""),
+        ("a", {}, ""),
+        ("a", {3: ("a", "2")}, "a"),
+        # A released Lease is no leader, until another candidate acquires it.
+        ("a", {1: ("", "1")}, ""),
+        ("a", {1: ("", "1"), 18: ("b", "2")}, "b"),
+        ("a", {2: None}, ""),
+    ],
+)
+async def test_a_leader_is_found_by_a_renewal_within_the_time_of_the_lease(
+    holder: str, meanwhile: dict[int, Any], found: str
+) -> None:
+    server, clock, sleeps = ObjectServer(), FakeClock(), 0
+    hold(server, holder, renewed="1")
+    lease = server.objects[LEASE.path]
+
+    async def sleep(seconds: float) -> None:
+        nonlocal sleeps
+        sleeps += 1
+        clock.now += seconds
+        if sleeps in meanwhile:
+            change = meanwhile[sleeps]
+            server.objects.pop(LEASE.path) if change is None else hold(server, change[0], renewed=change[1])
+
+    begin = clock.now
+    connection = cast("Connection", server)
+    assert await find_leader(connection, LEASE.path, lease, sleep=sleep, clock=lambda: clock.now) == found
+    assert clock.now - begin <= compute_patience(lease) + 0.01 == 15.5 + 2 * 15.5 * 2 / 15 + 0.01
