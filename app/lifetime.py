@@ -190,12 +190,13 @@ class Cluster:
             every_cluster=settings.kcp,
             advisory=[one.group_kind for one in (*advisory, WORKSPACES)],
         )
+        mode = Mode(settings.overrider_mode)
         announcer = Announcer(
             ConditionClient(self.connection),
-            partial(bound_subjects, store),
+            partial(bound_subjects, store, mode),
             seen=partial(_wait_until_seen, self.source, MUTATING_CONFIGURATIONS.group_kind),
         )
-        unbind, mode = PolicyClient(self.connection).unbind, Mode(settings.overrider_mode)
+        unbind = PolicyClient(self.connection).unbind
         conclude = partial(conclude_overrider, announce=announcer.announce, unbind=unbind, default=mode)
         # In kcp, the webhook configuration and the workloads are in different clusters, so nothing is selected.
         self.conclude: Final = None if settings.kcp else conclude

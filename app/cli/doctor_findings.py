@@ -12,7 +12,8 @@ from app.model.gvk import GroupVersionResource
 from app.model.json import JSONObject, as_object
 from app.model.selectors import compile_selector
 from app.overrider.openyurt_conflicts import find_dropped_members, find_render_webhooks
-from app.registration.webhooks import MUTATING, WEBHOOKS, Webhook
+from app.registration.match_conditions import find_conditions
+from app.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook
 
 Level = Literal["ok", "note", "warning", "error"]
 
@@ -80,16 +81,33 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
     names = [one.wanted.name for one in registered]
     engines = {one.wanted.engine for one in registered}
     faults = 0
+    has_lists = any(find_conditions(dict(one.found)) for one in registered)
     for webhook in WEBHOOKS:
-        if webhook.engine in engines and webhook.name not in names:
+        # Without a leader that lists subjects, installers register no optional webhooks.
+        is_expected = has_lists or not webhook.advises or webhook.name not in SELECTED
+        if webhook.engine in engines and webhook.name not in names and is_expected:
             faults += 1
             yield Diagnosis("error", "registration", f"the webhook {webhook.name} is missing", upgrade)
         if names.count(webhook.name) > 1:
             faults += 1
             where = " and ".join(one.configuration for one in registered if one.wanted is webhook)
             yield Diagnosis("error", "registration", f"{webhook.name} is in {where}", "delete one of the two")
+    waiting = [one for one in registered if one.wanted.name in SELECTED and not one.found.get("rules")]
+    if waiting and not has_lists:
+        faults += 1
+        text = (
+            f"{_list_names(waiting)}: no rules yet, because no leader has listed the subjects of overriders. Until then, "
+            "no workload is sent to fleethook, and none is refused"
+        )
+        remedy = (
+            "wait until a replica is ready and leads (metric fleethook_leader); its log says why it cannot write the match "
+            "condition"
+        )
+        yield Diagnosis("error", "registration", text, remedy)
     for one in registered:
-        if not _has_rules(one):
+        # A webhook that fails closed has no rules while no subject needs it.
+        is_idle = one in waiting and not (has_lists and one.wanted.advises)
+        if not is_idle and not _has_rules(one):
             faults += 1
             yield Diagnosis("error", "registration", f"{one.wanted.name} has other rules than this version", upgrade)
     if not faults:

@@ -284,7 +284,7 @@ def make_selection_writer(
 
     return ConditionWriter(
         ConditionClient(connection),
-        partial(bound_subjects, app.store),
+        partial(bound_subjects, app.store, Mode(app.settings.overrider_mode)),
         overriders=partial(overrider_uids, app.store),
         exempt=exempt,
         refresh=refresh,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest, Response
@@ -12,16 +12,21 @@ from app.model.json import JSONObject, as_object
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import subject_of
 from app.overrider.plan_inputs import same_input
-from app.overrider.policies.mode import Mode, read_mode
+from app.overrider.policies.mode import MODE_ANNOTATION, Mode, read_mode
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from app.registration.match_conditions import SubjectName
+from app.registration.match_conditions import Selection, SubjectName
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
 
 _log: Final = logging.getLogger(__name__)
 
-Announce = Callable[[Announcement], Awaitable[None]]
-"""Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
+
+class Announce(Protocol):
+    """Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
+
+    async def __call__(self, announcement: Announcement, *, fails_open: bool) -> None:
+        """Add the subject; ``fails_open`` tells whether kube-apiserver admits its workloads without a response."""
+
 
 Unbind = Callable[[str], Awaitable[bool]]
 """Deletes the policy bindings of the overrider with a uid, and returns whether there were any."""
@@ -36,10 +41,25 @@ WEBHOOK_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "Mutati
 """The kind of the object whose annotation has the announced edits."""
 
 
-def bound_subjects(store: Store) -> set[SubjectName]:
-    """Return the subjects that overriders are bound to, over all clusters."""
-    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
-    return {name for overrider in overriders if (name := _get_subject_name(overrider)) is not None}
+def bound_subjects(store: Store, default: Mode) -> Selection:
+    """Return the subjects that overriders are bound to, over all clusters.
+
+    If no replica responds, kube-apiserver admits the workloads of overriders with the mode ``policy``.
+
+    Args:
+        store: The overriders.
+        default: The mode of overriders without the annotation.
+    """
+    closed, opened = set[SubjectName](), set[SubjectName]()
+    for key in list(store.keys(YURT_APP_OVERRIDER)):
+        overrider = store.get(*key)
+        if overrider is not None and (subject := _get_subject_name(overrider)) is not None:
+            (opened if _fails_open(overrider, default) else closed).add(subject)
+    return Selection(frozenset(closed - opened), frozenset(opened))
+
+
+def _fails_open(overrider: JSONObject, default: Mode) -> bool:
+    return read_mode(overrider, default)[0] is Mode.POLICY
 
 
 def overrider_uids(store: Store) -> set[str]:
@@ -48,7 +68,9 @@ def overrider_uids(store: Store) -> set[str]:
     return {_get_uid(overrider) for overrider in overriders if overrider is not None}
 
 
-async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
+async def announce_overrider(
+    request: AdmissionRequest, response: Response, *, announce: Announce, default: Mode
+) -> None:
     """Announce the subject of an overrider that is about to be created. The subject is immutable afterwards."""
     if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
         return
@@ -56,14 +78,15 @@ async def announce_overrider(request: AdmissionRequest, response: Response, *, a
     if subject is not None:
         # kube-apiserver sets the uid of a new object before it calls webhooks.
         uid = _get_uid(request.object) or request.uid
-        await announce(Announcement(SubjectName(request.namespace, *subject), uid))
+        announcement = Announcement(SubjectName(request.namespace, *subject), uid)
+        await announce(announcement, fails_open=_fails_open(request.object, default))
 
 
 async def conclude_overrider(
     request: AdmissionRequest, response: Response, *, announce: Announce, unbind: Unbind, default: Mode
 ) -> None:
     """Prepare the cluster for an admitted overrider; see `announce_overrider` and `suspend_policies`."""
-    await announce_overrider(request, response, announce=announce)
+    await announce_overrider(request, response, announce=announce, default=default)
     await suspend_policies(request, response, announce=announce, unbind=unbind, default=default)
 
 
@@ -97,7 +120,9 @@ async def suspend_policies(
     subject = subject_of(former) if isinstance(former, dict) else None
     if subject is None or same_input(former, request.object) or read_mode(former, default)[0] is Mode.WEBHOOK:
         return
-    await announce(Announcement(SubjectName(request.namespace, *subject), request.uid))
+    latest = request.object if isinstance(request.object, dict) else former
+    announcement = Announcement(SubjectName(request.namespace, *subject), request.uid)
+    await announce(announcement, fails_open=_fails_open(latest, default))
     try:
         for _ in range(_MAX_UNBINDS):
             if not await unbind(_get_uid(former)):
@@ -128,7 +153,7 @@ def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], No
 
     def notify(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         is_overrider = key.group_kind == YURT_APP_OVERRIDER
-        if _is_own_configuration(key) or (is_overrider and _get_subject_name(before) != _get_subject_name(after)):
+        if _is_own_configuration(key) or (is_overrider and _get_selection(before) != _get_selection(after)):
             changed()
 
     return store.subscribe(notify)
@@ -140,6 +165,12 @@ def _is_own_configuration(key: ObjectKey) -> bool:
 
 def _get_uid(overrider: JSONObject) -> str:
     return str(overrider["metadata"].get("uid") or "")
+
+
+def _get_selection(overrider: JSONObject | None) -> tuple[SubjectName | None, object]:
+    """Return the members of an overrider that decide on `bound_subjects`."""
+    annotations = {} if overrider is None else as_object(overrider["metadata"].get("annotations"))
+    return _get_subject_name(overrider), annotations.get(MODE_ANNOTATION)
 
 
 def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:

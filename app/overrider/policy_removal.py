@@ -5,10 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from app.kube.errors import APIError
-from app.model.json import JSONObject
 from app.overrider.policy_client import AppliedObject, PolicyClient
-from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import SubjectName, end_exemptions, exempted_subjects
+from app.registration.condition_client import ConditionClient
+from app.registration.match_conditions import Selection, SubjectName
 
 _CONFLICT: Final = 409
 _MAX_TRIES: Final = 5
@@ -51,28 +50,19 @@ async def remove_policies(
 
 
 async def _end_exemptions(conditions: ConditionClient) -> frozenset[SubjectName]:
-    """Return the subjects that were exempt."""
+    """Return the subjects that were exempt. Without a response, kube-apiserver still admits their workloads."""
     for attempt in range(_MAX_TRIES):
         registered = await conditions.read()
-        exempt = _find_exempt(registered)
-        if registered is None or not exempt:
-            return exempt
+        listed = None if registered is None else registered.listed
+        if registered is None or listed is None or not listed.covered:
+            return frozenset()
+        closed, opened, covered, namespaces = listed
+        wanted = Selection(closed, opened | covered, frozenset(), namespaces)
         try:
-            await conditions.write(registered, _without_exemptions(registered), announcements=registered.announcements)
+            await conditions.write(registered, wanted, announcements=registered.announcements)
         except APIError as error:
             if error.code != _CONFLICT or attempt == _MAX_TRIES - 1:
                 raise
         else:
-            return exempt
+            return covered
     return frozenset()
-
-
-def _without_exemptions(registered: Registered) -> JSONObject:
-    """Return the condition without exemptions: the same subjects, or the same namespaces if their list was too long."""
-    expressions = [one["expression"] for one in registered.conditions.values() if one]
-    return end_exemptions(expressions[0])
-
-
-def _find_exempt(registered: Registered | None) -> frozenset[SubjectName]:
-    expressions = [one["expression"] for one in registered.conditions.values() if one] if registered else []
-    return frozenset[SubjectName]().union(*map(exempted_subjects, expressions))

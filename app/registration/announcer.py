@@ -6,13 +6,13 @@ not send a workload that is created in between, and the controller would roll it
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from app.kube.errors import APIError, UnreachableError
 from app.registration.announcements import Announcement
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import SubjectName, bound_condition, covers, exempted_subjects, listed_subjects
+from app.registration.match_conditions import Selection, SubjectName
 
 _log: Final = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Announcer:
     def __init__(
         self,
         client: ConditionClient,
-        subjects: Callable[[], Collection[SubjectName]],
+        subjects: Callable[[], Selection],
         *,
         seen: Callable[[str], Awaitable[object]] = _return_at_once,
     ) -> None:
@@ -40,7 +40,7 @@ class Announcer:
 
         Args:
             client: Reads and writes the condition.
-            subjects: Returns the subjects that an overrider is bound to.
+            subjects: Returns the subjects that an overrider is bound to, as far as this replica knows.
             seen: Waits until a watch has received the configuration of a resourceVersion. kube-apiserver informs its
                 own webhook client at the same time.
         """
@@ -50,16 +50,20 @@ class Announcer:
         # Reviews of one replica take turns, so that only writes of other replicas cause conflicts.
         self._turn: Final = asyncio.Lock()
 
-    async def announce(self, announcement: Announcement) -> None:
+    async def announce(self, announcement: Announcement, *, fails_open: bool = False) -> None:
         """Make kube-apiserver send the workloads of an overrider's subject from now on.
 
         After a failure, which is logged, the leader adds the subject later.
+
+        Args:
+            announcement: The overrider and its subject.
+            fails_open: Whether kube-apiserver admits the workloads if no replica responds.
         """
         end = asyncio.get_running_loop().time() + _MAX_SECONDS
         written: str | None = ""
         try:
             async with asyncio.timeout_at(end), self._turn:
-                written = await self._try(announcement)
+                written = await self._try(announcement, fails_open=fails_open)
             problem = "other replicas keep changing the configuration" if written is None else ""
         except TimeoutError:
             problem = f"no response within {_MAX_SECONDS} s"
@@ -82,36 +86,25 @@ class Announcer:
         except TimeoutError:
             _log.info("the watch has not received the changed webhook configuration in time")
 
-    async def _try(self, announcement: Announcement) -> str | None:
+    async def _try(self, announcement: Announcement, *, fails_open: bool) -> str | None:
         """Return the resourceVersion of the write, ``""`` if no write was needed, None if all writes failed."""
         for _ in range(_MAX_TRIES):
             registered = await self._client.read()
-            if registered is None or not self._has_to_write(registered, announcement):
+            if registered is None:
                 return ""
+            wanted = self._select(registered, announcement.subject, fails_open=fails_open)
+            if announcement in registered.announcements and registered.selects(wanted):
+                return ""
+            announcements = [*(one for one in registered.announcements if one != announcement), announcement]
             try:
-                return await self._write(registered, announcement)
+                return await self._client.write(registered, wanted, announcements=announcements)
             except APIError as error:
                 if error.code != _CONFLICT:
                     raise
         return None
 
-    def _has_to_write(self, registered: Registered, announcement: Announcement) -> bool:
-        return announcement not in registered.announcements or not _is_sent(registered, announcement.subject)
-
-    async def _write(self, registered: Registered, announcement: Announcement) -> str:
-        announcements = [*(one for one in registered.announcements if one != announcement), announcement]
-        expression, subject = registered.expression, announcement.subject
-        if _is_sent(registered, subject):
-            return await self._client.write_announcements(registered, announcements)
+    def _select(self, registered: Registered, subject: SubjectName, *, fails_open: bool) -> Selection:
+        """Return the registered selection with a subject whose workloads kube-apiserver always sends."""
         # An installer registers no list; the next leader adds the subjects that this replica does not know.
-        listed = None if expression is None else listed_subjects(expression)
-        known = self._subjects() if listed is None else listed
-        exempt = frozenset[SubjectName]() if expression is None else exempted_subjects(expression)
-        wanted = bound_condition({*known, subject}, exempt=exempt - {subject})
-        return await self._client.write(registered, wanted, announcements=announcements)
-
-
-def _is_sent(registered: Registered, subject: SubjectName) -> bool:
-    """Return whether kube-apiserver sends all workloads of a subject with the registered webhooks."""
-    expression = registered.expression
-    return expression is not None and covers(expression, subject) and subject not in exempted_subjects(expression)
+        selection = self._subjects() if registered.listed is None else registered.listed
+        return selection if selection.spills(subject) else selection.move(subject, fails_open=fails_open)

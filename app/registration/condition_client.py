@@ -1,6 +1,6 @@
-"""Read and write the match condition that lists the subjects with an overrider, and the announcements."""
+"""Read and write the match conditions that list the subjects with an overrider, and the announcements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from app.registration.announcements import (
     read_announcements,
     write_announcements,
 )
-from app.registration.match_conditions import bound_condition_of
+from app.registration.match_conditions import Selection, find_conditions, read_conditions
 from app.registration.server_side_apply import apply_object, get_object
 from app.registration.webhooks import (
     API_VERSION,
@@ -21,7 +21,7 @@ from app.registration.webhooks import (
     MUTATING,
     SELECTED,
     configuration_path,
-    selected_rules,
+    select_workloads,
 )
 
 _FIELD_MANAGER: Final = "fleethook-selection"
@@ -43,20 +43,26 @@ class Registered(NamedTuple):
     """The registered webhooks for workloads."""
 
     resource_version: str
-    conditions: dict[str, JSONObject | None]
-    """The match condition of each webhook, None if it has none, or if the webhook has other rules than `SELECTED`."""
+    names: frozenset[str]
+    """The names of those webhooks of `SELECTED` that are registered."""
+    selecting: dict[str, JSONObject]
+    """``rules`` and ``matchConditions`` of each of them that has some, as `select_workloads` returns them."""
     announcements: tuple[Announcement, ...] = ()
     """The announcements, oldest first."""
 
     @property
-    def expression(self) -> str | None:
-        """The expression of the conditions, None if a webhook has no condition."""
-        expressions = [condition["expression"] if condition else None for condition in self.conditions.values()]
-        return expressions[0] if expressions and None not in expressions else None
+    def listed(self) -> Selection | None:
+        """The selection, None if no leader or replica has written conditions."""
+        found = [one["expression"] for each in self.selecting.values() for one in each["matchConditions"]]
+        return read_conditions(found) if found else None
+
+    def selects(self, selection: Selection) -> bool:
+        """Return whether rules and conditions are those of a selection."""
+        return self.selecting == select_workloads(self.names, selection)
 
 
 class ConditionClient:
-    """Applies the rules, one element of ``matchConditions`` and the annotation, server-side.
+    """Applies the rules, some elements of ``matchConditions`` and the annotation, server-side.
 
     It has its own field manager: Helm, GitOps tools and ``serve --register`` keep the fields that they own. Several
     replicas write; a write fails if the configuration has changed since it was read.
@@ -71,53 +77,39 @@ class ConditionClient:
         if present is None:
             return None
         metadata = present["metadata"]
-        webhooks = {webhook["name"]: webhook for webhook in present.get("webhooks") or ()}
-        conditions = {
-            name: bound_condition_of(webhooks[name]) if webhooks[name].get("rules") == selected_rules(name) else None
-            for name in SELECTED
-            if name in webhooks
+        webhooks = {one["name"]: one for one in present.get("webhooks") or () if one["name"] in SELECTED}
+        found = {
+            name: {"rules": one.get("rules") or [], "matchConditions": find_conditions(one)}
+            for name, one in webhooks.items()
         }
         announced = read_announcements((metadata.get("annotations") or {}).get(ANNOUNCED_ANNOTATION))
-        return Registered(metadata.get("resourceVersion") or "", conditions, announced) if conditions else None
+        selecting = {name: one for name, one in found.items() if any(one.values())}
+        version = metadata.get("resourceVersion") or ""
+        return Registered(version, frozenset(webhooks), selecting, announced) if webhooks else None
 
     async def write(
-        self, registered: Registered, condition: JSONObject, *, announcements: Sequence[Announcement] = ()
+        self, registered: Registered, selection: Selection, *, announcements: Sequence[Announcement] = ()
     ) -> str:
-        """Set rules and condition of all webhooks for workloads; return the new resourceVersion.
+        """Set rules and conditions of all webhooks for workloads; return the new resourceVersion.
 
         Args:
             registered: The registered webhooks.
-            condition: The new condition.
+            selection: The subjects with an overrider.
             announcements: The announcements to keep, oldest first.
 
         Raises:
             APIError: The apiserver refuses the write; 409 if the configuration has changed.
             UnreachableError: The apiserver does not respond.
         """
-        return await self._apply(registered, dict.fromkeys(registered.conditions, condition), announcements)
-
-    async def write_announcements(self, registered: Registered, announcements: Sequence[Announcement]) -> str:
-        """Set only the announcements; result and errors as for `write`."""
-        return await self._apply(registered, registered.conditions, announcements)
-
-    async def _apply(
-        self,
-        registered: Registered,
-        conditions: Mapping[str, JSONObject | None],
-        announcements: Sequence[Announcement],
-    ) -> str:
         metadata: JSONObject = {"name": CONFIGURATION_NAME, "resourceVersion": registered.resource_version}
         if announcements:
             metadata["annotations"] = {ANNOUNCED_ANNOTATION: write_announcements(announcements)}
+        selecting = select_workloads(registered.names, selection)
         body: JSONObject = {
             "apiVersion": API_VERSION,
             "kind": MUTATING,
             "metadata": metadata,
-            "webhooks": [
-                {"name": name, "rules": selected_rules(name), "matchConditions": [condition]}
-                for name, condition in conditions.items()
-                if condition
-            ],
+            "webhooks": [{"name": name, **members} for name, members in selecting.items()],
         }
         written = await apply_object(self._connection, _PATH, body, manager=_FIELD_MANAGER)
         return _decode_written(written).metadata.resourceVersion

@@ -1,4 +1,4 @@
-"""Keep the match condition that lists the subjects with an overrider up to date.
+"""Keep the match conditions that list the subjects with an overrider up to date.
 
 The leader does this. Without the controller, every replica does: there is no leader then.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.registration.announcements import Announcement
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import BOUND_CONDITION, SubjectName, bound_condition, covers, listed_subjects
+from app.registration.match_conditions import BOUND_CONDITION, Selection, SubjectName
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class ConditionWriter:
     def __init__(
         self,
         client: ConditionClient,
-        subjects: Callable[[], Collection[SubjectName]],
+        subjects: Callable[[], Selection],
         *,
         overriders: Callable[[], Collection[str]] = frozenset,
         exempt: Callable[[], Collection[SubjectName]] = frozenset,
@@ -49,7 +49,7 @@ class ConditionWriter:
 
         Args:
             client: Reads and writes the condition.
-            subjects: Returns the subjects that an overrider is bound to.
+            subjects: Returns the subjects that an overrider is bound to. None of them is covered.
             overriders: Returns the uids of the overriders behind ``subjects``.
             exempt: Returns the subjects whose workloads policies render. An announced subject is not exempt.
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
@@ -107,33 +107,40 @@ class ConditionWriter:
         registered = await self._client.read()
         if registered is None:
             return False
-        bound = frozenset(self._subjects())
-        self._record(registered, bound)
-        if expired := self._find_expired(registered, bound):
+        bound = self._subjects()
+        self._record(registered, bound.subjects)
+        if expired := self._find_expired(registered, bound.subjects):
             # The watch of overriders may be late, so a live read precedes each removal.
             for namespace in sorted({subject.namespace for subject in expired}):
                 await self._refresh(namespace)
-            bound = frozenset(self._subjects())
-            expired -= bound
+            bound = self._subjects()
+            expired -= bound.subjects
         announced = [one for one, at in self._found_at.items() if self._compute_expiry(at) > self._clock()]
-        subjects = frozenset(one.subject for one in announced)
-        wanted = bound_condition(bound | subjects, exempt=bound.intersection(self._exempt()) - subjects)
-        self._bound = bound
+        wanted = self._select(registered, bound, frozenset(one.subject for one in announced))
+        self._bound = bound.subjects
         left = [one for one in registered.announcements if one in announced]
         many = len(registered.announcements) - len(left) > _MAX_SETTLED
-        if not expired and not many and all(condition == wanted for condition in registered.conditions.values()):
+        if not expired and not many and registered.selects(wanted):
             return False
         await self._client.write(registered, wanted, announcements=left)
-        length = len(wanted["expression"])
-        _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": {"expressionLength": length}})
+        counts = {"refused": len(wanted.closed), "admitted": len(wanted.open), "byPolicies": len(wanted.covered)}
+        _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": counts})
         return True
+
+    def _select(self, registered: Registered, bound: Selection, announced: frozenset[SubjectName]) -> Selection:
+        """Return the selection of the known and the announced subjects; an announced one is not covered."""
+        opened = registered.listed.open if registered.listed else frozenset[SubjectName]()
+        unknown = announced - bound.subjects
+        closed, open_ = bound.closed | (unknown - opened), bound.open | (unknown & opened)
+        covered = (bound.subjects - announced).intersection(self._exempt())
+        return Selection(closed - covered, open_ - covered, covered)
 
     def _record(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
         """Record the time at which announcements and subjects of other replicas were found.
 
         A subject whose overrider this leader has known, and which was deleted, is not recorded.
         """
-        listed = (listed_subjects(registered.expression) if registered.expression else None) or frozenset()
+        listed = registered.listed.subjects if registered.listed else frozenset[SubjectName]()
         announced = registered.announcements
         stored = frozenset(self._overriders()) if announced else frozenset()
         self._settled = frozenset(one for one in announced if one in self._settled or one.overrider in stored)
@@ -146,8 +153,8 @@ class ConditionWriter:
     def _find_expired(self, registered: Registered, bound: frozenset[SubjectName]) -> set[SubjectName]:
         """Return the announced subjects without an overrider whose announcement has expired."""
         over = {one.subject for one, at in self._found_at.items() if self._compute_expiry(at) <= self._clock()}
-        expression = registered.expression
-        return {one for one in over - bound if expression is None or covers(expression, one)}
+        listed = registered.listed
+        return {one for one in over - bound if listed is None or one in listed.subjects or listed.spills(one)}
 
     def _compute_expiry(self, found: float) -> float:
         """Return the time until which an announced subject is kept without an overrider."""

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from app.model import karmada, operator
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
-from app.registration.match_conditions import OWNED
+from app.registration.match_conditions import OWNED, Failing, Selection, write_conditions
 from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_KARMADA,
@@ -120,6 +120,15 @@ WEBHOOKS: Final = (
         "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
         ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED),
     ),
+    # Workloads that nothing of fleethook may refuse: the match conditions send each workload to one of both webhooks.
+    Webhook(
+        "overrider", "deployments.optional.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1",
+        ("deployments",), _POOLED, (_NOT_DELETING, OWNED), advises=True,
+    ),
+    Webhook(
+        "overrider", "statefulsets.optional.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
+        ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED), advises=True,
+    ),
     Webhook(
         "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION,
         ("yurtappoverriders",), {}, (_NOT_DELETING,),
@@ -172,7 +181,7 @@ WEBHOOKS: Final = (
 
 
 SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
-"""The webhooks to which the leader adds ``rules`` and the condition of `app.registration.match_conditions`.
+"""The webhooks to which the leader adds ``rules`` and the conditions of `app.registration.match_conditions`.
 
 Installers register them without rules, so kube-apiserver sends nothing until the leader has listed the subjects. An
 installation whose replicas never become ready refuses no workload.
@@ -209,9 +218,21 @@ def webhook_templates() -> list[JSONObject]:
 ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
 
 
-def selected_rules(name: str) -> list[JSONObject]:
-    """Return the rules of one of `SELECTED`."""
-    return next(_rules(webhook) for webhook in WEBHOOKS if webhook.name == name)
+def select_workloads(registered: Collection[str], selection: Selection) -> dict[str, JSONObject]:
+    """Return ``rules`` and ``matchConditions`` of the webhooks of `SELECTED`, without those that get no workload.
+
+    Args:
+        registered: The names of the webhooks in the configuration, which an earlier version may have installed.
+        selection: The subjects with an overrider.
+    """
+    selected = [webhook for webhook in WEBHOOKS if webhook.name in SELECTED and webhook.name in registered]
+    optional = {webhook.resources for webhook in selected if webhook.advises}
+    made = {}
+    for webhook in selected:
+        closed = Failing.CLOSED if webhook.resources in optional else Failing.ALL
+        if conditions := write_conditions(selection, Failing.OPEN if webhook.advises else closed):
+            made[webhook.name] = {"rules": _rules(webhook), "matchConditions": conditions}
+    return made
 
 
 def webhook_configurations(
@@ -228,7 +249,8 @@ def webhook_configurations(
         exempt_namespaces: Namespaces whose objects are never sent. They should include the namespace of this server,
             so that it can be started, scaled and repaired while it does not respond.
         engines: The enabled engines; the webhooks of others are not registered.
-        selecting: Whether a leader adds the rules of `SELECTED`. Otherwise all workloads of OpenYurt are sent.
+        selecting: Whether a leader adds the rules of `SELECTED`. Otherwise all workloads of OpenYurt are sent, and the
+            optional webhooks are not registered.
     """
     namespaces: JSONObject = {}
     if exempt_namespaces:
@@ -242,7 +264,9 @@ def webhook_configurations(
             "webhooks": [
                 _webhook(webhook, reference, namespaces=namespaces, selecting=selecting)
                 for webhook in WEBHOOKS
-                if webhook.configuration == kind and webhook.engine in engines
+                if webhook.configuration == kind
+                and webhook.engine in engines
+                and (selecting or not (webhook.advises and webhook.name in SELECTED))
             ],
         }
         for kind in (MUTATING, VALIDATING)

@@ -21,7 +21,15 @@ from app.cli.doctor_findings import (
     find_registered,
 )
 from app.model.crd import RESOURCES, custom_resource_definition
-from app.registration.webhooks import MUTATING, VALIDATING, ServiceReference, URLReference, webhook_configurations
+from app.registration.match_conditions import Selection, SubjectName
+from app.registration.webhooks import (
+    MUTATING,
+    VALIDATING,
+    ServiceReference,
+    URLReference,
+    select_workloads,
+    webhook_configurations,
+)
 from tests.e2e.pki import Authority
 
 SERVICE = ServiceReference("system", "fleethook")
@@ -30,7 +38,7 @@ SERVICE = ServiceReference("system", "fleethook")
 
 def registration(**options: Any) -> list[dict[str, Any]]:
     return copy.deepcopy(
-        webhook_configurations(SERVICE, selecting=False, **{"exempt_namespaces": ["system"], **options})
+        webhook_configurations(SERVICE, **{"selecting": False, "exempt_namespaces": ["system"], **options})
     )
 
 
@@ -91,6 +99,36 @@ def test_a_rule_that_lost_a_value_is_an_error(field: str, values: list[str]) -> 
     assert [one.text for one in check_registration(find_registered(configurations))] == [
         "deployments.overrider.fleethook.io has other rules than this version"
     ]
+
+
+def listed(configurations: list[dict[str, Any]], selection: Selection) -> list[dict[str, Any]]:
+    """Add rules and conditions as a leader does."""
+    webhooks = {one["name"]: one for one in configurations[0]["webhooks"]}
+    for name, members in select_workloads(webhooks, selection).items():
+        webhooks[name]["matchConditions"] += members["matchConditions"]
+        webhooks[name]["rules"] = members["rules"]
+    return configurations
+
+
+def test_before_the_first_leader_the_webhooks_for_workloads_have_no_rules() -> None:
+    (found,) = check_registration(find_registered(registration(selecting=True)))
+    assert (found.level, found.check) == ("error", "registration")
+    assert found.text.startswith("deployments.overrider.fleethook.io and 3 more: no rules yet, because no leader has ")
+    assert "fleethook_leader" in found.remedy
+
+
+@pytest.mark.parametrize("count", range(2))
+def test_a_webhook_that_fails_closed_has_rules_only_if_a_subject_needs_it(count: int) -> None:
+    subjects = frozenset(SubjectName("a", "YurtAppSet", str(number)) for number in range(count))
+    configurations = listed(registration(selecting=True), Selection(subjects))
+    (found,) = check_registration(find_registered(configurations))
+    assert (found.level, found.text.partition(" ")[0]) == ("ok", "15")
+    del find_webhook(configurations, "deployments.optional.overrider.fleethook.io")["rules"]
+    (found,) = check_registration(find_registered(configurations))
+    assert found.text == "deployments.optional.overrider.fleethook.io has other rules than this version"
+    configurations[0]["webhooks"].pop(2)
+    (found,) = check_registration(find_registered(configurations))
+    assert found.text == "the webhook deployments.optional.overrider.fleethook.io is missing"
 
 
 def test_a_webhook_that_is_missing_or_twice_is_an_error() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from app.registration.match_conditions import bound_condition_of
+from app.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
 from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.e2e.fleet import BY_WEBHOOK, NAMESPACE, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving
@@ -48,9 +48,13 @@ def checks(server: Server, *, query: str = "") -> tuple[int, dict[str, str]]:
 
 
 def expressions(admin: Api) -> set[str]:
-    """Return the expressions of the condition on overriders in the webhooks for workloads."""
-    found = map(bound_condition_of, admin[CONFIGURATION]["webhooks"])
-    return {condition["expression"] for condition in found if condition}
+    """Return the expressions of the conditions on overriders in the webhooks for workloads."""
+    return {one["expression"] for webhook in admin[CONFIGURATION]["webhooks"] for one in find_conditions(webhook)}
+
+
+def selection(admin: Api) -> Selection:
+    """Return the subjects that the webhooks for workloads select."""
+    return read_conditions(expressions(admin))
 
 
 def announcements(admin: Api) -> tuple[Announcement, ...]:
@@ -59,7 +63,5 @@ def announcements(admin: Api) -> tuple[Announcement, ...]:
 
 
 def selects(admin: Api, namespace: str, subject: str = "YurtAppSet/demo") -> bool:
-    """Whether the condition names a subject, by kind and name."""
-    (text,) = expressions(admin) or {""}
-    _, _, listed = text.partition(f'"{namespace}":[')
-    return f'"{subject}"' in listed.partition("]")[0]
+    """Whether the conditions name a subject, by kind and name."""
+    return SubjectName(namespace, *subject.split("/")) in selection(admin).subjects

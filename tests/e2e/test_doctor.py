@@ -131,7 +131,7 @@ def test_a_healthy_registration_has_no_fault(
     }
     assert (about["level"], PROBED in about["text"], about["remedy"]) == ("ok", True, "")
     assert text.stdout.splitlines()[-1] == "0 errors, 0 warnings"
-    assert "ok       registration: 13 webhooks of crds, interpret, overrider in " in text.stdout
+    assert "ok       registration: 15 webhooks of crds, interpret, overrider in " in text.stdout
     stored = admin[f"/apis/apps.openyurt.io/v1alpha1/namespaces/{namespace}/yurtappoverriders"]["items"]
     assert stored == []
 

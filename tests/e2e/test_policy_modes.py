@@ -10,12 +10,12 @@ import pytest
 
 from app.overrider.policies.compilation import COMPILED_LABEL
 from app.overrider.policies.mode import MODE_ANNOTATION
-from app.registration.match_conditions import SubjectName, exempted_subjects
+from app.registration.match_conditions import SubjectName
 from tests.builders import entry
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, new_namespace
 from tests.e2e.fleet import ACCOUNT, NAMESPACE, WEBHOOKS, fleet
-from tests.e2e.installation import CONFIGURATION, Installation, expressions
+from tests.e2e.installation import CONFIGURATION, Installation, selection
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import Server
@@ -62,7 +62,7 @@ def is_about(item: dict[str, Any], subject: Subject) -> bool:
 
 def is_exempt(admin: Api, subject: Subject) -> bool:
     name = SubjectName(subject.namespace, subject.stored["kind"], "demo")
-    return all(name in exempted_subjects(one) for one in expressions(admin) or {""})
+    return name in selection(admin).covered
 
 
 def create(admin: Api, subject: Subject, pool: str) -> dict[str, Any]:
@@ -103,8 +103,10 @@ def test_without_any_process_of_fleethook_100_workloads_are_right_and_none_is_bl
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: set(subject.images().values()) == {"nginx:2.0"}, what="the workloads are rendered")
         wait_for_policy(admin, subject)
-    policies = {hook["failurePolicy"] for hook in admin[CONFIGURATION]["webhooks"]}
-    assert policies == {"Fail"}
+    # The webhook that fails closed gets no workload.
+    assert not selection(admin).closed
+    closed = [hook for hook in admin[CONFIGURATION]["webhooks"] if hook["failurePolicy"] == "Fail" and "rules" in hook]
+    assert [hook["rules"][0]["resources"] for hook in closed] == [["yurtappoverriders"]]
     with ThreadPoolExecutor(8) as executor:
         made = list(executor.map(lambda n: create(admin, subject, POOLS[n % 2]), range(100)))
     assert [images(one)["nginx"] for one in made] == ["nginx:2.0"] * 100

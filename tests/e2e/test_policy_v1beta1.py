@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.registration.match_conditions import SubjectName, exempted_subjects
+from app.registration.match_conditions import SubjectName
 from tests.builders import entry, image, node_pool, overrider, yurt_app_set_v1beta1
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
-from tests.e2e.installation import expressions
+from tests.e2e.installation import selection
 from tests.e2e.openyurt_v1beta1 import SUBJECT_LABEL, V1Beta1
 from tests.e2e.policies import World, in_namespace, workloads_path
 from tests.e2e.restartable_server import run_restartable_server
@@ -44,13 +44,13 @@ def covered(api: Api, openyurt_plane: ControlPlane, tmp_path_factory: pytest.Tem
     with run_restartable_server(openyurt_plane, tmp_path_factory.mktemp("v1beta1"), **AUTO):
         api.create(rules, world.overrider)
         wait_for(
-            lambda: all(name in exempted_subjects(one) for one in expressions(api) or {""}),
+            lambda: name in selection(api).covered,
             what="the webhook is exempt from the workloads of the subject",
         )
         yield world
         api.delete(f"{rules}/demo")
         wait_for(
-            lambda: not any(name in exempted_subjects(one) for one in expressions(api)),
+            lambda: name not in selection(api).covered,
             what="the webhook is exempt from nothing",
         )
 

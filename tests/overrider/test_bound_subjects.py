@@ -15,9 +15,9 @@ from app.overrider.bound_subjects import (
     overrider_uids,
     suspend_policies,
 )
-from app.overrider.policies.mode import Mode
+from app.overrider.policies.mode import MODE_ANNOTATION, Mode
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from app.registration.match_conditions import SubjectName
+from app.registration.match_conditions import Selection, SubjectName
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store.store import key_of
 from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
@@ -40,7 +40,11 @@ def test_subjects_and_uids_of_all_clusters_are_found() -> None:
     elsewhere = overrider(entry("*"), name="b", subject=OTHER, uid="u-8", annotations={"kcp.io/cluster": "c"})
     broken = {**overrider(entry("*"), name="c"), "subject": "demo"}
     store = store_of(RULE, elsewhere, broken)
-    assert bound_subjects(store) == {DEMO, DEMO._replace(name="other")}
+    other = DEMO._replace(name="other")
+    assert bound_subjects(store, Mode.AUTO) == Selection(frozenset({DEMO, other}))
+    assert bound_subjects(store, Mode.POLICY) == Selection(frozenset(), frozenset({DEMO, other}))
+    store.put({**RULE, "metadata": {**RULE["metadata"], "annotations": {MODE_ANNOTATION: "policy"}}})
+    assert bound_subjects(store, Mode.WEBHOOK) == Selection(frozenset({other}), frozenset({DEMO}))
     assert overrider_uids(store) == {"u-7", "u-8", ""}
 
 
@@ -56,18 +60,19 @@ def test_subjects_and_uids_of_all_clusters_are_found() -> None:
 async def test_only_a_creation_is_announced(fields: dict[str, Any], announced: list[Announcement]) -> None:
     calls: list[Announcement] = []
 
-    async def announce(one: Announcement) -> None:
-        calls.append(one)
+    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
+        assert not fails_open
+        calls.append(announcement)
 
-    await announce_overrider(request(RULE, **fields), Response(allowed=True), announce=announce)
+    await announce_overrider(request(RULE, **fields), Response(allowed=True), announce=announce, default=Mode.AUTO)
     assert calls == announced
 
 
 async def test_a_refused_overrider_is_not_announced() -> None:
-    async def announce(one: Announcement) -> None:
-        raise AssertionError(one)
+    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
+        raise AssertionError(announcement, fails_open)
 
-    await announce_overrider(request(RULE), Response(allowed=False), announce=announce)
+    await announce_overrider(request(RULE), Response(allowed=False), announce=announce, default=Mode.AUTO)
 
 
 def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:
@@ -97,8 +102,8 @@ EDITED = overrider(entry("hangzhou"), uid="u-7")
 async def suspend(document: dict[str, Any] | None, default: Mode, **fields: Any) -> list[Any]:
     calls: list[Any] = []
 
-    async def announce(one: Announcement) -> None:
-        calls.append(one)
+    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
+        calls.append((announcement, fails_open))
 
     async def unbind(uid: str) -> bool:
         calls.append(uid)
@@ -113,7 +118,8 @@ async def suspend(document: dict[str, Any] | None, default: Mode, **fields: Any)
 
 async def test_an_edit_ends_the_exemption_before_it_deletes_the_bindings() -> None:
     announced = Announcement(DEMO, str(request(RULE).uid))
-    (first, second) = await suspend(EDITED, Mode.AUTO)
+    ((first, fails_open), second) = await suspend(EDITED, Mode.AUTO)
+    assert not fails_open
     assert first.subject == announced.subject
     assert first.overrider not in ("", "u-7")
     assert second == "u-7"
@@ -124,8 +130,8 @@ async def test_an_edit_is_admitted_after_apiservers_have_dropped_the_policies(fo
     """The leader may send a binding once more before it knows of the edit."""
     pauses: list[float] = []
 
-    async def announce(_: Announcement) -> None:
-        assert pauses == []
+    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
+        assert (announcement.subject, fails_open, pauses) == (DEMO, False, [])
 
     async def unbind(_: str) -> bool:
         return found.pop(0)
@@ -155,8 +161,18 @@ def test_announced_edits_are_found_in_the_own_configuration() -> None:
 
 
 async def test_a_deletion_ends_the_exemption_too() -> None:
-    (first, second) = await suspend(None, Mode.AUTO, operation="DELETE")
-    assert (first.subject, second) == (DEMO, "u-7")
+    ((first, fails_open), second) = await suspend(None, Mode.AUTO, operation="DELETE")
+    assert (first.subject, fails_open, second) == (DEMO, False, "u-7")
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("policy", True), ("auto", False), ("webhook", False)])
+async def test_the_mode_of_the_edited_overrider_decides_about_writes_without_a_response(
+    mode: str, expected: bool
+) -> None:
+    edited = {**EDITED, "metadata": {**EDITED["metadata"], "annotations": {MODE_ANNOTATION: mode}}}
+    assert (await suspend(edited, Mode.AUTO))[0][1] is expected
+    deleted = await suspend(None, Mode.AUTO, operation="DELETE", old=edited)
+    assert [one[1] for one in deleted if isinstance(one, tuple)] == ([] if mode == "webhook" else [expected])
 
 
 @pytest.mark.parametrize(

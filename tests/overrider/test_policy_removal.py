@@ -9,7 +9,8 @@ from app.kube.errors import APIError
 from app.overrider.policy_client import PolicyClient, path_of
 from app.overrider.policy_removal import remove_policies
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import SubjectName, bound_condition, exempted_subjects
+from app.registration.match_conditions import Selection, SubjectName
+from app.registration.webhooks import SELECTED, select_workloads
 from tests.overrider.policy_server import PolicyServer
 from tests.overrider.test_policy_client import BINDING, OBJECTS, POLICY
 
@@ -17,20 +18,22 @@ DEMO, OTHER = SubjectName("default", "YurtAppSet", "demo"), SubjectName("default
 
 
 class Conditions:
-    """The match condition of a webhook. Writes of other replicas cause ``conflicts``."""
+    """The selection of the webhooks. Writes of other replicas cause ``conflicts``."""
 
-    def __init__(self, condition: Any, log: list[str], conflicts: int = 0) -> None:
-        self.condition, self.log, self.conflicts = condition, log, conflicts
+    def __init__(self, selection: Selection | None, log: list[str], conflicts: int = 0) -> None:
+        self.selection, self.log, self.conflicts = selection, log, conflicts
 
     async def read(self) -> Registered | None:
-        return Registered("1", {"deployments": self.condition}) if self.condition != "none" else None
+        if self.selection is None:
+            return None
+        return Registered("1", frozenset(SELECTED), select_workloads(SELECTED, self.selection))
 
-    async def write(self, _: Registered, condition: Any, *, announcements: Any = ()) -> str:
+    async def write(self, _: Registered, selection: Selection, *, announcements: Any = ()) -> str:
         assert announcements == ()
         if self.conflicts:
             self.conflicts -= 1
             raise APIError(409, "Conflict", "changed")
-        self.condition = condition
+        self.selection = selection
         self.log.append("condition")
         return "2"
 
@@ -38,11 +41,11 @@ class Conditions:
 class Removing:
     """A cluster with the objects of an overrider."""
 
-    def __init__(self, condition: Any, conflicts: int = 0) -> None:
+    def __init__(self, selection: Selection | None, conflicts: int = 0) -> None:
         self.log: list[str] = []
         self.server = PolicyServer()
         self.server.objects = {path_of(one): one for one in OBJECTS}
-        self.conditions = Conditions(condition, self.log, conflicts)
+        self.conditions = Conditions(selection, self.log, conflicts)
 
     async def remove(self) -> Any:
         async def sleep(_: float) -> None:
@@ -54,40 +57,38 @@ class Removing:
 
 
 async def test_the_exemption_ends_before_bindings_and_then_policies_are_deleted() -> None:
-    at = Removing(bound_condition([DEMO, OTHER], exempt=[DEMO]))
+    at = Removing(Selection(frozenset({OTHER}), covered=frozenset({DEMO})))
     done = await at.remove()
     assert at.log == ["condition", "sleep"]
-    assert at.conditions.condition == bound_condition([DEMO, OTHER])
+    assert at.conditions.selection == Selection(frozenset({OTHER}), frozenset({DEMO}))
     deleted = [path for method, path in at.server.requests if method == "DELETE"]
     assert deleted == [path_of(BINDING), path_of(POLICY)] == [one.path for one in done.objects]
     assert (done.subjects, done.left) == ((DEMO,), ())
 
 
 async def test_a_conflict_is_tried_again_and_an_endless_one_deletes_nothing() -> None:
-    at = Removing(bound_condition([DEMO], exempt=[DEMO]), conflicts=2)
+    at = Removing(Selection(covered=frozenset({DEMO})), conflicts=2)
     await at.remove()
     assert at.server.objects == {}
-    at = Removing(bound_condition([DEMO], exempt=[DEMO]), conflicts=9)
+    at = Removing(Selection(covered=frozenset({DEMO})), conflicts=9)
     with pytest.raises(APIError, match="changed"):
         await at.remove()
     assert len(at.server.objects) == 2
 
 
-@pytest.mark.parametrize("condition", [None, "none", bound_condition([DEMO])])
-async def test_without_an_exemption_the_condition_stays(condition: Any) -> None:
-    at = Removing(condition)
+@pytest.mark.parametrize("selection", [None, Selection(), Selection(frozenset({DEMO}))])
+async def test_without_an_exemption_the_condition_stays(selection: Selection | None) -> None:
+    at = Removing(selection)
     done = await at.remove()
-    assert (at.log, at.conditions.condition, done.subjects) == ([], condition, ())
+    assert (at.log, at.conditions.selection, done.subjects) == ([], selection, ())
     assert at.server.objects == {}
 
 
-async def test_a_condition_with_namespaces_keeps_them() -> None:
-    many = [SubjectName("default", "YurtAppSet", f"subject-{number:06}") for number in range(5000)]
-    condition = bound_condition(many, exempt=[DEMO])
-    assert exempted_subjects(condition["expression"]) == {DEMO}
-    at = Removing(condition)
+async def test_a_selection_with_namespaces_keeps_them() -> None:
+    far = frozenset({"far"})
+    at = Removing(Selection(covered=frozenset({DEMO}), namespaces=far))
     await at.remove()
-    assert at.conditions.condition == bound_condition(many)
+    assert at.conditions.selection == Selection(frozenset(), frozenset({DEMO}), namespaces=far)
 
 
 async def test_objects_that_a_leader_has_applied_again_are_reported() -> None:

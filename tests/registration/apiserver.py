@@ -13,8 +13,8 @@ from app.registration.announcements import (
 from app.registration.announcer import Announcer
 from app.registration.condition_client import ConditionClient
 from app.registration.condition_writer import ConditionWriter
-from app.registration.match_conditions import SubjectName, bound_condition, bound_condition_of, listed_subjects
-from app.registration.webhooks import SELECTED, ServiceReference, selected_rules, webhook_configurations
+from app.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
+from app.registration.webhooks import SELECTED, ServiceReference, select_workloads, webhook_configurations
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 OTHER = SubjectName("default", "YurtAppDaemon", "agent")
@@ -52,20 +52,32 @@ class Server:
         return present
 
     def add(self, *subjects: SubjectName) -> None:
-        """Set the condition as another replica does."""
+        """Set the conditions as another replica does."""
+        self.select(Selection(frozenset(subjects)))
+
+    def select(self, selection: Selection) -> None:
+        """Set rules and conditions."""
         assert self.present is not None
         self._version += 1
+        self._set(select_workloads(SELECTED, selection))
+
+    def _set(self, selecting: dict[str, Any]) -> None:
+        assert self.present is not None
         for webhook in self.present["webhooks"]:
             if webhook["name"] in SELECTED:
-                webhook["matchConditions"] = [*webhook["matchConditions"][:2], bound_condition(subjects)]
-                webhook["rules"] = selected_rules(webhook["name"])
+                ours, members = find_conditions(webhook), selecting.get(webhook["name"], {})
+                kept = [one for one in webhook["matchConditions"] if one not in ours]
+                webhook["matchConditions"] = [*kept, *members.get("matchConditions", [])]
+                webhook.pop("rules", None)
+                webhook.update({"rules": members["rules"]} if members else {})
 
-    def listed(self) -> frozenset[SubjectName] | None:
+    def selection(self) -> Selection:
         assert self.present is not None
-        conditions = [bound_condition_of(one) for one in self.present["webhooks"] if one["name"] in SELECTED]
-        assert conditions[0] is not None
-        assert conditions[0] == conditions[1]
-        return listed_subjects(conditions[0]["expression"])
+        conditions = [find_conditions(one) for one in self.present["webhooks"] if one["name"] in SELECTED]
+        return read_conditions([one["expression"] for each in conditions for one in each])
+
+    def listed(self) -> frozenset[SubjectName]:
+        return self.selection().subjects
 
     async def request(self, method: str, path: str, *, query: Any, body: Any, content_type: str) -> bytes:
         assert (method, content_type) == ("PATCH", "application/apply-patch+yaml")
@@ -76,11 +88,7 @@ class Server:
         self.written.append(body["webhooks"])
         assert self.present is not None
         self.present.setdefault("metadata", {})["annotations"] = body["metadata"].get("annotations", {})
-        applied = {webhook["name"]: webhook for webhook in body["webhooks"]}
-        for webhook in self.present["webhooks"]:
-            kept = [one for one in webhook["matchConditions"] if one["name"] != "bound-to-an-overrider"]
-            webhook["matchConditions"] = [*kept, *applied.get(webhook["name"], {}).get("matchConditions", [])]
-            webhook.update({"rules": one["rules"]} if (one := applied.get(webhook["name"])) else {})
+        self._set({webhook["name"]: webhook for webhook in body["webhooks"]})
         return b'{"metadata":{"resourceVersion":"%d"}}' % self._version
 
     def announced(self) -> tuple[Announcement, ...]:
@@ -89,8 +97,14 @@ class Server:
 
 
 def writer(server: Server, subjects: Callable[[], Any], **rest: Any) -> ConditionWriter:
-    return ConditionWriter(ConditionClient(server), subjects, pause_seconds=0, **rest)  # type: ignore[arg-type]
+    """Return the writer of a leader; ``subjects`` returns a selection, or the subjects that fail closed."""
+
+    def select() -> Selection:
+        found = subjects()
+        return found if isinstance(found, Selection) else Selection(frozenset(found))
+
+    return ConditionWriter(ConditionClient(server), select, pause_seconds=0, **rest)  # type: ignore[arg-type]
 
 
 def announcer(server: Server, *bound: SubjectName, **rest: Any) -> Announcer:
-    return Announcer(ConditionClient(server), lambda: bound, **rest)  # type: ignore[arg-type]
+    return Announcer(ConditionClient(server), lambda: Selection(frozenset(bound)), **rest)  # type: ignore[arg-type]

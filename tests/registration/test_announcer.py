@@ -13,10 +13,11 @@ from app.overrider.bound_subjects import (
     bound_subjects,
     overrider_uids,
 )
+from app.overrider.policies.mode import MODE_ANNOTATION, Mode
 from app.registration.announcements import (
     Announcement,
 )
-from app.registration.match_conditions import SubjectName
+from app.registration.match_conditions import Selection, SubjectName
 from app.store import Store
 from app.store.store import key_of
 from tests.builders import entry, overrider, request
@@ -92,7 +93,7 @@ async def test_a_subject_with_a_recreated_overrider_stays_listed() -> None:
     former["metadata"]["uid"] = "uid-of-former"
     store.put(former)
     leader = writer(
-        server, lambda: bound_subjects(store), overriders=lambda: overrider_uids(store), clock=lambda: now[0]
+        server, lambda: bound_subjects(store, Mode.AUTO), overriders=lambda: overrider_uids(store), clock=lambda: now[0]
     )
     await leader.write()
     await announcer(server).announce(NEW)
@@ -237,32 +238,37 @@ async def test_a_failed_announcement_is_logged_and_does_not_deny_the_request(
     assert "other replicas keep changing the configuration" in caplog.text
 
 
-async def test_a_condition_with_namespaces_is_rebuilt() -> None:
+async def test_a_list_with_namespaces_keeps_them() -> None:
     server = Server(configuration())
-    server.add(*(SubjectName(f"team-{number % 9}", "YurtAppSet", f"app-{number}") for number in range(9_000)))
-    assert server.listed() is None
-    there = Announcement(SubjectName("team-3", "YurtAppSet", "new"), "u")
+    server.add(*(SubjectName(f"team-{number % 2}", "YurtAppSet", f"app-{number}") for number in range(9_000)))
+    assert server.selection().namespaces == {"team-0", "team-1"}
+    there = Announcement(SubjectName("team-1", "YurtAppSet", "new"), "u")
     await announcer(server).announce(there)
-    assert [server.listed(), server.announced()] == [None, (there,)]
+    assert (server.listed(), server.announced()) == (frozenset(), (there,))
     await announcer(server, OTHER).announce(NEW)
-    assert server.listed() == {DEMO, OTHER}
+    assert server.selection() == Selection(frozenset({DEMO}), namespaces=frozenset({"team-0", "team-1"}))
 
 
 async def test_only_created_overriders_are_announced() -> None:
-    announced: list[Announcement] = []
+    announced: list[tuple[Announcement, bool]] = []
 
-    async def announce(announcement: Announcement) -> None:
-        announced.append(announcement)
+    async def announce(announcement: Announcement, *, fails_open: bool) -> None:
+        announced.append((announcement, fails_open))
 
     rule = overrider(entry("*"))
     for response, fields in (
         (denied("no"), {}), (allowed(), {"dryRun": True}), (allowed(), {"subResource": "status"}),
         (allowed(), {"operation": "UPDATE", "old": rule}),
     ):  # fmt: skip
-        await announce_overrider(request(rule, **fields), response, announce=announce)
-    await announce_overrider(request(overrider(subject={"kind": "Pod"})), allowed(), announce=announce)
+        await announce_overrider(request(rule, **fields), response, announce=announce, default=Mode.AUTO)
+    await announce_overrider(
+        request(overrider(subject={"kind": "Pod"})), allowed(), announce=announce, default=Mode.AUTO
+    )
     assert announced == []
-    await announce_overrider(request(rule), allowed(), announce=announce)
+    await announce_overrider(request(rule), allowed(), announce=announce, default=Mode.AUTO)
     rule["metadata"]["uid"] = "its-own"
-    await announce_overrider(request(rule), allowed(), announce=announce)
-    assert announced == [Announcement(DEMO, request(rule).uid), Announcement(DEMO, "its-own")]
+    await announce_overrider(request(rule), allowed(), announce=announce, default=Mode.AUTO)
+    rule["metadata"]["annotations"] = {MODE_ANNOTATION: "policy"}
+    await announce_overrider(request(rule), allowed(), announce=announce, default=Mode.AUTO)
+    own = Announcement(DEMO, "its-own")
+    assert announced == [(Announcement(DEMO, request(rule).uid), False), (own, False), (own, True)]

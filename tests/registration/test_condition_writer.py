@@ -12,8 +12,9 @@ from app.overrider.bound_subjects import (
     bound_subjects,
     call_on_change,
 )
-from app.registration.match_conditions import bound_condition
-from app.registration.webhooks import SELECTED, selected_rules
+from app.overrider.policies.mode import MODE_ANNOTATION, Mode
+from app.registration.match_conditions import Selection
+from app.registration.webhooks import SELECTED, select_workloads
 from app.store import Store
 from app.store.store import key_of
 from tests.builders import entry, overrider
@@ -32,13 +33,9 @@ from tests.waiting import settled
 async def test_only_the_condition_of_the_workload_webhooks_is_written() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: {DEMO}).write()
-    assert server.written == [
-        [
-            {"name": name, "rules": selected_rules(name), "matchConditions": [bound_condition({DEMO})]}
-            for name in SELECTED
-        ]
-    ]
-    assert len(SELECTED) == 2
+    wanted = select_workloads(SELECTED, Selection(frozenset({DEMO})))
+    assert server.written == [[{"name": name, **wanted[name]} for name in SELECTED]]
+    assert len(SELECTED) == 4
 
 
 async def test_an_equal_condition_is_not_written() -> None:
@@ -56,29 +53,32 @@ async def test_missing_webhooks_are_not_created(present: Any) -> None:
 
 async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
     server, store = Server(configuration()), Store()
-    selection = writer(server, lambda: bound_subjects(store))
+    selection = writer(server, lambda: bound_subjects(store, Mode.AUTO))
     end = call_on_change(store, selection.wake)
     async with run_in_background(selection.run(), name="selection", ended=pytest.fail):
         await settled(lambda: len(server.written) == 1)
         rule = overrider(entry("*"))
         store.put(rule)
         await settled(lambda: len(server.written) == 2)
-        assert server.written[-1][0]["matchConditions"] == [bound_condition({DEMO})]
+        assert server.selection() == Selection(frozenset({DEMO}))
         server.present = configuration()
         store.put({**configuration(), "changed": True})
         await settled(lambda: len(server.written) == 3)
-        store.remove(key_of(rule))
+        store.put({**rule, "metadata": {**rule["metadata"], "annotations": {MODE_ANNOTATION: "policy"}}})
         await settled(lambda: len(server.written) == 4)
-        assert server.written[-1][0]["matchConditions"] == [bound_condition(())]
+        assert server.selection() == Selection(frozenset(), frozenset({DEMO}))
+        store.remove(key_of(rule))
+        await settled(lambda: len(server.written) == 5)
+        assert server.selection() == Selection()
     end()
     store.put(rule)
-    assert len(server.written) == 4
+    assert len(server.written) == 5
 
 
 async def test_other_changes_of_overriders_cause_no_write() -> None:
     server, store = Server(configuration()), Store()
     store.put(overrider(entry("*")))
-    selection = writer(server, lambda: bound_subjects(store))
+    selection = writer(server, lambda: bound_subjects(store, Mode.AUTO))
     call_on_change(store, selection.wake)
     async with run_in_background(selection.run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.written)
@@ -149,11 +149,44 @@ async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_war
     assert "was not written" not in caplog.text
 
 
-async def test_an_announced_subject_is_not_exempt() -> None:
+@pytest.mark.parametrize("fails_open", [False, True])
+async def test_an_announced_subject_is_not_covered(fails_open: bool) -> None:
     server = Server(configuration())
-    selection = writer(server, lambda: {DEMO}, exempt=lambda: {DEMO, OTHER})
+    bound = Selection(frozenset(), frozenset({DEMO})) if fails_open else Selection(frozenset({DEMO}))
+    selection = writer(server, lambda: bound, exempt=lambda: {DEMO, OTHER})
     await selection.write()
-    assert server.written[-1][0]["matchConditions"] == [bound_condition({DEMO}, exempt={DEMO})]
-    await announcer(server).announce(NEW)
-    assert server.written[-1][0]["matchConditions"] == [bound_condition({DEMO})]
+    assert server.selection() == Selection(covered=frozenset({DEMO}))
+    await announcer(server).announce(NEW, fails_open=fails_open)
+    assert server.selection() == bound
     assert not await selection.write()
+
+
+@pytest.mark.parametrize("fails_open", [False, True])
+async def test_an_announced_subject_that_the_leader_does_not_know_keeps_its_set(fails_open: bool) -> None:
+    server = Server(configuration())
+    leader = writer(server, lambda: ())
+    await leader.write()
+    await announcer(server).announce(NEW, fails_open=fails_open)
+    assert not await leader.write()
+    assert server.selection() == Selection().move(DEMO, fails_open=fails_open)
+
+
+async def test_a_webhook_without_workloads_has_no_rules() -> None:
+    server = Server(configuration())
+    assert await writer(server, lambda: Selection(frozenset(), frozenset({DEMO}))).write()
+    assert server.present is not None
+    ruled = [one["name"] for one in server.present["webhooks"] if one["name"] in SELECTED and "rules" in one]
+    assert ruled == ["deployments.optional.overrider.fleethook.io", "statefulsets.optional.overrider.fleethook.io"]
+
+
+async def test_a_registration_of_an_earlier_version_gets_all_workloads_in_its_own_webhooks() -> None:
+    """The image is newer than the chart, so the optional webhooks are missing."""
+    present = configuration()
+    present["webhooks"] = [one for one in present["webhooks"] if ".optional." not in one["name"]]
+    server = Server(present)
+    leader = writer(server, lambda: Selection(frozenset({DEMO}), frozenset({OTHER})))
+    assert [await leader.write() for _ in range(2)] == [True, False]
+    assert [one["name"] for one in server.written[0]] == [name for name in SELECTED if ".optional." not in name]
+    (condition,) = server.written[0][0]["matchConditions"]
+    assert "fleethook.io/rendered" in condition["expression"]
+    assert server.selection() == Selection(frozenset({DEMO}), frozenset({OTHER}))

@@ -6,21 +6,34 @@ from app.model.openyurt import RENDERED_ANNOTATION
 from app.overrider import undo
 from app.registration.match_conditions import (
     BOUND_CONDITION,
-    MAX_EXPRESSION_BYTES,
+    EVERY_NAMESPACE,
+    MAX_CONDITIONS,
     OWNED,
+    Failing,
+    Selection,
     SubjectName,
-    bound_condition,
-    bound_condition_of,
-    covers,
-    exempted_subjects,
-    listed_subjects,
+    find_conditions,
+    read_conditions,
+    write_conditions,
 )
 
+A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
+OTHER = SubjectName("b", "YurtAppDaemon", "x")
+MAX_CODE_POINTS = 100_000
+"""cel-go refuses longer expressions (parser/options.go)."""
 
-def expression(*subjects: SubjectName) -> str:
-    condition = bound_condition(subjects)
-    assert condition["name"] == BOUND_CONDITION
-    return str(condition["expression"])
+
+def texts(selection: Selection, failing: Failing) -> list[str]:
+    return [str(one["expression"]) for one in write_conditions(selection, failing)]
+
+
+def only(selection: Selection, failing: Failing) -> str:
+    (text,) = texts(selection, failing)
+    return text
+
+
+def closed(*subjects: SubjectName) -> Selection:
+    return Selection(frozenset(subjects))
 
 
 def many(count: int, *, namespaces: int) -> list[SubjectName]:
@@ -33,112 +46,132 @@ def test_only_owners_of_rendered_versions_are_selected() -> None:
 
 
 def test_subjects_are_listed_by_namespace_in_a_fixed_order() -> None:
-    one, two = SubjectName("a", "YurtAppSet", "x"), SubjectName("a", "YurtAppDaemon", "x")
-    three = SubjectName("b", "YurtAppSet", "x.y-z")
-    text = expression(three, one, two, one)
-    assert '{"a":["YurtAppDaemon/x","YurtAppSet/x"],"b":["YurtAppSet/x.y-z"]}[?request.namespace]' in text
-    assert text == expression(one, two, three)
+    text = only(closed(OTHER, A, B), Failing.CLOSED)
+    assert text.endswith(
+        '{"a":["YurtAppSet/x","YurtAppSet/y.z"],"b":["YurtAppDaemon/x"]}[?request.namespace].orValue([]))'
+    )
+    assert text == only(closed(B, OTHER, A), Failing.CLOSED)
 
 
-def test_without_subjects_only_rendered_and_triggered_workloads_are_selected() -> None:
-    text = expression()
-    assert "request.namespace" not in text
-    assert f"'{RENDERED_ANNOTATION}' in object.metadata" in text
-    assert "'LastOverrideTime'" in text
+def test_only_listed_subjects_fail_closed() -> None:
+    """Rendered and triggered workloads whose overrider is gone fail open."""
+    assert texts(Selection(frozenset(), frozenset({A}), frozenset({B})), Failing.CLOSED) == []
+    text = only(closed(A), Failing.CLOSED)
+    assert RENDERED_ANNOTATION not in text
+    assert "LastOverrideTime" not in text
+    for optional in (only(Selection(), Failing.OPEN), only(Selection(), Failing.ALL)):
+        assert "request.namespace" not in optional
+        assert f"'{RENDERED_ANNOTATION}' in object.metadata" in optional
+        assert "'LastOverrideTime'" in optional
+
+
+def test_the_optional_webhook_gets_no_workload_that_the_other_one_gets() -> None:
+    first, rest = only(closed(A), Failing.CLOSED), only(closed(A), Failing.OPEN)
+    assert rest.startswith(f"!{first}\n&& (")
+    assert first in only(closed(A), Failing.ALL), "without optional webhooks, one webhook gets both"
 
 
 @pytest.mark.parametrize("name", ["", "x'] || true || ['", 'x"]}', "X", "a\nb", "ä", "-a", "a" * 254])
 def test_invalid_names_are_omitted(name: str) -> None:
     """An overrider may name any text as its subject, and text must not become CEL."""
-    assert expression(SubjectName("a", "YurtAppSet", name)) == expression()
-    assert expression(SubjectName(name, "YurtAppSet", "a")) == expression()
+    for bad in (SubjectName("a", "YurtAppSet", name), SubjectName(name, "YurtAppSet", "a")):
+        for failing in Failing:
+            for index in range(3):
+                sets = [frozenset({bad}) if number == index else frozenset[SubjectName]() for number in range(3)]
+                assert write_conditions(Selection(*sets), failing) == write_conditions(Selection(), failing)
 
 
-def test_too_long_lists_select_namespaces_and_then_all_workloads() -> None:
-    some, namespaces, everything = (
-        expression(*many(1_500, namespaces=50)),
-        expression(*many(4_000, namespaces=50)),
-        expression(*many(9_000, namespaces=9_000)),
-    )
-    assert "YurtAppSet/app-1499" in some
-    assert len(some) <= MAX_EXPRESSION_BYTES
-    assert "request.namespace in ['team-0','team-1','team-10'," in namespaces
-    assert f"'{RENDERED_ANNOTATION}' in object.metadata" in namespaces
-    assert everything == "true"
+def test_a_covered_subject_is_sent_unless_its_policy_has_completed_the_workload() -> None:
+    text = only(Selection(covered=frozenset({A})), Failing.OPEN)
+    assert text.startswith("(")
+    _, _, done = text.partition(")\n&& !(")
+    assert "-partial" in done
+    assert "'apps.openyurt.io/pool-name' in object.metadata.?labels.orValue({})" in done
+    labelled = "object.metadata.?labels[?'apps.openyurt.io/ref-yurtappset'].orValue('') == owner.name"
+    assert f"(owner.apiVersion != 'apps.openyurt.io/v1beta1' || {labelled})" in done
+    assert "-partial" not in only(Selection(open=frozenset({A})), Failing.OPEN)
 
 
-def test_the_condition_of_a_webhook_is_found_by_its_name() -> None:
-    condition = bound_condition([])
-    assert bound_condition_of({"matchConditions": [OWNED, condition]}) == condition
-    assert bound_condition_of({"matchConditions": [OWNED]}) is None
-    assert bound_condition_of({}) is None
+SIZES = [
+    (0, 1, 1),
+    (1_500, 50, 1),
+    (4_000, 50, 2),
+    (9_000, 9_000, MAX_CONDITIONS),
+    (9_000, 2, 1),
+]
+
+
+@pytest.mark.parametrize(("count", "namespaces", "conditions"), SIZES)
+@pytest.mark.parametrize("index", [0, 2])
+def test_lists_of_any_length_never_make_more_writes_fail(
+    count: int, namespaces: int, conditions: int, index: int
+) -> None:
+    """A list that is too long for its conditions selects namespaces of the optional webhook only."""
+    subjects = frozenset(many(count, namespaces=namespaces))
+    made = Selection(*(subjects if number == index else frozenset[SubjectName]() for number in range(3)))
+    written = [texts(made, failing) for failing in (Failing.CLOSED, Failing.OPEN)]
+    assert len(written[1]) >= conditions
+    assert len(written[1]) <= MAX_CONDITIONS
+    assert max(len(text) for each in written for text in each) < MAX_CODE_POINTS
+    assert "request.namespace in " not in "".join(written[0])
+    assert "request.namespace != " not in "".join(written[0])
+    # kube-apiserver stores the conditions for two kinds.
+    assert 2 * sum(len(text) for each in written for text in each) < 1_200_000
+    found = read_conditions([text for each in written for text in each])
+    assert found.subjects <= subjects
+    assert found[index] == found.subjects
+    assert all(one in found.subjects or found.spills(one) for one in subjects)
+    if count <= 4_000:
+        assert found == made
+
+
+def test_each_condition_decides_about_the_namespaces_of_its_list() -> None:
+    subjects = many(4_000, namespaces=50)
+    first, last = texts(closed(*subjects), Failing.CLOSED)
+    names = [one["name"] for one in write_conditions(closed(*subjects), Failing.CLOSED)]
+    assert names == [BOUND_CONDITION, f"{BOUND_CONDITION}-2"]
+    low = last.partition("request.namespace < '")[2].partition("'")[0]
+    assert first.startswith(f"request.namespace >= '{low}'\n|| (")
+    assert last.startswith(f"request.namespace < '{low}'\n|| (")
+    assert f'"{low}":[' in last
+
+
+def test_the_conditions_of_a_webhook_are_found_by_their_names() -> None:
+    conditions = write_conditions(closed(*many(4_000, namespaces=50)), Failing.CLOSED)
+    assert find_conditions({"matchConditions": [OWNED, *conditions]}) == conditions
+    assert find_conditions({"matchConditions": [OWNED]}) == find_conditions({}) == []
 
 
 def test_the_condition_checks_the_annotation_of_a_render() -> None:
     assert undo.RENDERED_ANNOTATION == RENDERED_ANNOTATION
 
 
-def test_listed_subjects_are_read_back() -> None:
-    subjects = {
-        SubjectName("a", "YurtAppSet", "x.y"),
-        SubjectName("b", "YurtAppDaemon", "x"),
-        SubjectName("b", "X", "y"),
-    }
-    assert listed_subjects(expression(*subjects)) == subjects
-    assert listed_subjects(expression()) == frozenset()
-    assert all(covers(expression(*subjects), subject) for subject in subjects)
-    assert not covers(expression(*subjects), SubjectName("a", "YurtAppSet", "x"))
-    assert not covers(expression(*subjects), SubjectName("b", "YurtAppSet", "x.y"))
+def test_a_selection_is_read_back_from_each_registration() -> None:
+    made = Selection(frozenset({A, OTHER}), frozenset({B}), frozenset({C}), frozenset({"far"}))
+    assert read_conditions([only(made, one) for one in (Failing.CLOSED, Failing.OPEN)]) == made
+    assert read_conditions([only(made, Failing.ALL)]) == made
+    assert read_conditions([only(Selection(), Failing.OPEN)]) == Selection()
 
 
-def test_namespaces_and_all_cover_subjects_that_are_not_listed() -> None:
-    namespaces, everything = expression(*many(4_000, namespaces=50)), expression(*many(9_000, namespaces=9_000))
-    assert (listed_subjects(namespaces), listed_subjects(everything)) == (None, None)
-    new = SubjectName("team-7", "YurtAppSet", "new")
-    assert covers(namespaces, new)
-    assert not covers(namespaces, new._replace(namespace="team-50"))
-    assert covers(everything, new._replace(namespace="team-50"))
+def test_a_selection_of_earlier_versions_is_read() -> None:
+    """They list covered subjects among all others, and a list that is too long selects namespaces or all workloads."""
+    text = (
+        '(x || o in {"a":["YurtAppSet/x","YurtAppSet/z"]}[?request.namespace].orValue([]))\n'
+        '&& !(y in {"a":["YurtAppSet/z"]}[?(request.namespace)].orValue([]))'
+    )
+    assert read_conditions([text, text]) == Selection(frozenset({A}), frozenset(), frozenset({C}))
+    assert read_conditions(["x || request.namespace in ['a','b']"]).namespaces == {"a", "b"}
+    assert read_conditions(["true"]).namespaces == {EVERY_NAMESPACE}
+    assert read_conditions(["true"]).spills(A)
 
 
 @pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
 def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
-    assert listed_subjects(text) == frozenset()
+    assert read_conditions([text]) == Selection()
 
 
-def test_exempt_subjects_stay_listed_and_can_be_read_back() -> None:
-    one, two = SubjectName("a", "YurtAppSet", "x"), SubjectName("b", "YurtAppDaemon", "y")
-    text = str(bound_condition({one, two}, exempt={two})["expression"])
-    assert listed_subjects(text) == {one, two}
-    assert ")\n&& !(" in text
-    assert exempted_subjects(text) == {two}
-    assert covers(text, two)
-    assert exempted_subjects(expression(one, two)) == frozenset()
-
-
-def test_a_workload_of_v1beta1_without_the_label_of_its_subject_is_not_exempt() -> None:
-    subject = SubjectName("a", "YurtAppSet", "x")
-    _, _, exempt = str(bound_condition({subject}, exempt={subject})["expression"]).partition("&& !(")
-    labelled = "object.metadata.?labels[?'apps.openyurt.io/ref-yurtappset'].orValue('') == owner.name"
-    assert f"(owner.apiVersion != 'apps.openyurt.io/v1beta1' || {labelled})" in exempt
-
-
-def test_a_workload_without_the_label_of_its_node_pool_is_not_exempt() -> None:
-    subject = SubjectName("ns", "YurtAppSet", "demo")
-    _, _, exempt = str(bound_condition({subject}, exempt={subject})["expression"]).partition("&& !(")
-    assert "'apps.openyurt.io/pool-name' in object.metadata.?labels.orValue({})" in exempt
-
-
-def test_without_exempt_subjects_the_expression_is_that_of_earlier_versions() -> None:
-    assert "-partial" not in expression(SubjectName("a", "YurtAppSet", "x"))
-
-
-def test_an_exempt_name_never_becomes_cel() -> None:
-    bad = SubjectName("a", "YurtAppSet", "x'] || true || ['")
-    assert bound_condition({bad}, exempt={bad})["expression"] == expression()
-
-
-def test_a_too_long_list_drops_the_exemptions_and_no_subject() -> None:
-    some = many(4_000, namespaces=50)
-    text = str(bound_condition(some, exempt=some)["expression"])
-    assert exempted_subjects(text) == frozenset()
-    assert all(covers(text, one) for one in some)
+def test_a_subject_is_in_one_set() -> None:
+    made = Selection(frozenset({A}), frozenset(), frozenset({B}))
+    assert made.move(B, fails_open=True) == Selection(frozenset({A}), frozenset({B}))
+    assert made.move(B, fails_open=False) == closed(A, B)
+    assert made.move(A, fails_open=True) == Selection(frozenset(), frozenset({A}), frozenset({B}))

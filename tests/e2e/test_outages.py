@@ -1,0 +1,150 @@
+"""Outages of all replicas, with owners as in both versions of OpenYurt: the apiserver refuses only what it has to.
+
+A workload of an overrider with mode ``policy`` is never refused. In mode ``webhook``, only the workloads of overriders are.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from app.registration.match_conditions import SubjectName
+from tests.builders import entry, image
+from tests.e2e.installation import selection
+from tests.e2e.openyurt_planes import VERSIONS, Version
+from tests.e2e.restartable_server import RestartableServer, run_restartable_server
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Change, JSONObject, Scenario, build_pool, scenario
+from tests.waiting import wait_for
+
+TO_2, TO_3 = (entry(BEIJING, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
+PLAIN = "plain"
+"""A subject without an overrider."""
+SIDECAR = {"name": "sidecar", "image": "sidecar:1"}
+ONE_LABEL = {"operation": "add", "path": "/metadata/labels/tier", "value": "edge"}
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> Version:
+    return VERSIONS[request.param]
+
+
+@contextlib.contextmanager
+def world(
+    version: Version, request: pytest.FixtureRequest, directory: Path, **environment: str
+) -> Iterator[tuple[Scenario, RestartableServer]]:
+    plane = version.start_plane(request)
+    given = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+    with (
+        run_restartable_server(plane, directory, **given) as server,
+        scenario(plane.api(), release=version.release, form=version.form) as made,
+    ):
+        made.start_sentinel()
+        made.create(BEIJING, HANGZHOU, name=PLAIN)
+        yield made, server
+
+
+def set_template(demo: Scenario, *containers: JSONObject, name: str = "demo") -> None:
+    change = {"deploymentTemplate": {"spec": {"template": {"spec": {"containers": list(containers)}}}}}
+    demo.api.merge(demo.subject_path(name), demo.form.edit(change))
+
+
+def set_pools(demo: Scenario, *pools: str, name: str = "demo", labelled: str = "", replicas: int = 1) -> None:
+    """Set the pools; 1.4 can add labels to the workloads of one."""
+    if demo.form.node_pools_path:
+        demo.api.merge(demo.subject_path(name), {"spec": {"pools": list(pools)}})
+        return
+    own = {labelled: {"patch": {"metadata": {"labels": {"tier": "core"}}}}}
+    topology = {"pools": [build_pool(pool, replicas, **own.get(pool, {})) for pool in pools]}
+    demo.api.merge(demo.subject_path(name), {"spec": {"topology": topology}})
+
+
+def container(claim: str, **fields: object) -> JSONObject:
+    return {"name": "nginx", "image": claim, **fields}
+
+
+ENV = [{"name": "A", "value": "1"}]
+EDITS: dict[str, Callable[[Scenario, str], None]] = {
+    "image": lambda demo, name: set_template(demo, container("nginx:1.1"), name=name),
+    "env": lambda demo, name: set_template(demo, container("nginx:1.1", env=ENV), name=name),
+    "container": lambda demo, name: set_template(demo, container("nginx:1.1", env=ENV), SIDECAR, name=name),
+    "pool added": lambda demo, name: set_pools(demo, *POOLS, name=name, labelled=SHANGHAI),
+    "pool removed": lambda demo, name: set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI),
+    "replicas": lambda demo, name: set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI, replicas=2),
+}
+
+
+def with_image(claim: str) -> Change:
+    def change(workload: JSONObject) -> None:
+        workload["spec"]["template"]["spec"]["containers"][0]["image"] = claim
+
+    return change
+
+
+def refusals(demo: Scenario, name: str) -> list[str]:
+    return [
+        f"{one.verb} {one.pool}: {one.message}"
+        for one in demo.controller.writes
+        if one.subject == name and one.code >= 400
+    ]
+
+
+def expected(demo: Scenario, claim: str) -> dict[str, JSONObject]:
+    pools = demo.workloads()
+    return {pool: demo.expected(pool, *([with_image(claim)] if pool == BEIJING else [])) for pool in pools}
+
+
+def settle_owner(demo: Scenario, name: str) -> None:
+    wait_for(lambda: demo.controller.has_settled(name), what=f"all pools have their workloads: {refusals(demo, name)}")
+
+
+@pytest.mark.parametrize("mode", ["policy", "auto"])
+def test_with_policies_an_outage_refuses_no_workload_and_each_edit_rolls_out_once(
+    version: Version, mode: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with world(version, request, tmp_path, FLEETHOOK_OVERRIDER_MODE=mode) as (demo, server):
+        subject = SubjectName(demo.namespace, "YurtAppSet", "demo")
+        demo.override(TO_2)
+        demo.create(BEIJING, HANGZHOU)
+        demo.wait_for_specs(
+            {BEIJING: demo.expected(BEIJING, with_image("nginx:2.0")), HANGZHOU: demo.expected(HANGZHOU)}
+        )
+        wait_for(lambda: subject in selection(demo.api).covered, what=f"the policy acts: {demo.status()}")
+        demo.settle("demo")
+        with server.away():
+            templates = {pool: [one["template"]] for pool, one in expected(demo, "nginx:2.0").items()}
+            for edit in EDITS.values():
+                for name in ("demo", PLAIN):
+                    edit(demo, name)
+                    settle_owner(demo, name)
+                assert demo.workloads()[BEIJING]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2.0"
+                for pool, one in expected(demo, "nginx:2.0").items():
+                    templates.setdefault(pool, []).append(one["template"])
+            for pool in demo.workloads():
+                demo.api.merge(demo.workload_path(pool), {"metadata": {"labels": {"person": "added"}}})
+            assert refusals(demo, "demo") + refusals(demo, PLAIN) == []
+        demo.wait_for_specs(expected(demo, "nginx:2.0"))
+        demo.settle("demo")
+        minimal = {pool: 1 + sum(a != b for a, b in pairwise(found)) for pool, found in templates.items()}
+        assert demo.counts() == {pool: (minimal[pool], minimal[pool]) for pool in demo.workloads()}
+        assert {one["metadata"]["labels"]["person"] for one in demo.workloads().values()} == {"added"}
+
+        wait_for(lambda: subject in selection(demo.api).covered, what=f"the policy acts again: {demo.status()}")
+        with server.away():
+            demo.stop_overriding()
+            set_template(demo, container("nginx:1.2"))
+            settle_owner(demo, "demo")
+            assert refusals(demo, "demo") == []
+        demo.wait_for_specs({pool: demo.expected(pool) for pool in demo.workloads()})
+        wait_for(
+            lambda: (
+                not any(
+                    "fleethook.io/rendered" in (one["metadata"].get("annotations") or {})
+                    for one in demo.workloads().values()
+                )
+            )
+        )
+        with server.away():
+            demo.remove("demo")
+            assert demo.workloads() == {}
