@@ -96,12 +96,12 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
     if waiting and not has_lists:
         faults += 1
         text = (
-            f"{_list_names(waiting)}: no rules yet, because no leader has listed the subjects of overriders. Until then, "
-            "no workload is sent to fleethook, and none is refused"
+            f"{_list_names(waiting)}: no rules yet, because no leader has listed the subjects of overriders. Until "
+            "then, no workload is sent to fleethook, and none is refused"
         )
         remedy = (
-            "wait until a replica is ready and leads (metric fleethook_leader); its log says why it cannot write the match "
-            "condition"
+            "wait until a replica is ready and leads (metric fleethook_leader); its log says why it cannot write "
+            "the match condition"
         )
         yield Diagnosis("error", "registration", text, remedy)
     for one in registered:

@@ -50,14 +50,14 @@ async def remove_policies(
 
 
 async def _end_exemptions(conditions: ConditionClient) -> frozenset[SubjectName]:
-    """Return the subjects that were exempt. Without a response, kube-apiserver still admits their workloads."""
+    """Return the subjects that were exempt."""
     for attempt in range(_MAX_TRIES):
         registered = await conditions.read()
         listed = None if registered is None else registered.listed
         if registered is None or listed is None or not listed.covered:
             return frozenset()
         closed, opened, covered, namespaces = listed
-        wanted = Selection(closed, opened | covered, frozenset(), namespaces)
+        wanted = Selection(closed | (covered - opened), opened, frozenset(), namespaces)
         try:
             await conditions.write(registered, wanted, announcements=registered.announcements)
         except APIError as error:

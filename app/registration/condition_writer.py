@@ -133,7 +133,7 @@ class ConditionWriter:
         unknown = announced - bound.subjects
         closed, open_ = bound.closed | (unknown - opened), bound.open | (unknown & opened)
         covered = (bound.subjects - announced).intersection(self._exempt())
-        return Selection(closed - covered, open_ - covered, covered)
+        return Selection(closed - covered, open_, covered)
 
     def _record(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
         """Record the time at which announcements and subjects of other replicas were found.

@@ -49,14 +49,17 @@ class SubjectName(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The subjects with an overrider, each in one of three sets."""
+    """The subjects with an overrider."""
 
     closed: frozenset[SubjectName] = frozenset()
-    """The webhook applies their overriders. Without a response, kube-apiserver refuses their workloads."""
+    """Only the webhook applies their overriders. Without a response, kube-apiserver refuses their workloads."""
     open: frozenset[SubjectName] = frozenset()
-    """The webhook applies their overriders. Without a response, kube-apiserver admits their workloads."""
+    """Without a response, kube-apiserver admits their workloads."""
     covered: frozenset[SubjectName] = frozenset()
-    """Policies apply their overriders. Only workloads that a policy has not completed are sent, as those of `open`."""
+    """Policies apply their overriders. Only workloads that a policy has not completed are sent, as those of `open`.
+
+    Those that are in `open`, too, stay there when their policies end; the others become `closed`.
+    """
     namespaces: frozenset[str] = frozenset()
     """Namespaces with too many subjects for a list. All workloads of OpenYurt in them are sent, as those of `open`."""
 
@@ -207,9 +210,9 @@ def _split(selection: Selection) -> list[_Shard]:
         subjects = list(found)
         # The longest expression has the covered subjects twice, and each namespace up to four times.
         length = 4 * len(f'"{namespace}":[],')
-        length += sum(
-            len(f'"{kind}/{name}",') * (1 + ((_, kind, name) in selection.covered)) for _, kind, name in subjects
-        )
+        for one in subjects:
+            copies = (one in selection.closed) + (one in selection.open) + 2 * (one in selection.covered)
+            length += copies * len(f'"{one.kind}/{one.name}",')
         if size + length > MAX_LISTS_BYTES and size and len(shards) < MAX_CONDITIONS and length <= MAX_LISTS_BYTES:
             shards.append([])
             lows.append(namespace)

@@ -11,6 +11,7 @@ from app.asgi import Fleethook, create_app
 from app.cli.leader import make_selection_writer
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.bound_subjects import bound_subjects
+from app.overrider.policies.mode import Mode
 from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import SELECTED, URLReference, webhook_configurations
 from app.settings import Settings
@@ -126,7 +127,7 @@ async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) 
     assert not late.is_stored()
     await late.leader.write()
     assert selects(late.admin, late.namespace)
-    assert SubjectName(late.namespace, "YurtAppSet", "demo") in bound_subjects(late.app.store)
+    assert SubjectName(late.namespace, "YurtAppSet", "demo") in bound_subjects(late.app.store, Mode.AUTO).closed
 
 
 async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_announcement(

@@ -57,13 +57,14 @@ class Removing:
 
 
 async def test_the_exemption_ends_before_bindings_and_then_policies_are_deleted() -> None:
-    at = Removing(Selection(frozenset({OTHER}), covered=frozenset({DEMO})))
+    opened = DEMO._replace(name="open")
+    at = Removing(Selection(frozenset({OTHER}), frozenset({opened}), frozenset({DEMO, opened})))
     done = await at.remove()
     assert at.log == ["condition", "sleep"]
-    assert at.conditions.selection == Selection(frozenset({OTHER}), frozenset({DEMO}))
+    assert at.conditions.selection == Selection(frozenset({OTHER, DEMO}), frozenset({opened}))
     deleted = [path for method, path in at.server.requests if method == "DELETE"]
     assert deleted == [path_of(BINDING), path_of(POLICY)] == [one.path for one in done.objects]
-    assert (done.subjects, done.left) == ((DEMO,), ())
+    assert (done.subjects, done.left) == ((DEMO, opened), ())
 
 
 async def test_a_conflict_is_tried_again_and_an_endless_one_deletes_nothing() -> None:
@@ -88,7 +89,7 @@ async def test_a_selection_with_namespaces_keeps_them() -> None:
     far = frozenset({"far"})
     at = Removing(Selection(covered=frozenset({DEMO}), namespaces=far))
     await at.remove()
-    assert at.conditions.selection == Selection(frozenset(), frozenset({DEMO}), namespaces=far)
+    assert at.conditions.selection == Selection(frozenset({DEMO}), namespaces=far)
 
 
 async def test_objects_that_a_leader_has_applied_again_are_reported() -> None:
