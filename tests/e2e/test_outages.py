@@ -1,4 +1,4 @@
-"""Outages of all replicas, with owners as in both versions of OpenYurt: the apiserver refuses only what it has to.
+"""Outages of all replicas, with owners as in the versions of OpenYurt.
 
 A workload of an overrider with mode ``policy`` is never refused. In mode ``webhook``, only the workloads of overriders are.
 """
