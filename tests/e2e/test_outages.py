@@ -25,7 +25,7 @@ SIDECAR = {"name": "sidecar", "image": "sidecar:1"}
 ONE_LABEL = {"operation": "add", "path": "/metadata/labels/tier", "value": "edge"}
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=["openyurt-1.4", "openyurt-1.7"])
 def version(request: pytest.FixtureRequest) -> Version:
     return VERSIONS[request.param]
 
@@ -60,6 +60,12 @@ def set_pools(demo: Scenario, *pools: str, name: str = "demo", labelled: str = "
     demo.api.merge(demo.subject_path(name), {"spec": {"topology": topology}})
 
 
+def set_replicas(demo: Scenario, name: str) -> None:
+    set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI, replicas=2)
+    if demo.form.node_pools_path:
+        demo.api.merge(demo.subject_path(name), demo.form.edit({"deploymentTemplate": {"spec": {"replicas": 2}}}))
+
+
 def container(claim: str, **fields: object) -> JSONObject:
     return {"name": "nginx", "image": claim, **fields}
 
@@ -71,7 +77,7 @@ EDITS: dict[str, Callable[[Scenario, str], None]] = {
     "container": lambda demo, name: set_template(demo, container("nginx:1.1", env=ENV), SIDECAR, name=name),
     "pool added": lambda demo, name: set_pools(demo, *POOLS, name=name, labelled=SHANGHAI),
     "pool removed": lambda demo, name: set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI),
-    "replicas": lambda demo, name: set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI, replicas=2),
+    "replicas": lambda demo, name: set_replicas(demo, name),
 }
 
 
