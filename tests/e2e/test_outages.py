@@ -77,7 +77,7 @@ EDITS: dict[str, Callable[[Scenario, str], None]] = {
     "container": lambda demo, name: set_template(demo, container("nginx:1.1", env=ENV), SIDECAR, name=name),
     "pool added": lambda demo, name: set_pools(demo, *POOLS, name=name, labelled=SHANGHAI),
     "pool removed": lambda demo, name: set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI),
-    "replicas": lambda demo, name: set_replicas(demo, name),
+    "replicas": set_replicas,
 }
 
 
