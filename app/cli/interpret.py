@@ -185,7 +185,7 @@ def run_tests(
     """Run fixtures through all layers, and print the answers that differ.
 
     A fixture is a YAML document in Karmada's format, with name, operation, desiredObj, observedObj, statusItems,
-    inputReplicas and output. docs/interpreters.md describes a shorter format. In a directory, the customizations,
+    inputReplicas and output. docs/lua.md describes a shorter format. In a directory, the customizations,
     webhook configurations and *.py files beside the fixtures are under test. So are those of -f, and of Karmada's
     control plane (--kubeconfig, --context, --in-cluster); those of files replace others of the same name.
 
