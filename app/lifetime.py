@@ -176,8 +176,9 @@ class Cluster:
         }
         dispatching = DISPATCHING if "dispatch" in settings.engines else ()
         self.dispatching: Final = frozenset(resource.name for resource in dispatching)
-        # Older roles do not grant Workspaces. Without them, clusters are known by name and not by path.
-        self.dispatching_kinds: Final = frozenset(one.group_kind for one in dispatching if one is not WORKSPACES)
+        # Only a kcp has Workspaces, and roles for other apiservers need not grant them.
+        spare = () if settings.kcp else (WORKSPACES,)
+        self.dispatching_kinds: Final = frozenset(one.group_kind for one in dispatching if one not in spare)
         # Several engines may read a resource; it is followed once.
         needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
@@ -188,7 +189,7 @@ class Cluster:
             store,
             absent_seconds=settings.discovery_interval,
             every_cluster=settings.kcp,
-            advisory=[one.group_kind for one in (*advisory, WORKSPACES)],
+            advisory=[one.group_kind for one in (*advisory, *spare)],
         )
         mode = Mode(settings.overrider_mode)
         announcer = Announcer(

@@ -1,7 +1,12 @@
-"""An apiserver with the paths of kcp: objects of all logical clusters below /clusters/*, over HTTP on loopback."""
+"""An apiserver with the paths of kcp: objects of all logical clusters below /clusters/*, over HTTP on loopback.
+
+Its answers are those of a real kcp, which `tests/conformance/kcp_paths.yaml` holds; `tests/conformance/test_kcp_paths.py`
+compares them.
+"""
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +15,18 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+
+from app.store.sources.kubernetes.resources import DISPATCHING, WORKSPACES
+
+IDENTITY = "e0a313a3a541"
+"""The identity of the APIExport ``tenancy.kcp.io``; real ones have 64 digits."""
+COPIES = "/clusters/system:shard/api/v1/namespaces/default/configmaps/apiexport-identity-cache"
+UNSERVED = (404, "404 page not found\n")
+_KINDS = {one.plural: one.kind for one in DISPATCHING}
+_PATH = re.compile(
+    r"/clusters/(?P<cluster>[^/]+)(?P<base>/api/v1|/apis/(?P<group>[^/]+)/[^/]+)(?:/namespaces/[^/]+(?=/))?"
+    r"/(?P<resource>[^/:]+)(?::(?P<identity>[^/]*))?(?:/(?P<name>[^/]+))?"
+)
 
 
 class KcpRequest(NamedTuple):
@@ -22,8 +39,9 @@ class Kcp:
     """The objects of a kcp, and the requests that it received.
 
     Attributes:
-        objects: The items of a list, by the path of the list without its cluster.
+        objects: The items of a list, by the path of the list without its cluster. A kcp serves no other resources.
         single: Objects by their complete paths.
+        is_root: Whether this is the root shard, which has the logical cluster root.
         refuses: Users whose lists over all clusters are refused, as kcp's RBAC has no opinion on those.
     """
 
@@ -32,6 +50,7 @@ class Kcp:
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.single: dict[str, dict[str, Any]] = {}
         self.refuses: set[str] = set()
+        self.is_root = True
         self.asked: list[KcpRequest] = []
         self.stopping = threading.Event()
 
@@ -62,18 +81,63 @@ class Kcp:
         )
         return path
 
-    def answer(self, path: str, user: str) -> tuple[int, dict[str, Any]]:
-        """Return the status and the body of a GET that is no watch."""
+    def answer(self, path: str, user: str, *, verb: str = "list") -> tuple[int, Any]:
+        """Return the status and the body of a GET: a text where kcp answers no JSON."""
         if path in self.single:
             return 200, self.single[path]
-        if not path.startswith("/clusters/*/"):
-            return 404, _status(404, "NotFound", f'"{path.rpartition("/")[2]}" not found')
+        if (parts := _PATH.fullmatch(path)) is None:
+            return UNSERVED
+        items = self.objects.get(f"{parts['base']}/{parts['resource']}")
+        if path == COPIES:
+            return self._read_copies(user)
+        if parts["cluster"] == "*":
+            return self._list_everywhere(parts, items, user, verb)
+        # Only a logical cluster with an APIBinding has Workspaces, and a shard serves its own clusters.
+        bound = self.is_root or (parts["cluster"], parts["resource"]) != ("root", WORKSPACES.plural)
+        if items is None or not bound or parts["identity"] not in (None, IDENTITY):
+            return UNSERVED
+        return self._read(parts["cluster"], parts, items)
+
+    def _read_copies(self, user: str) -> tuple[int, Any]:
+        name = COPIES.rpartition("/")[2]
         if user in self.refuses:
-            return 403, _status(403, "Forbidden", f"{user} cannot list at the cluster scope")
-        found = self.objects.get(path.removeprefix("/clusters/*"))
+            text = f'User "{user}" cannot get resource "configmaps" in API group "" in the namespace "default"'
+            return 403, _status(403, "Forbidden", f'configmaps "{name}" is forbidden: {text}: access denied')
+        copies = {"kind": "ConfigMap", "data": {WORKSPACES.export: IDENTITY}}
+        return _not_found("configmaps", name) if self.is_root else (200, copies)
+
+    def _list_everywhere(
+        self, parts: re.Match[str], items: list[dict[str, Any]] | None, user: str, verb: str
+    ) -> tuple[int, Any]:
+        """Answer a request for all logical clusters."""
+        resource, group = parts["resource"], parts["group"] or ""
+        named = f"{resource}.{group}" if group else resource
+        if parts["name"] and items is not None:
+            text = f'get is not supported on resources of kind "{named}" in the `*` logical cluster'
+            return 405, _status(405, "MethodNotAllowed", text)
+        if user in self.refuses:
+            text = f'User "{user}" cannot {verb} resource "{resource}" in API group "{group}" at the cluster scope'
+            return 403, _status(403, "Forbidden", f"{named} is forbidden: {text}: access denied")
+        if items is None or parts["identity"] != (IDENTITY if resource == WORKSPACES.plural else None):
+            return UNSERVED
+        return self._read("*", parts, items)
+
+    def _read(self, cluster: str, parts: re.Match[str], items: list[dict[str, Any]]) -> tuple[int, Any]:
+        """Answer about the objects of a resource: the list of all or one cluster, or an object."""
+        resource, name, group = parts["resource"], parts["name"], parts["group"]
+        here = [one for one in items if cluster in ("*", one["metadata"]["annotations"]["kcp.io/cluster"])]
+        if not name:
+            return 200, {"kind": f"{_KINDS[resource]}List", "metadata": {"resourceVersion": "1"}, "items": here}
+        if (cluster, resource, name) == ("root", "apiexports", WORKSPACES.export) and self.is_root:
+            return 200, {"kind": "APIExport", "status": {"identityHash": IDENTITY}}
+        found = next((one for one in here if one["metadata"]["name"] == name), None)
         if found is None:
-            return 404, {"kind": "Status"}
-        return 200, {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": found}
+            return _not_found(f"{resource}.{group}" if group else resource, name)
+        return 200, {"kind": _KINDS[resource], **found}
+
+
+def _not_found(resource: str, name: str) -> tuple[int, dict[str, Any]]:
+    return 404, _status(404, "NotFound", f'{resource} "{name}" not found')
 
 
 def _status(code: int, reason: str, message: str) -> dict[str, Any]:
@@ -89,7 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
         user = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         watching = "watch" in parse_qs(parts.query)
         kcp.asked.append(KcpRequest("WATCH" if watching else "GET", parts.path, user))
-        if watching:
+        code, body = kcp.answer(parts.path, user, verb="watch" if watching else "list")
+        if watching and code == 200:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Connection", "close")
@@ -98,10 +163,9 @@ class _Handler(BaseHTTPRequestHandler):
             kcp.stopping.wait()
             self.close_connection = True
             return
-        code, body = kcp.answer(parts.path, user)
-        text = json.dumps(body).encode()
+        text = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/plain; charset=utf-8" if isinstance(body, str) else "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)

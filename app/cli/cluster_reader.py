@@ -14,6 +14,7 @@ from app.cli.missing_rights import describe_missing
 from app.cli.progress import show_lists
 from app.cli.terminal import write_error
 from app.model.json import JSON, JSONObject, as_object
+from app.store.sources.kubernetes.identity import EVERY_CLUSTER, find_list_path, is_required
 from app.store.sources.kubernetes.listing import identified
 from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource
 from app.store.sources.kubernetes.wire import Page, decode_page
@@ -25,13 +26,12 @@ if TYPE_CHECKING:
 
 CLUSTER: Final = "cluster"
 """The source of objects that were not read from a file, for messages."""
-_EVERY_CLUSTER: Final = "/clusters/*"
 _PAGE_SIZE: Final = "500"  # as kubectl
 _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 _EXPIRED: Final = 410
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# The resource only adds paths of workspaces as names of clusters, and older roles do not grant it.
+# The resource only adds paths of workspaces as names of clusters. A user may do without them.
 _OPTIONAL: Final = frozenset({WORKSPACES.name})
 
 Count = Callable[[int], None]
@@ -56,31 +56,43 @@ class ListRequest(NamedTuple):
         return self.prefix.removeprefix("/clusters/")
 
 
+class Listed(NamedTuple):
+    """The objects of several lists.
+
+    Attributes:
+        documents: The objects.
+        unread: Why a resource that the command can do without could not be read, by its name.
+    """
+
+    documents: list[Document]
+    unread: dict[str, str]
+
+
 class UnservedError(Exception):
-    """The apiserver serves no version of a resource."""
+    """The apiserver serves no version of a resource; the text has its last answer."""
 
 
 def read_cluster(
     resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None, kcp: bool = False
-) -> list[Document]:
+) -> Listed:
     """Return the objects of a cluster, one list after the other. Exits with a message if the cluster cannot be read.
 
     Args:
-        resources: Resources to read. A resource that the apiserver does not serve has no objects.
+        resources: Resources to read. A custom resource that the apiserver does not serve has no objects.
         kubeconfig: File with the credentials, None for the service account of this pod.
         context: Context of the kubeconfig, None for its current context.
         kcp: Whether to read all logical clusters of a kcp.
     """
-    prefix = _EVERY_CLUSTER if kcp else ""
+    prefix = EVERY_CLUSTER if kcp else ""
     return read_lists([ListRequest(one, prefix) for one in resources], kubeconfig, context=context)
 
 
-def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> list[Document]:
+def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
     """Return the objects of several lists; arguments and errors as for `read_cluster`."""
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
 
-    async def read() -> list[Document]:
+    async def read() -> Listed:
         async with Connection(kubeconfig, context=context) as connection:
             return await _read_all(connection, lists)
 
@@ -90,19 +102,19 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
         fail(f"cannot read the cluster: {error}")
 
 
-async def _read_all(connection: "Connection", lists: Sequence[ListRequest]) -> list[Document]:
+async def _read_all(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
     found: list[Document] = []
     refused: list[tuple[ListRequest, APIError]] = []
-    unserved: list[str] = []
+    unserved: list[tuple[ListRequest, UnservedError]] = []
     with show_lists(len(lists)) as progress:
         for one in lists:
             progress.start(one.resource.name)
             try:
                 objects = await read_resource(connection, one.resource, prefix=one.prefix, count=progress.count)
-            except UnservedError:
-                unserved.append(f"{one.prefix}{'/' if one.prefix else ''}{one.resource.name}")
+            except UnservedError as error:
+                unserved.append((one, error))
                 continue
             except APIError as error:
                 if error.code != _FORBIDDEN:
@@ -111,21 +123,40 @@ async def _read_all(connection: "Connection", lists: Sequence[ListRequest]) -> l
                 continue
             found += [Document(document, CLUSTER, 0) for document in objects]
     _report_refused(refused)
-    if len(unserved) == len(lists):
-        write_error(f"note: {connection.host} serves none of {', '.join(unserved)}: check the URL in the kubeconfig")
-    return found
+    _report_unserved(unserved, connection.host, every=len(unserved) == len(lists))
+    unread = {one.resource.name: str(error) for one, error in (*refused, *unserved) if one.resource.name in _OPTIONAL}
+    write_error(*(f"note: logical clusters are known by name only: {text}" for text in unread.values()))
+    return Listed(found, unread)
+
+
+def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host: str, *, every: bool) -> None:
+    """Report lists that the apiserver does not serve. Exits if each apiserver of its kind serves one of them."""
+    missing = [
+        f"{host} does not serve {one.resource.name} at {one.prefix + one.resource.path} ({error}): "
+        f"check the URL in the kubeconfig{', the context and --kcp' if one.prefix == EVERY_CLUSTER else ''}"
+        for one, error in unserved
+        if is_required(one.resource, one.prefix) and one.resource.name not in _OPTIONAL
+    ]
+    if missing:
+        fail(*missing)
+    names = ", ".join(
+        f"{one.prefix}{'/' if one.prefix else ''}{one.resource.name}"
+        for one, _ in unserved
+        if one.resource.name not in _OPTIONAL
+    )
+    if every and names:
+        write_error(f"note: {host} serves none of {names}: check the URL in the kubeconfig")
+    elif names:
+        write_error(f"note: {host} does not serve {names}; there are no such objects")
 
 
 def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:
     """Report lists that the user has no right to read. Exits if the command cannot do without one of them."""
-    for one, error in refused:
-        if one.resource.name in _OPTIONAL:
-            write_error(f"note: logical clusters are known by name only: {error}")
     needed = [(one, error) for one, error in refused if one.resource.name not in _OPTIONAL]
     if needed:
         reasons = [f"cannot read the cluster: {error}" for _, error in needed]
         where = sorted({one.prefix for one, _ in needed if one.prefix})
-        fail("\nfleethook: ".join([*reasons, describe_missing([one.resource for one, _ in needed], where=where)]))
+        fail(*reasons, describe_missing([one.resource for one, _ in needed], where=where))
 
 
 async def read_resource(
@@ -151,6 +182,7 @@ async def read_resource(
     """
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
+    answer = ""
     for version in resource.in_versions():
         try:
             return [
@@ -161,7 +193,8 @@ async def read_resource(
         except APIError as error:
             if error.code != _NOT_SERVED:
                 raise
-    raise UnservedError(resource.name)
+            answer = str(error)
+    raise UnservedError(answer)
 
 
 def _decode(item: msgspec.Raw, resource: WatchedResource, page: Page) -> JSONObject:
@@ -181,10 +214,11 @@ async def _read_pages(
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
     pages: list[Page] = []
+    path = await find_list_path(connection, resource, prefix)
     query = {"limit": _PAGE_SIZE, **resource.selectors}
     while True:
         try:
-            page = await _read_page(connection, prefix + resource.path, query)
+            page = await _read_page(connection, path, query)
         except APIError as error:
             if error.code != _EXPIRED or "limit" not in query:
                 raise

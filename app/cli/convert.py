@@ -129,7 +129,7 @@ def _read_input(documents: Sequence[Document] | None, live: ClusterOptions) -> _
     files = select_namespace(documents or (), live.namespace)
     if documents is None or live.kubeconfig is not None or live.context is not None or live.in_cluster:
         options = live.beside()
-        of_cluster = read_cluster([*RESOURCES, *WORKLOADS], options.kubeconfig, context=options.context)
+        of_cluster = read_cluster([*RESOURCES, *WORKLOADS], options.kubeconfig, context=options.context).documents
     known = [one.object for one in (*select_namespace(of_cluster, live.namespace), *files)]
     return _Input([one.object for one in files] or known, known, files)
 

@@ -14,7 +14,7 @@ INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 
 
-def fail(message: str, *, code: int = UNREADABLE) -> NoReturn:
-    """Write ``message`` to standard error and exit with ``code``."""
-    write_error(f"fleethook: {message}")
+def fail(*messages: str, code: int = UNREADABLE) -> NoReturn:
+    """Write each message as a line to standard error and exit with ``code``."""
+    write_error(*(f"fleethook: {one}" for one in messages))
     raise SystemExit(code)

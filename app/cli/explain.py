@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -43,11 +43,12 @@ from app.dispatch.explain import explain as explain_request
 from app.dispatch.factory import build_offline_dispatcher
 from app.dispatch.hooks import PHASES
 from app.dispatch.schema_owner import INDEXES
-from app.dispatch.workspace_paths import resolve_cluster
+from app.dispatch.workspace_paths import resolve
 from app.model.admission import Kind
 from app.model.json import JSONObject, as_object
 from app.model.kcp import is_cluster
 from app.store import Store, StoreView
+from app.store.sources.kubernetes.resources import WORKSPACES
 
 
 class PhaseName(StrEnum):
@@ -138,7 +139,7 @@ def explain(
         source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
         stored = None if old is None else read_old(old)
     store = source.store(INDEXES)
-    named = None if cluster is None else _resolve_cluster(store, cluster)
+    named = None if cluster is None else _resolve_cluster(store, cluster, source.unread)
     if request:
         with report_input_errors(output):
             inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
@@ -176,7 +177,7 @@ def _place(one: InputDocument, namespace: str) -> InputDocument:
 def _read_objects(lists: Sequence[ListRequest], options: SourceOptions, cluster: str | None) -> list[InputDocument]:
     """Return the objects of lists, of one logical cluster or of all if it is None."""
     wanted = [one for one in lists if cluster in (None, one.cluster)]
-    return list(select_all(read_lists(wanted, options.kubeconfig, context=options.context), cluster))
+    return list(select_all(read_lists(wanted, options.kubeconfig, context=options.context).documents, cluster))
 
 
 class _Task(NamedTuple):
@@ -227,10 +228,14 @@ def _print_notes(explained: Sequence[_Explained]) -> None:
     write_error(*(f"note: {note}" for note in sorted({note for one in explained for note in one.notes})))
 
 
-def _resolve_cluster(store: Store, cluster: str) -> str:
+def _resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:
     if cluster and not is_cluster(cluster):
         fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
-    return resolve_cluster(store, cluster)
+    found = resolve(store, cluster)
+    if found.problem and WORKSPACES.name in unread:
+        hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
+        fail(f"--cluster: {cluster} cannot be followed; {hint}: {unread[WORKSPACES.name]}")
+    return found.cluster
 
 
 async def _explain_all(

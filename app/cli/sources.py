@@ -1,7 +1,8 @@
 """The objects that a command answers from: files or a cluster, with the changes of ``--change`` and ``--without``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from app.cli.exit_codes import fail
@@ -130,12 +131,14 @@ class Source(NamedTuple):
         before: The objects without changes; the same list if nothing changes.
         changed: Keys of added, changed and removed objects.
         errors: Documents that cannot be read, if the command takes the others.
+        unread: Why a resource of the cluster that the command can do without could not be read, by its name.
     """
 
     documents: list[Document]
     before: list[Document]
     changed: frozenset[ObjectKey]
     errors: tuple[ManifestError, ...] = ()
+    unread: Mapping[str, str] = MappingProxyType({})
 
     def store(self, indexes: Iterable[Index]) -> Store:
         """Return a new store with the objects and these indexes."""
@@ -177,16 +180,16 @@ def read_source(
     if errors and not partial:
         fail_input(errors)
     change = select_namespace(read[1].documents, options.namespace)
-    before = _read_cluster(options, resources) if options.reads_cluster else read[0].documents
+    before, unread = _read_cluster(options, resources) if options.reads_cluster else (read[0].documents, {})
     before = select_namespace(before, options.namespace)
     if not options.changes:
-        return Source(before, before, frozenset(), errors)
+        return Source(before, before, frozenset(), errors, unread)
     if not every_kind:
         _note_unread(change, resources)
     from app.cli.what_if import Overlay, overlay  # noqa: PLC0415 - as for `_read_cluster`
 
     changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
-    return Source(changed.documents, before, changed.keys, errors)
+    return Source(changed.documents, before, changed.keys, errors, unread)
 
 
 def select_namespace(documents: Sequence[Document], namespace: str) -> list[Document]:
@@ -233,16 +236,21 @@ def _find_namespace(options: SourceOptions) -> str | None:
     return options.namespace or find_namespace(options.kubeconfig, options.context)
 
 
-def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:
+def _read_cluster(
+    options: SourceOptions, resources: Sequence[WatchedResource]
+) -> tuple[list[Document], dict[str, str]]:
+    """Return the objects of the cluster, and why optional resources could not be read."""
     from app.cli.cluster_reader import read_cluster  # noqa: PLC0415 - commands about files start faster without asyncio
 
-    found = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
+    found, unread = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
     if not set(select_dispatching(kcp=False)).issubset(resources):
-        return found
+        return found, unread
     # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
     defined = {one.object["metadata"]["name"] for one in found if key_of(one.object).group_kind == DEFINITION}
     further = [one for one in KCP if one.name in defined and one not in resources]
-    return found + (read_cluster(further, options.kubeconfig, context=options.context) if further else [])
+    if further:
+        found += read_cluster(further, options.kubeconfig, context=options.context).documents
+    return found, unread
 
 
 def check_options(options: SourceOptions, files_option: str = "-f") -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE
-from app.dispatch.workspace_paths import resolve, resolve_cluster
+from app.dispatch.workspace_paths import hint_at_shards, resolve, resolve_cluster
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER
 from app.store import Index, Stored, StoreView
@@ -113,7 +113,8 @@ def find_owner(
     if not as_kcp and not store.knows(cluster):
         if vouched and not store.has(LOGICAL_CLUSTER):
             return Ownership(OwnerStatus.LOCAL, cluster, (f"the store has no objects of {cluster}, so no webhooks",))
-        reason = resolve(store, cluster).problem or f"logical cluster {cluster or '(none)'} is unknown"
+        unknown = f"logical cluster {cluster or '(none)'} is unknown{hint_at_shards(store)}"
+        reason = resolve(store, cluster).problem or unknown
         problem = f"{reason}, so the owner of the schema is unknown"
         return Ownership(OwnerStatus.UNKNOWN, None, (problem,), problem)
     bindings = store.find(BINDINGS_BY_RESOURCE, cluster, (group, resource))
@@ -154,7 +155,8 @@ def _find_bound_owner(
     if owner == cluster or store.get(owner, API_EXPORT, "", export) is not None:
         return found
     if not store.knows(owner):
-        problem = f"logical cluster {owner} of the APIExport of APIBinding {name} of {cluster} is unknown"
+        unknown = f"logical cluster {owner} of the APIExport of APIBinding {name} of {cluster}"
+        problem = f"{unknown} is unknown{hint_at_shards(store)}"
         return _refuse_unless(as_kcp, found, OwnerStatus.UNKNOWN, problem)
     problem = f"APIExport {export or '?'} of {owner} is gone; the webhooks of {owner} are still called"
     return found._replace(status=OwnerStatus.DANGLING, problem=problem, trace=(*found.trace, problem))

@@ -1,13 +1,14 @@
 """Resolves workspace paths, such as ``root:org:ws``, to the names of logical clusters.
 
 A path is followed from its first cluster through the Workspaces. Each Workspace is an object of its parent and names
-its logical cluster in ``spec.cluster``. The annotation ``kcp.io/path`` of a LogicalCluster is ignored, because an
-administrator of a workspace can write it. They could redirect the reviews of another workspace to their own webhooks.
+its logical cluster in ``spec.cluster``, which only kcp itself can write (pkg/admission/workspace/admission.go). The
+annotation ``kcp.io/path`` and ``spec.owner`` of a LogicalCluster are ignored, because an administrator of a workspace
+can write them. They could redirect the reviews of another workspace to their own webhooks.
 """
 
 from typing import Final, NamedTuple
 
-from app.model.json import JSON, as_object
+from app.model.json import as_object
 from app.model.kcp import LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
 from app.store import StoreView
 
@@ -41,10 +42,7 @@ def resolve(store: StoreView, text: str) -> ResolvedPath:
         workspace = store.get(cluster, WORKSPACE, "", name)
         child = as_object(as_object(workspace).get("spec")).get("cluster")
         if not isinstance(child, str) or not child:
-            found = "is not scheduled yet" if workspace is not None else "is unknown"
-            return ResolvedPath(text, f"{text}: Workspace {name} of logical cluster {cluster} {found}")
-        if problem := _find_contradiction(store, child, parent=cluster, name=name):
-            return ResolvedPath(text, f"{text}: {problem}")
+            return ResolvedPath(text, f"{text}: {_explain_gap(store, cluster, name, known=workspace is not None)}")
         cluster = child
     return ResolvedPath(cluster)
 
@@ -54,13 +52,15 @@ def resolve_cluster(store: StoreView, text: str) -> str:
     return resolve(store, text).cluster
 
 
-def _find_contradiction(store: StoreView, child: str, *, parent: str, name: str) -> str:
-    """Return why a LogicalCluster contradicts the Workspace that names it, ``""`` if it does not."""
-    logical_cluster = store.get(child, LOGICAL_CLUSTER, "", LOGICAL_CLUSTER_NAME)
-    owner: JSON = as_object(as_object(logical_cluster).get("spec")).get("owner")
-    if not isinstance(owner, dict) or (owner.get("cluster"), owner.get("name")) == (parent, name):
-        return ""
-    return (
-        f"Workspace {name} of logical cluster {parent} names {child}, whose LogicalCluster belongs to Workspace "
-        f"{owner.get('name')} of {owner.get('cluster')}"
-    )
+def _explain_gap(store: StoreView, cluster: str, name: str, *, known: bool) -> str:
+    """Return why a path ends at a Workspace of a logical cluster."""
+    # A kcp has a LogicalCluster in each logical cluster.
+    if store.has(LOGICAL_CLUSTER) and store.get(cluster, LOGICAL_CLUSTER, "", LOGICAL_CLUSTER_NAME) is None:
+        return f"logical cluster {cluster} is unknown{hint_at_shards(store)}"
+    found = "is not scheduled yet" if known else "is unknown"
+    return f"Workspace {name} of logical cluster {cluster} {found}"
+
+
+def hint_at_shards(store: StoreView) -> str:
+    """Return why a logical cluster of a kcp may be unknown, ``""`` if the store has no objects of a kcp."""
+    return " (it may be on another shard of the kcp)" if store.has(LOGICAL_CLUSTER) else ""

@@ -168,7 +168,8 @@ class Connection:
         Args:
             path: The path of the API to watch.
             query: The parameters of the watch.
-            idle: Seconds without data after which the connection counts as lost.
+            idle: Seconds without data after which the watch ends. A quiet watch is no fault: the next request reports a
+                lost connection.
 
         Raises:
             APIError: The server answered with an error.
@@ -254,13 +255,17 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 
 async def _split_lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield lines of any length; aiohttp's own line iteration fails for the events of large objects."""
+    """Yield lines of any length until the stream ends or is idle.
+
+    aiohttp's own line iteration fails for the events of large objects.
+    """
     rest: list[bytes] = []
-    async for chunk in content.iter_any():
-        head, separator, tail = chunk.partition(b"\n")
-        while separator:
+    with contextlib.suppress(aiohttp.SocketTimeoutError):
+        async for chunk in content.iter_any():
+            head, separator, tail = chunk.partition(b"\n")
+            while separator:
+                rest.append(head)
+                yield b"".join(rest)
+                rest.clear()
+                head, separator, tail = tail.partition(b"\n")
             rest.append(head)
-            yield b"".join(rest)
-            rest.clear()
-            head, separator, tail = tail.partition(b"\n")
-        rest.append(head)

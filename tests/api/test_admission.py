@@ -296,7 +296,7 @@ async def test_a_server_whose_apiserver_serves_no_needed_kind_is_not_ready(
     """A URL outside the API answers 404 to every request, as if there were no webhooks."""
     app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True, dispatch_open="loopback"), log=None)
     assert app.cluster is not None
-    monkeypatch.setattr(Informer, "absent", True)
+    monkeypatch.setattr(Informer, "unserved", True)
     app.synced.set()
     answer = await call(app, "/readyz", method="GET", query=b"partial=true")
     (found,) = (check for check in answer.json()["checks"] if check["name"] == "apiserver")

@@ -11,12 +11,23 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from app.cli.sources import select_dispatching
+from app.store.sources.kubernetes.resources import APIEXPORTS, DISPATCHING, WORKSPACES
+
+SERVED = {
+    *(one.path for one in select_dispatching(kcp=False)),
+    *(f"/clusters/*{one.path}{':1' if one.export else ''}" for one in DISPATCHING),
+}
+"""The paths of kube-apiserver and of a kcp, whose APIExport ``tenancy.kcp.io`` has the identity 1 (`tests.kcp_paths`)."""
+
 
 class Cluster:
     """An apiserver that lists one object per page.
 
     Attributes:
-        lists: Objects by the path of their list; other paths are not served.
+        lists: Objects by the path of their list. Of other paths, those of built-in resources and of a kcp are empty, and
+            no others are served.
+        unserved: Paths that are not served.
         queries: The last query of each path.
         requests: Method and path of each request.
         forbidden: Parts of paths that the user has no right to read.
@@ -27,6 +38,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.lists: dict[str, list[dict[str, Any]]] = {}
+        self.unserved: tuple[str, ...] = ()
         self.queries: dict[str, dict[str, str]] = {}
         self.requests: list[tuple[str, str]] = []
         self.forbidden: tuple[str, ...] = ()
@@ -40,11 +52,13 @@ class Cluster:
         for one in self.forbidden:
             if one in path:
                 return 403, {"kind": "Status", "reason": "Forbidden", "message": f"{one} is forbidden"}
-        if path not in self.lists:
-            return 404, {"kind": "Status", "reason": "NotFound", "message": "not found"}
+        if path == f"/clusters/root{APIEXPORTS.path}/{WORKSPACES.export}":
+            return 200, {"kind": "APIExport", "status": {"identityHash": "1"}}
+        if path in self.unserved or (path not in self.lists and path not in SERVED):
+            return 404, "404 page not found\n"  # k8s.io/apiserver, pkg/server/mux/pathrecorder.go: http.NotFound
         if path in self.expired and "continue" in query:
             return 410, {"kind": "Status", "reason": "Expired", "message": "the continue token has expired"}
-        at, items = int(query.get("continue", "0")), self.lists[path]
+        at, items = int(query.get("continue", "0")), self.lists.get(path, [])
         end = at + 1 if "limit" in query else len(items)
         further = {"continue": str(end)} if end < len(items) else {}
         # The items of a list have neither apiVersion nor kind.
@@ -71,9 +85,9 @@ def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
             self._send(*(held.refused.pop() if held.refused else (201, body)))
 
         def _send(self, status: int, body: Any) -> None:
-            text = json.dumps(body).encode()
+            text = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/plain" if isinstance(body, str) else "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.store.sources.kubernetes.resources import DISPATCHING
+from app.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, DISPATCHING, WORKSPACES
 from tests.dispatch.builders import (
     binding,
     configuration,
@@ -18,11 +18,12 @@ from tests.dispatch.builders import (
     webhook,
     workspace,
 )
-from tests.kcp_paths import Kcp, kcp_paths
+from tests.kcp_paths import IDENTITY, Kcp, kcp_paths
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
 KINDS = {one.name: one.path for one in DISPATCHING}
+IDENTITY_PATH = "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io"
 ENGINES = {"FLEETHOOK_ENGINES": '["dispatch"]', "FLEETHOOK_DISPATCH_OPEN": "loopback"}
 
 
@@ -76,17 +77,15 @@ def test_all_logical_clusters_are_read_at_once_and_others_one_by_one(kcp: Kcp, t
     with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
         wait_for(lambda: is_ready(server), what="the server is ready")
         found = read_checks(server, status=200)
-        # Readiness does not wait for Workspaces, which older roles do not grant.
-        wait_for(lambda: explain(server, "root:team")[1]["cluster"] == "ws3", what="the path is known")
         status, explanation = explain(server, "root:team")
     assert status == 200
     assert (explanation["cluster"], explanation["owner"]["cluster"]) == ("ws3", "ws1")
     assert [one["decision"] for one in explanation["validating"]] == ["call"]
     # The kinds that enabled engines need, and no others.
-    assert found.keys() - {"draining"} == KINDS.keys() - {"workspaces.tenancy.kcp.io"}
+    assert found.keys() - {"draining"} == KINDS.keys()
     # The documented rights suffice for these requests, and the user is that of the chosen context.
-    lists = {f"/clusters/*{path}" for path in KINDS.values()}
-    assert {one.path for one in kcp.asked} == {*lists, "/clusters/ws3/api/v1/namespaces/default"}
+    lists = {f"/clusters/*{path}{f':{IDENTITY}' if path == WORKSPACES.path else ''}" for path in KINDS.values()}
+    assert {one.path for one in kcp.asked} == {*lists, IDENTITY_PATH, "/clusters/ws3/api/v1/namespaces/default"}
     assert {one.path for one in kcp.asked if one.method == "WATCH"} <= lists
     assert {one.user for one in kcp.asked} == {"shard-admin"}
 
@@ -104,10 +103,51 @@ def test_the_readiness_of_a_refused_user_names_the_kinds(kcp: Kcp, tmp_path: Pat
                 if name != "draining"
             )
 
-        wait_for(lambda: {one.path for one in kcp.asked} >= {f"/clusters/*{path}" for path in KINDS.values()})
+        wait_for(
+            lambda: {one.path.partition(":")[0] for one in kcp.asked} >= {f"/clusters/*{one}" for one in KINDS.values()}
+        )
         wait_for(refused, what="each kind is reported")
         found = read_checks(server, status=503)
     assert found.keys() - {"draining"} == KINDS.keys()
     detail = found["logicalclusters.core.kcp.io"]["detail"]
     assert detail.startswith("in all logical clusters (/clusters/*): ")
-    assert "kcp-admin cannot list at the cluster scope" in detail
+    assert 'User "kcp-admin" cannot list resource "logicalclusters"' in detail
+
+
+@pytest.mark.parametrize("is_root", [True, False])
+def test_workspaces_without_a_readable_identity_are_a_reason_not_to_be_ready(
+    kcp: Kcp, tmp_path: Path, *, is_root: bool
+) -> None:
+    """A second shard has the identity in a ConfigMap; a kcp of another version may have neither."""
+    kcp.is_root = is_root
+    if is_root:
+        del kcp.objects[APIEXPORTS.path]
+    given = ("--kcp", "--kubeconfig", str(kcp.kubeconfig(tmp_path)), "--context", "shard-base")
+    with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
+        if not is_root:
+            wait_for(lambda: is_ready(server), what="the server is ready")
+            return
+
+        def read_failed() -> dict[str, str]:
+            checks = read_checks(server, status=503).items()
+            return {name: one["detail"] for name, one in checks if not one["ok"]}
+
+        def only_two_failed() -> bool:
+            return len(read_failed()) == 2 and not any("not listed yet" in one for one in read_failed().values())
+
+        wait_for(only_two_failed, what="all other kinds are read")
+        failed = read_failed()
+    assert failed.keys() == {"apiexports.apis.kcp.io", "workspaces.tenancy.kcp.io"}
+    assert (
+        "does not serve it at /clusters/*/apis/apis.kcp.io/v1alpha2/apiexports (404" in failed["apiexports.apis.kcp.io"]
+    )
+    assert "the identity of the APIExport tenancy.kcp.io of root cannot be read" in failed["workspaces.tenancy.kcp.io"]
+
+
+def test_a_kcp_of_an_older_version_is_no_kcp_without_bindings(kcp: Kcp, tmp_path: Path) -> None:
+    for one in (APIBINDINGS, APIEXPORTS):
+        kcp.objects[one.in_versions()[1].path] = kcp.objects.pop(one.path)
+    given = ("--kcp", "--kubeconfig", str(kcp.kubeconfig(tmp_path)), "--context", "shard-base")
+    with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        assert explain(server, "root:team")[1]["owner"]["cluster"] == "ws1"

@@ -136,11 +136,14 @@ def test_a_server_that_serves_nothing_is_noted(
 
 def test_workspaces_are_optional(cluster: tuple[Cluster, tuple[str, ...]], capsys: pytest.CaptureFixture[str]) -> None:
     held, (_, config, _, context) = cluster
-    held.forbidden = ("workspaces",)
-    held.lists = {"/clusters/*/api/v1/namespaces": []}
+    held.forbidden = ("tenancy",)
     options = SourceOptions(kubeconfig=Path(config), context=context, kcp=True)
     read_source(options, select_dispatching(kcp=True))
     assert "note: logical clusters are known by name only: 403 Forbidden" in capsys.readouterr().err
+    held.unserved = ("/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters",)
+    with pytest.raises(SystemExit):
+        read_source(options, select_dispatching(kcp=True))
+    assert "does not serve logicalclusters.core.kcp.io at /clusters/*/apis/core.kcp.io/" in capsys.readouterr().err
     held.forbidden = ("apibindings",)
     with pytest.raises(SystemExit):
         read_source(options, select_dispatching(kcp=True))

@@ -8,6 +8,7 @@ from tests.dispatch.builders import in_cluster, logical_cluster, store_of, works
 SPACES = (workspace("root", "org", "1abc"), workspace("1abc", "ws", "2hf3"), workspace("root", "ws2", "9zzz"))
 TREE = (
     *SPACES,
+    logical_cluster("root"),
     logical_cluster("2hf3", parent="1abc", workspace="ws"),
     logical_cluster("9zzz", parent="root", workspace="ws2"),
 )
@@ -50,15 +51,19 @@ def test_the_path_annotation_of_a_tenant_is_ignored(first: bool) -> None:
     assert resolve_cluster(store_of(claim), "root:org:ws") == "root:org:ws"
 
 
-def test_workspaces_cannot_name_the_cluster_of_another_workspace() -> None:
-    store = store_of(*TREE, workspace("9zzz", "mine", "2hf3"))
-    found = resolve(store, "root:ws2:mine")
-    assert found.cluster == "root:ws2:mine"
-    assert found.problem == (
-        "root:ws2:mine: Workspace mine of logical cluster 9zzz names 2hf3, whose LogicalCluster belongs to Workspace ws of "
-        "1abc"
-    )
+@pytest.mark.parametrize("claim", [{"cluster": "root", "name": "org"}, {}])
+def test_the_owner_in_a_logical_cluster_is_ignored(claim: dict[str, str]) -> None:
+    """An administrator of a workspace can write spec.owner, but only kcp writes spec.cluster of a Workspace."""
+    store = store_of(*SPACES, logical_cluster("2hf3", parent=claim.get("cluster", ""), workspace=claim.get("name", "")))
     assert resolve_cluster(store, "root:org:ws") == "2hf3"
+
+
+def test_a_path_below_a_cluster_of_another_shard_says_so() -> None:
+    store = store_of(logical_cluster("9zzz"), workspace("9zzz", "mine", "2hf3"))
+    assert resolve(store, "root:team").problem == (
+        "root:team: logical cluster root is unknown (it may be on another shard of the kcp)"
+    )
+    assert resolve_cluster(store, "9zzz:mine") == "2hf3"
 
 
 @pytest.mark.parametrize(("names", "followed"), [(63, True), (64, False)])

@@ -115,6 +115,34 @@ def test_the_logical_cluster_of_a_path_replaces_that_of_the_server(host: str, pa
     assert build_url(host, path) == expected
 
 
+def test_a_quiet_watch_ends_without_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kube-apiserver sends no bookmark of a kind that did not change since it started."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+    def serve(listener: socket.socket) -> None:
+        accepted, _ = listener.accept()
+        with accepted:
+            accepted.recv(65536)
+            accepted.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nline\nha\r\n")
+            accepted.recv(1)  # until the client ends the watch
+
+    async def watch(port: int) -> list[bytes]:
+        async with (
+            Connection(write_kubeconfig(tmp_path, server=f"http://127.0.0.1:{port}")) as connection,
+            connection.lines("/watch", query={}, idle=0.2) as lines,
+        ):
+            return [one async for one in lines]
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        try:
+            # An event that did not arrive completely is sent again.
+            assert asyncio.run(watch(listener.getsockname()[1])) == [b"line"]
+        finally:
+            server.join()
+
+
 def test_leaving_a_watch_does_not_wait_for_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server never completes the shutdown of TLS, as a slow server under load."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")

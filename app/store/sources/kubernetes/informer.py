@@ -22,6 +22,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
+from app.store.sources.kubernetes.identity import is_required
 from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, Pause, Reader, RelistError, identified
 from app.store.sources.kubernetes.progress import Progress
 from app.store.sources.kubernetes.resources import WatchedResource
@@ -33,7 +34,9 @@ _log: Final = logging.getLogger(__name__)
 
 # kube-apiserver ends a watch after a random number of seconds in this range, so that watches do not end together.
 _WATCH_SECONDS: Final = (300, 600)
-# kube-apiserver sends a bookmark about once a minute. Without two of them, the connection is considered dead.
+# kube-apiserver sends a bookmark about once a minute, except for a resource that has not changed since it started
+# (k8s.io/apiserver/pkg/storage/cacher/cacher.go: dispatchEvents). Without two of them, the connection may be lost, so
+# the watch is opened again.
 _IDLE_SECONDS: Final = 150.0
 # A replica watches few resources, so a low maximum is no load for a starting apiserver, and keeps the store current.
 _BACKOFF_SECONDS: Final = (0.25, 5.0)
@@ -88,7 +91,7 @@ class Informer:
         self.relists = 0
         self.noted: Callable[[], None] = lambda: None
         self._reader: Final = reader
-        self._prefix: Final = prefix
+        self._required: Final = is_required(resource, prefix)
         self._pause: Final = pause
         self._lister: Final = Lister(
             resource, reader, store, prefix=prefix, served=served, pause=pause or _let_others_go_on
@@ -101,6 +104,7 @@ class Informer:
         self._synced: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
         self._absent = False
+        self._unserved = False
         self._tries_absent = 0
         self._refused = 0
         self._problem = ""
@@ -114,8 +118,13 @@ class Informer:
 
     @property
     def absent(self) -> bool:
-        """Whether the apiserver serves no version of the resource."""
+        """Whether there are no objects, because the apiserver serves no version of the resource."""
         return self._absent
+
+    @property
+    def unserved(self) -> bool:
+        """Whether the apiserver answered that it serves no version of the resource, expected or not."""
+        return self._unserved
 
     @property
     def synced(self) -> bool:
@@ -164,8 +173,8 @@ class Informer:
                 await self._follow()
             except RelistError as reason:
                 _log.info("%s: listing again: %s", self.resource.name, reason)
-            except NotServedError:
-                self._not_served()
+            except NotServedError as error:
+                self._not_served(error)
                 await self._absences.pause()
             except (APIError, UnreachableError, msgspec.DecodeError) as error:
                 await self._back_off(error)
@@ -208,12 +217,21 @@ class Informer:
             return 0
         return _version(stored) if isinstance(stored, dict) else as_number(stored.resource_version)
 
-    def _not_served(self) -> None:
+    def _not_served(self, error: NotServedError) -> None:
         self._tries_absent += 1
+        self._unserved = True
         if self._is_changing_version():
             self._problem = "the apiserver serves no version of it at the moment"
             if self._tries_absent == 1:
                 self._absences.end()
+            return
+        if self._required:
+            # The objects that were read before stay: this is no answer about them.
+            problem = f"the apiserver does not serve it at {self._lister.path(self.resource)} ({error})"
+            if self._problem != problem:
+                _log.warning("%s: %s", self.resource.name, problem)
+            self._problem = problem
+            self._tried.set()
             return
         is_news = not self._absent
         if is_news:
@@ -263,7 +281,7 @@ class Informer:
 
     def _finish_list(self, place: str) -> None:
         self.relists += 1
-        self._absent = False
+        self._absent = self._unserved = False
         self._tries_absent = 0
         self._set_synced()
         self._set_heard()
@@ -323,7 +341,8 @@ class Informer:
             **self.resource.selectors,
         }
         received = False
-        async with self._reader.lines(self._prefix + self.resource.path, query=query, idle=_IDLE_SECONDS) as lines:
+        path = self._lister.path(self.resource)
+        async with self._reader.lines(path, query=query, idle=_IDLE_SECONDS) as lines:
             self._set_heard()
             self._clear_problem()
             handled = 0

@@ -9,6 +9,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.freeing import free_in_slices
+from app.store.sources.kubernetes.identity import find_list_path
 from app.store.sources.kubernetes.paging import PageSize
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
@@ -47,7 +48,7 @@ class RelistError(Exception):
 
 
 class NotServedError(Exception):
-    """The apiserver serves no version of the resource."""
+    """The apiserver serves no version of the resource; the text has its last answer."""
 
 
 class Lister:
@@ -72,6 +73,7 @@ class Lister:
         self._reader: Final = reader
         self._store: Final = store
         self._prefix: Final = prefix
+        self._identity = ""
         self._was_read = False
         self._pause: Final = pause
         self._size: Final = PageSize()
@@ -85,13 +87,22 @@ class Lister:
             APIError, UnreachableError, msgspec.DecodeError: The list cannot be read. An older version is no substitute,
                 because its objects may lack fields.
         """
+        answer = ""
         for resource in self.versions.candidates:
             try:
+                # A kcp that was set up anew has other identities.
+                path = await find_list_path(self._reader, resource, self._prefix)
+                self._identity = path.removeprefix(self._prefix + resource.path)
                 return await self._read_version(resource)
             except APIError as error:
                 if error.code != NOT_FOUND:
                     raise
-        raise NotServedError
+                answer = str(error)
+        raise NotServedError(answer)
+
+    def path(self, resource: WatchedResource) -> str:
+        """Return the path that lists and watches the resource in a version."""
+        return f"{self._prefix}{resource.path}{self._identity}"
 
     async def _read_version(self, resource: WatchedResource) -> str:
         if resource != self.versions.current and any(True for _ in self._store.keys(resource.group_kind)):
@@ -164,7 +175,7 @@ class Lister:
         if continue_token:
             query["continue"] = continue_token
         try:
-            text = await self._reader.request("GET", self._prefix + resource.path, query=query)
+            text = await self._reader.request("GET", self.path(resource), query=query)
         except APIError as error:
             if error.code == GONE and continue_token:
                 raise RelistError("the continue token of the list has expired") from error
@@ -178,7 +189,7 @@ class Lister:
         """Return whether the apiserver serves a version of the resource; raises APIError, UnreachableError."""
         query = {"limit": "1", **resource.selectors}
         try:
-            await self._reader.request("GET", self._prefix + resource.path, query=query)
+            await self._reader.request("GET", self.path(resource), query=query)
         except APIError as error:
             if error.code != NOT_FOUND:
                 raise

@@ -30,6 +30,8 @@ class WatchedResource(NamedTuple):
     """The versions to read if the apiserver does not serve `version`, the best first."""
     decode_first: Decode | None = None
     """Decodes the objects of the first list, if it needs fewer fields; None for `decode`."""
+    export: str = ""
+    """The APIExport of kcp's root whose identity a list over all logical clusters names, ``""`` if it names none."""
 
     def in_versions(self) -> tuple["WatchedResource", ...]:
         """Return the resource in each version that fleethook can read, the best first."""
@@ -280,18 +282,28 @@ CUSTOMIZATIONS: Final = WatchedResource(
     karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, decode_object
 )
 
-# kcp versions without apis.kcp.io/v1alpha2 serve bindings and exports in v1alpha1 only, and answer 404 to these.
+# A kcp before v0.28 serves bindings and exports in v1alpha1 only.
 APIBINDINGS: Final = WatchedResource(
-    kcp.API_BINDING.group, "v1alpha2", "apibindings", kcp.API_BINDING.kind, decode_binding
+    kcp.API_BINDING.group,
+    "v1alpha2",
+    "apibindings",
+    kcp.API_BINDING.kind,
+    decode_binding,
+    older_versions=("v1alpha1",),
 )
-APIEXPORTS: Final = WatchedResource(kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, decode_export)
+APIEXPORTS: Final = WatchedResource(
+    kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, decode_export, older_versions=("v1alpha1",)
+)
 API_RESOURCE_SCHEMAS: Final = WatchedResource(
     kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, decode_definition
 )
 LOGICAL_CLUSTERS: Final = WatchedResource(
     kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, decode_logical_cluster
 )
-WORKSPACES: Final = WatchedResource(kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, decode_workspace)
+# kcp, pkg/server/bootstrap/identity.go: lists of these over all logical clusters name the identity of this APIExport.
+WORKSPACES: Final = WatchedResource(
+    kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, decode_workspace, export="tenancy.kcp.io"
+)
 NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", decode_metadata)
 MUTATING_CONFIGURATIONS: Final = WatchedResource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", decode_object
@@ -309,6 +321,14 @@ KCP: Final = (APIBINDINGS, APIEXPORTS, API_RESOURCE_SCHEMAS, LOGICAL_CLUSTERS, W
 
 DISPATCHING: Final = (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *KCP)
 """The resources that the dispatch engine reads."""
+
+BUILT_IN: Final = frozenset(
+    {
+        karmada.CONFIG_MAP,
+        *(one.group_kind for one in (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS)),
+    }
+)
+"""The kinds that each kube-apiserver and each kcp serves, without a CustomResourceDefinition."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """The resources that the interpret engine reads, besides `karmada_config`."""

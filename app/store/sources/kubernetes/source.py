@@ -11,6 +11,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored, key_of
 from app.store.sources.kubernetes.field_selection import FieldSelection
+from app.store.sources.kubernetes.identity import EVERY_CLUSTER
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.listing import Pause, Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
@@ -70,7 +71,7 @@ class KubernetesSource:
         self._store: Final = store
         self._reader: Final = reader
         self.every_cluster: Final = every_cluster
-        self.everywhere: Final = _cluster_path("*") if every_cluster else ""
+        self.everywhere: Final = EVERY_CLUSTER if every_cluster else ""
         self._informers: Final = {
             resource.group_kind: Informer(
                 resource,
@@ -122,7 +123,7 @@ class KubernetesSource:
     @property
     def finds_nothing(self) -> bool:
         """Whether the server serves none of the resources: its URL may be wrong."""
-        return bool(self._informers) and all(informer.absent for informer in self._informers.values())
+        return bool(self._informers) and all(informer.unserved for informer in self._informers.values())
 
     def ask_again(self) -> None:
         """Request all unserved resources at once, because CustomResourceDefinitions were installed."""

@@ -9,7 +9,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.lifetime import run_in_background
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import decode_object
+from app.store.sources.kubernetes.resources import NAMESPACES, decode_object
 from tests.store.sources.kubernetes.scripted import (
     END,
     GADGETS,
@@ -226,3 +226,21 @@ async def test_waiters_wake_when_their_version_is_reached() -> None:
         assert not late.done()
         script.put(event("ADDED", gadget("a", 16)))
         await settled(late.done)
+
+
+async def test_a_built_in_kind_that_is_not_served_is_a_fault_and_its_objects_stay() -> None:
+    """kube-apiserver always serves Namespaces, so a 404 comes from another server, or another path."""
+    script, store = Script(), Store()
+    unserved = APIError(404, "", "404 page not found")
+    script.lists.put_nowait(unserved)
+    script.lists.put_nowait(page(10, gadget("a", 3)))
+    script.put(gone())
+    script.lists.put_nowait(unserved)
+    informer = Informer(NAMESPACES, script, store, sleep=script.sleep, absent_seconds=0.01)
+    async with run_in_background(informer.run(), name="informer", ended=lambda _: None):
+        await settled(lambda: informer.unserved)
+        assert (informer.synced, informer.absent) == (False, False)
+        assert "does not serve it at /api/v1/namespaces (404: 404 page not found)" in informer.state().detail
+        await settled(lambda: informer.relists == 1 and informer.unserved)
+        assert informer.state().failing
+        assert [key.name for key in store.keys(NAMESPACES.group_kind)] == ["a"]
