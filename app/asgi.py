@@ -70,6 +70,10 @@ from app.tracing.spans import StartTrace
 INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND, *DISPATCH_INDEXES)
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
+_ONE_SHARD: Final = (
+    "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "
+    "webhooks of providers on other shards are known"
+)
 
 
 class Outside(NamedTuple):
@@ -352,14 +356,20 @@ class Fleethook(FastAPI):
         if self.conflicts is not None:
             for text in self.conflicts.findings():
                 yield Check("openyurt", ok=True, detail=text)
-        if self.cluster is not None and self.cluster.source.finds_nothing:
-            yield Check("apiserver", ok=False, detail=self.cluster.lack)
+        if self.cluster is not None:
+            yield from self._check_cluster(self.cluster)
         for part in self.source.parts():
             # A kind that no answer needs is reported only if it cannot be read.
             if part.needed or part.failing:
                 yield self._check_part(part)
         if detail := self.manifest_report.detail():
             yield Check("overriders", ok=True, detail=detail)
+
+    def _check_cluster(self, cluster: Cluster) -> Iterator[Check]:
+        if cluster.source.finds_nothing:
+            yield Check("apiserver", ok=False, detail=cluster.lack)
+        if cluster.dispatching and self.settings.kcp and cluster.cache is None:
+            yield Check("shards", ok=True, detail=_ONE_SHARD)
 
     async def check_manifests(self) -> None:
         """Check the overriders of the manifests, and log new findings."""

@@ -64,6 +64,8 @@ async def follow_cluster(cluster: "Cluster", *, synced: Callable[[], None], ende
         ended: Called if a background task fails.
     """
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
+        if cluster.cache is not None:
+            await tasks.enter_async_context(cluster.cache)
 
         async def report_sync() -> None:
             # Do not wait for kinds that cannot be read. Their problem may last for days.
@@ -183,12 +185,15 @@ class Cluster:
         needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
         advisory += [one for one in further if one not in needed]
+        cache = settings.kcp_cache_kubeconfig
+        self.cache: Final = None if cache is None else Connection(cache)
         self.source: Final = KubernetesSource(
             [*needed, *advisory],
             self.connection,
             store,
             absent_seconds=settings.discovery_interval,
             every_cluster=settings.kcp,
+            cache=self.cache,
             advisory=[one.group_kind for one in (*advisory, *spare)],
         )
         mode = Mode(settings.overrider_mode)

@@ -61,6 +61,13 @@ class Settings(BaseSettings):
     kcp: Annotated[
         bool, Field(description="The apiserver is a kcp: follow all its logical clusters (/clusters/*) at once.")
     ] = False
+    kcp_cache_kubeconfig: Annotated[
+        Path | None,
+        Field(
+            description="Kubeconfig of the cache server of a kcp with several shards. APIExports, their schemas and "
+            "webhook configurations of all shards are then read from it. Default: those of one shard are read."
+        ),
+    ] = None
     discovery_interval: Annotated[
         float,
         Field(
@@ -452,12 +459,17 @@ class Settings(BaseSettings):
         """Whether webhooks of logical clusters may be at private addresses."""
         return self.listens_on_loopback if self.private_webhooks is None else self.private_webhooks
 
+    def _check_kcp(self) -> None:
+        if self.kcp and not self.follows_cluster:
+            raise ValueError("--kcp needs a kubeconfig of the kcp: give --kubeconfig, and --context if needed")
+        if self.kcp_cache_kubeconfig is not None and not self.kcp:
+            raise ValueError("--kcp-cache-kubeconfig needs the kcp of the cache server: give --kcp and --kubeconfig")
+
     @model_validator(mode="after")
     def _complete(self) -> "Settings":
         if self.cert_secret is not None and not self.follows_cluster:
             raise ValueError("--cert-secret needs a cluster: give --kubeconfig or --in-cluster")
-        if self.kcp and not self.follows_cluster:
-            raise ValueError("--kcp needs a kubeconfig of the kcp: give --kubeconfig, and --context if needed")
+        self._check_kcp()
         if self.context is not None and self.kubeconfig is None:
             raise ValueError("--context needs a kubeconfig: give --kubeconfig")
         if self.registration != "off" and not self.follows_cluster:

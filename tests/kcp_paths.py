@@ -40,7 +40,7 @@ class Kcp:
 
     Attributes:
         objects: The items of a list, by the path of the list without its cluster. A kcp serves no other resources.
-        single: Objects by their complete paths.
+        single: Other answers by their complete paths: objects, and lists of a cache server.
         is_root: Whether this is the root shard, which has the logical cluster root.
         refuses: Users whose lists over all clusters are refused, as kcp's RBAC has no opinion on those.
     """

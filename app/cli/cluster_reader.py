@@ -14,9 +14,9 @@ from app.cli.missing_rights import describe_missing
 from app.cli.progress import show_lists
 from app.cli.terminal import write_error
 from app.model.json import JSON, JSONObject, as_object
-from app.store.sources.kubernetes.identity import EVERY_CLUSTER, find_list_path, is_required
+from app.store.sources.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD, find_list_path, is_required
 from app.store.sources.kubernetes.listing import identified
-from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource
+from app.store.sources.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
 from app.store.sources.kubernetes.wire import Page, decode_page
 from app.store.yaml_reader import Document
 
@@ -73,7 +73,12 @@ class UnservedError(Exception):
 
 
 def read_cluster(
-    resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None, kcp: bool = False
+    resources: Sequence[WatchedResource],
+    kubeconfig: Path | None,
+    *,
+    context: str | None,
+    kcp: bool = False,
+    cache: Path | None = None,
 ) -> Listed:
     """Return the objects of a cluster, one list after the other. Exits with a message if the cluster cannot be read.
 
@@ -82,9 +87,16 @@ def read_cluster(
         kubeconfig: File with the credentials, None for the service account of this pod.
         context: Context of the kubeconfig, None for its current context.
         kcp: Whether to read all logical clusters of a kcp.
+        cache: Kubeconfig of the cache server of a kcp, which has some resources of all shards; None for one shard.
     """
     prefix = EVERY_CLUSTER if kcp else ""
-    return read_lists([ListRequest(one, prefix) for one in resources], kubeconfig, context=context)
+    cached = [one for one in resources if one in CACHED] if cache is not None else []
+    found, unread = read_lists(
+        [ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context=context
+    )
+    if cached:
+        found += read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, context=None).documents
+    return Listed(found, unread)
 
 
 def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
@@ -133,7 +145,7 @@ def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host
     """Report lists that the apiserver does not serve. Exits if each apiserver of its kind serves one of them."""
     missing = [
         f"{host} does not serve {one.resource.name} at {one.prefix + one.resource.path} ({error}): "
-        f"check the URL in the kubeconfig{', the context and --kcp' if one.prefix == EVERY_CLUSTER else ''}"
+        f"check the URL in the kubeconfig{', the context and --kcp' if one.prefix else ''}"
         for one, error in unserved
         if is_required(one.resource, one.prefix) and one.resource.name not in _OPTIONAL
     ]

@@ -44,6 +44,13 @@ ContextOption = Annotated[
 ]
 InClusterOption = Annotated[bool, Option("--in-cluster", help="Read the objects of the cluster that this pod runs in.")]
 KcpOption = Annotated[bool, Option("--kcp", help="Read all logical clusters of a kcp at once.")]
+KcpCacheOption = Annotated[
+    Path | None,
+    Option(
+        "--kcp-cache-kubeconfig",
+        help="With --kcp, kubeconfig of the kcp's cache server, which has the exports and webhooks of all shards.",
+    ),
+]
 ChangeOption = Annotated[
     list[Path] | None,
     Option(

@@ -15,7 +15,7 @@ from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
 from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.load_settings import load_settings
-from app.cli.options import ContextOption, ExcludeOption, InterpretersOption
+from app.cli.options import ContextOption, ExcludeOption, InterpretersOption, KcpCacheOption
 from app.cli.parameters import Option
 from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
@@ -36,6 +36,7 @@ def serve(
     ] = None,
     context: ContextOption = None,
     kcp: Annotated[bool | None, Option("--kcp", help="Follow all logical clusters of a kcp at once.")] = None,
+    kcp_cache_kubeconfig: KcpCacheOption = None,
     in_cluster: Annotated[bool | None, Option("--in-cluster", help="Follow the cluster that this pod runs in.")] = None,
     cert_dir: Annotated[Path | None, Option(help="Directory of the serving certificate (default: certs).")] = None,
     cert_secret: Annotated[
@@ -93,6 +94,7 @@ def serve(
         "kubeconfig": kubeconfig,
         "context": context,
         "kcp": kcp,
+        "kcp_cache_kubeconfig": kcp_cache_kubeconfig,
         "in_cluster": in_cluster,
         "cert_dir": cert_dir,
         "cert_secret": cert_secret,

@@ -13,6 +13,7 @@ from app.cli.options import (
     ContextOption,
     InClusterOption,
     InputOptions,
+    KcpCacheOption,
     KcpOption,
     KubeconfigOption,
     NamespaceOption,
@@ -50,6 +51,7 @@ class ClusterOptions(NamedTuple):
     kcp: KcpOption = False
     change: ChangeOption = None
     without: WithoutOption = None
+    kcp_cache_kubeconfig: KcpCacheOption = None
 
     def beside(
         self,
@@ -71,6 +73,7 @@ class ClusterOptions(NamedTuple):
             self.without or (),
             namespace=self.namespace,
             reading=reading,
+            kcp_cache_kubeconfig=self.kcp_cache_kubeconfig,
         )
         check_options(given, files_option)
         if given.files or given.in_cluster:
@@ -100,6 +103,7 @@ class SourceOptions(NamedTuple):
         without: Objects to remove, each as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
         namespace: The only namespace whose objects are read, ``""`` for all.
         reading: How to read files.
+        kcp_cache_kubeconfig: Kubeconfig of the cache server of the kcp, None for the objects of one shard.
     """
 
     files: Sequence[Path] = ()
@@ -111,6 +115,7 @@ class SourceOptions(NamedTuple):
     without: Sequence[str] = ()
     namespace: str = ""
     reading: InputOptions = InputOptions()
+    kcp_cache_kubeconfig: Path | None = None
 
     @property
     def reads_cluster(self) -> bool:
@@ -242,7 +247,9 @@ def _read_cluster(
     """Return the objects of the cluster, and why optional resources could not be read."""
     from app.cli.cluster_reader import read_cluster  # noqa: PLC0415 - commands about files start faster without asyncio
 
-    found, unread = read_cluster(resources, options.kubeconfig, context=options.context, kcp=options.kcp)
+    found, unread = read_cluster(
+        resources, options.kubeconfig, context=options.context, kcp=options.kcp, cache=options.kcp_cache_kubeconfig
+    )
     if not set(select_dispatching(kcp=False)).issubset(resources):
         return found, unread
     # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
@@ -263,3 +270,5 @@ def check_options(options: SourceOptions, files_option: str = "-f") -> None:
         fail(f"give only one of {' and '.join(named)}{hint}")
     if options.kcp and options.files:
         fail(f"--kcp reads a cluster: give --kubeconfig or --in-cluster in place of {files_option}")
+    if options.kcp_cache_kubeconfig is not None and not options.kcp:
+        fail("--kcp-cache-kubeconfig needs --kcp")

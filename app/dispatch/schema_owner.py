@@ -156,7 +156,7 @@ def _find_bound_owner(
         return found
     if not store.knows(owner):
         unknown = f"logical cluster {owner} of the APIExport of APIBinding {name} of {cluster}"
-        problem = f"{unknown} is unknown{hint_at_shards(store)}"
+        problem = f"{unknown} is unknown{hint_at_shards(store, cached=True)}"
         return _refuse_unless(as_kcp, found, OwnerStatus.UNKNOWN, problem)
     problem = f"APIExport {export or '?'} of {owner} is gone; the webhooks of {owner} are still called"
     return found._replace(status=OwnerStatus.DANGLING, problem=problem, trace=(*found.trace, problem))

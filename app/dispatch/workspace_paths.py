@@ -61,6 +61,14 @@ def _explain_gap(store: StoreView, cluster: str, name: str, *, known: bool) -> s
     return f"Workspace {name} of logical cluster {cluster} {found}"
 
 
-def hint_at_shards(store: StoreView) -> str:
-    """Return why a logical cluster of a kcp may be unknown, ``""`` if the store has no objects of a kcp."""
-    return " (it may be on another shard of the kcp)" if store.has(LOGICAL_CLUSTER) else ""
+def hint_at_shards(store: StoreView, *, cached: bool = False) -> str:
+    """Return why a logical cluster of a kcp may be unknown, ``""`` if the store has no objects of a kcp.
+
+    Args:
+        store: The objects.
+        cached: Whether the cache server of the kcp knows the cluster, because it has an APIExport.
+    """
+    if not store.has(LOGICAL_CLUSTER):
+        return ""
+    remedy = "; --kcp-cache-kubeconfig reads the cache server, which has its exports and webhooks" if cached else ""
+    return f" (it may be on another shard of the kcp{remedy})"

@@ -40,7 +40,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _JSON: Final = "application/json"
-_CLUSTERS: Final = "/clusters/"
+# Paths of a logical cluster, and of services such as the cache server.
+_KCP_PATHS: Final = ("/clusters/", "/services/")
 _UNDERSTANDABLE: Final = (kube_config.ConfigException, OSError, ssl.SSLError, ValueError)
 """Errors of credentials that name the cause."""
 # kcp, cli/pkg/helpers: ParseClusterURL.
@@ -232,7 +233,7 @@ def build_url(host: str, path: str) -> str:
         host: The server's URL from a kubeconfig file.
         path: The path of the API, prefixed with ``/clusters/NAME`` for a logical cluster of kcp.
     """
-    base = _CLUSTER_PATH.sub("", host) if path.startswith(_CLUSTERS) else host.rstrip("/")
+    base = _CLUSTER_PATH.sub("", host) if path.startswith(_KCP_PATHS) else host.rstrip("/")
     return f"{base}{path}"
 
 

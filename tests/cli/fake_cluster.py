@@ -12,11 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from app.cli.sources import select_dispatching
-from app.store.sources.kubernetes.resources import APIEXPORTS, DISPATCHING, WORKSPACES
+from app.store.sources.kubernetes.identity import EVERY_SHARD
+from app.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 
 SERVED = {
     *(one.path for one in select_dispatching(kcp=False)),
     *(f"/clusters/*{one.path}{':1' if one.export else ''}" for one in DISPATCHING),
+    *(f"{EVERY_SHARD}{one.path}" for one in CACHED),
 }
 """The paths of kube-apiserver and of a kcp, whose APIExport ``tenancy.kcp.io`` has the identity 1 (`tests.kcp_paths`)."""
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, DISPATCHING, WORKSPACES
+from app.store.sources.kubernetes.identity import EVERY_SHARD
+from app.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.dispatch.builders import (
     binding,
     configuration,
@@ -82,7 +83,7 @@ def test_all_logical_clusters_are_read_at_once_and_others_one_by_one(kcp: Kcp, t
     assert (explanation["cluster"], explanation["owner"]["cluster"]) == ("ws3", "ws1")
     assert [one["decision"] for one in explanation["validating"]] == ["call"]
     # The kinds that enabled engines need, and no others.
-    assert found.keys() - {"draining"} == KINDS.keys()
+    assert found.keys() - {"draining", "shards"} == KINDS.keys()
     # The documented rights suffice for these requests, and the user is that of the chosen context.
     lists = {f"/clusters/*{path}{f':{IDENTITY}' if path == WORKSPACES.path else ''}" for path in KINDS.values()}
     assert {one.path for one in kcp.asked} == {*lists, IDENTITY_PATH, "/clusters/ws3/api/v1/namespaces/default"}
@@ -100,7 +101,7 @@ def test_the_readiness_of_a_refused_user_names_the_kinds(kcp: Kcp, tmp_path: Pat
             return all(
                 "Forbidden" in one["detail"]
                 for name, one in read_checks(server, status=503).items()
-                if name != "draining"
+                if name not in ("draining", "shards")
             )
 
         wait_for(
@@ -108,7 +109,7 @@ def test_the_readiness_of_a_refused_user_names_the_kinds(kcp: Kcp, tmp_path: Pat
         )
         wait_for(refused, what="each kind is reported")
         found = read_checks(server, status=503)
-    assert found.keys() - {"draining"} == KINDS.keys()
+    assert found.keys() - {"draining", "shards"} == KINDS.keys()
     detail = found["logicalclusters.core.kcp.io"]["detail"]
     assert detail.startswith("in all logical clusters (/clusters/*): ")
     assert 'User "kcp-admin" cannot list resource "logicalclusters"' in detail
@@ -151,3 +152,25 @@ def test_a_kcp_of_an_older_version_is_no_kcp_without_bindings(kcp: Kcp, tmp_path
     with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
         wait_for(lambda: is_ready(server), what="the server is ready")
         assert explain(server, "root:team")[1]["owner"]["cluster"] == "ws1"
+
+
+def test_the_cache_server_knows_providers_on_other_shards(kcp: Kcp, tmp_path: Path) -> None:
+    """kcp itself reads these kinds from it (pkg/admission/validatingwebhook/plugin.go, getHookSource)."""
+    kcp.single["/clusters/ws3/api/v1/namespaces/default"] = namespace("ws3", tier="gold")
+    for one in CACHED:
+        listed = {"metadata": {"resourceVersion": "1"}, "items": kcp.objects[one.path]}
+        kcp.single[f"{EVERY_SHARD}{one.path}"], kcp.objects[one.path] = listed, []
+    kcp.objects[KINDS["logicalclusters.core.kcp.io"]].pop(0)  # that of ws1
+    config = str(kcp.kubeconfig(tmp_path))
+    given = ("--kcp", "--kubeconfig", config, "--context", "shard-base")
+    with serving(tmp_path, *given, manifests=None, **ENGINES) as server:
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        assert "kcp_cache_kubeconfig" in read_checks(server, status=200)["shards"]["detail"]
+        owner = explain(server, "ws3")[1]["owner"]
+        assert (owner["case"], "--kcp-cache-kubeconfig" in owner["problem"]) == ("unknown", True)
+    with serving(tmp_path, *given, "--kcp-cache-kubeconfig", config, manifests=None, **ENGINES) as server:
+        wait_for(lambda: is_ready(server), what="the server is ready")
+        assert "shards" not in read_checks(server, status=200)
+        explanation = explain(server, "ws3")[1]
+    assert explanation["owner"]["case"] == "bound"
+    assert [one["decision"] for one in explanation["validating"]] == ["call"]

@@ -7,7 +7,8 @@ import pytest
 from app.cli.sources import ClusterOptions, SourceOptions, check_options, read_source, select_dispatching
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.store import key_of
-from app.store.sources.kubernetes.resources import DEFINITIONS, DISPATCHING, RESOURCES
+from app.store.sources.kubernetes.identity import EVERY_SHARD
+from app.store.sources.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
@@ -30,6 +31,7 @@ FILE, CONFIG = Path("a.yaml"), Path("config")
             "give only one of -f and --context; use --change for files that change the objects of a cluster",
         ),
         (SourceOptions([FILE], kcp=True), "--kcp reads a cluster: give --kubeconfig or --in-cluster in place of -f"),
+        (SourceOptions(kubeconfig=CONFIG, kcp_cache_kubeconfig=CONFIG), "--kcp-cache-kubeconfig needs --kcp"),
     ],
 )
 def test_contradictory_options_exit_2(options: SourceOptions, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +151,18 @@ def test_workspaces_are_optional(cluster: tuple[Cluster, tuple[str, ...]], capsy
         read_source(options, select_dispatching(kcp=True))
     message = capsys.readouterr().err
     assert 'bound to the user in /clusters/*: {apiGroups: ["apis.kcp.io"], resources: [apibindings]' in message
+
+
+def test_the_cache_server_of_a_kcp_has_the_webhooks_of_all_shards(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
+    held, (_, config, _, context) = cluster
+    options = SourceOptions(kubeconfig=Path(config), context=context, kcp=True)
+    # The cache server has a kubeconfig of its own, whose current context counts.
+    config_of_cache = Path(config).with_name("cache")
+    config_of_cache.write_text(f"current-context: {context}\n{Path(config).read_text()}")
+    read_source(options._replace(kcp_cache_kubeconfig=config_of_cache), select_dispatching(kcp=True))
+    lists = {path for _, path in held.requests if "/shards/" in path}
+    assert lists == {f"{EVERY_SHARD}{one.path}" for one in CACHED}
+    assert not {f"/clusters/*{one.path}" for one in CACHED} & {path for _, path in held.requests}
 
 
 def test_a_cluster_that_is_no_kcp_needs_no_rights_for_its_kinds() -> None:

@@ -109,6 +109,7 @@ async def test_a_kubeconfig_uses_the_proxy_of_the_environment(host: str, tmp_pat
         ("https://proxy/k8s/clusters/c-1", "/api/v1/pods", "https://proxy/k8s/clusters/c-1/api/v1/pods"),
         ("https://kcp:6443", "/clusters/*/apis/x", "https://kcp:6443/clusters/*/apis/x"),
         ("https://kcp:6443/base/", "/clusters/*/apis/x", "https://kcp:6443/base/clusters/*/apis/x"),
+        ("https://kcp:6443/clusters/root", "/services/cache/x", "https://kcp:6443/services/cache/x"),
     ],
 )
 def test_the_logical_cluster_of_a_path_replaces_that_of_the_server(host: str, path: str, expected: str) -> None:

@@ -19,6 +19,9 @@ from app.store.sources.kubernetes.resources import BUILT_IN, KCP, WatchedResourc
 EVERY_CLUSTER: Final = "/clusters/*"
 """The prefix of the paths that read all logical clusters of a kcp."""
 
+EVERY_SHARD: Final = "/services/cache/shards/*/clusters/*"
+"""The prefix of the paths that read all shards in the cache server of a kcp (pkg/cache/server)."""
+
 _ROOT: Final = "/clusters/root"
 _COPIES: Final = "/clusters/system:shard/api/v1/namespaces/default/configmaps/apiexport-identity-cache"
 _NOT_FOUND: Final = 404
@@ -32,7 +35,7 @@ class _Reader(Protocol):
 
 def is_required(resource: WatchedResource, prefix: str) -> bool:
     """Return whether each apiserver of this kind serves a resource below a prefix, so that a 404 is a fault."""
-    return resource.group_kind in BUILT_IN or (prefix == EVERY_CLUSTER and resource in KCP)
+    return resource.group_kind in BUILT_IN or (prefix in (EVERY_CLUSTER, EVERY_SHARD) and resource in KCP)
 
 
 async def find_list_path(reader: _Reader, resource: WatchedResource, prefix: str) -> str:

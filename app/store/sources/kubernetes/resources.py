@@ -319,6 +319,12 @@ VALIDATING_CONFIGURATIONS: Final = WatchedResource(
 KCP: Final = (APIBINDINGS, APIEXPORTS, API_RESOURCE_SCHEMAS, LOGICAL_CLUSTERS, WORKSPACES)
 """The resources that only kcp serves."""
 
+CACHED: Final = (APIEXPORTS, API_RESOURCE_SCHEMAS, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS)
+"""The resources whose objects of all shards the cache server of a kcp has, among others.
+
+kcp, pkg/reconciler/cache/replication/replication_controller.go: InstallIndexers, those without a filter.
+"""
+
 DISPATCHING: Final = (DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *KCP)
 """The resources that the dispatch engine reads."""
 

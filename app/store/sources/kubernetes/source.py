@@ -11,10 +11,10 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored, key_of
 from app.store.sources.kubernetes.field_selection import FieldSelection
-from app.store.sources.kubernetes.identity import EVERY_CLUSTER
+from app.store.sources.kubernetes.identity import EVERY_CLUSTER, EVERY_SHARD
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.listing import Pause, Reader
-from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
+from app.store.sources.kubernetes.resources import CACHED, DEFINITIONS, WatchedResource
 from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
 from app.store.sources.kubernetes.wire import as_number, decode_page
@@ -41,7 +41,7 @@ class KubernetesSource:
         everywhere: The path prefix that reads all watched clusters.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter for each kind of apiserver and each clock
         self,
         resources: Sequence[WatchedResource],
         reader: Reader,
@@ -50,6 +50,7 @@ class KubernetesSource:
         absent_seconds: float,
         every_cluster: bool = False,
         advisory: Collection[GroupKind] = (),
+        cache: Reader | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Pause | None = None,
     ) -> None:
@@ -65,6 +66,7 @@ class KubernetesSource:
             advisory: Kinds that no answer depends on; nothing waits for them.
             every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
                 objects say by annotation where they live.
+            cache: Reads from the cache server of the kcp, which has some resources of all shards; None for one shard.
             sleep: Waits that many seconds.
             pause: Awaited between two slices of the work on objects, where that takes long; None where it does not.
         """
@@ -72,12 +74,13 @@ class KubernetesSource:
         self._reader: Final = reader
         self.every_cluster: Final = every_cluster
         self.everywhere: Final = EVERY_CLUSTER if every_cluster else ""
+        cached = {one.group_kind for one in CACHED} if cache is not None else set()
         self._informers: Final = {
             resource.group_kind: Informer(
                 resource,
-                reader,
+                cache if cache is not None and resource.group_kind in cached else reader,
                 store,
-                prefix=self.everywhere,
+                prefix=EVERY_SHARD if resource.group_kind in cached else self.everywhere,
                 absent_seconds=absent_seconds,
                 served=partial(self._served_versions, resource),
                 sleep=sleep,
@@ -85,6 +88,7 @@ class KubernetesSource:
             )
             for resource in resources
         }
+        self._cached: Final = frozenset(cached)
         self._needed: Final = frozenset(self._informers.keys() - set(advisory))
         self._unread: Final = set(self._informers)
         self._reads: Final = SharedReads()
@@ -105,20 +109,22 @@ class KubernetesSource:
             return ""
         self._unread.difference_update([kind for kind in unread if self._informers[kind].synced])
         missing = [self._informers[kind] for kind in unread if kind in self._unread]
-        return "; ".join(
-            f"{one.resource.name} cannot be read: {self._add_scope(one.state().detail)}" for one in missing
-        )
+        return "; ".join(f"{one.resource.name} cannot be read: {self._describe(one).detail}" for one in missing)
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of each resource; an advisory one counts as synced, so that it does not delay readiness."""
         for group_kind, informer in self._informers.items():
-            state = informer.state()
-            state = state._replace(detail=self._add_scope(state.detail))
+            state = self._describe(informer)
             yield state if group_kind in self._needed else state._replace(synced=True, needed=False)
 
-    def _add_scope(self, detail: str) -> str:
-        """Return a problem with the clusters of the request before it."""
-        return f"in all logical clusters (/clusters/*): {detail}" if detail and self.every_cluster else detail
+    def _describe(self, informer: Informer) -> PartState:
+        """Return the state of a resource, with the clusters of the request before a problem."""
+        state = informer.state()
+        if not state.detail or not self.every_cluster:
+            return state
+        is_cached = informer.resource.group_kind in self._cached
+        where = f"in the cache server ({EVERY_SHARD})" if is_cached else f"in all logical clusters ({EVERY_CLUSTER})"
+        return state._replace(detail=f"{where}: {state.detail}")
 
     @property
     def finds_nothing(self) -> bool:
