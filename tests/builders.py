@@ -109,8 +109,10 @@ def overrider(
     }
 
 
-def entry(*pools: str, items: Any = None, patches: Any = None) -> dict[str, Any]:
-    made: dict[str, Any] = {"pools": list(pools)}
+def entry(*pools: str, items: Any = None, patches: Any = None, selector: Any = None) -> dict[str, Any]:
+    made: dict[str, Any] = {"pools": list(pools)} if pools or selector is None else {}
+    if selector is not None:
+        made["poolSelector"] = selector
     if items is not None:
         made["items"] = items
     if patches is not None:

@@ -54,7 +54,7 @@ def check_on_server(
             continue
         if changed is not None and not {key, key_of(subject.document)}.intersection(changed):
             continue
-        pools = pools_to_check(subject, store)
+        pools = pools_to_check(subject, store, document.object)
         work = select_trials(document.object, subject, pools, limit=_MAX_WORKLOADS)
         sent.append((document, subject, run_at_once(work)))
     if len(overriders) > _MAX_OVERRIDERS:

@@ -143,8 +143,8 @@ class FleetScan:
         for kind in ("Deployment", "StatefulSet") if with_running else ():
             for pool, workloads in list_running(self._store, key, kind).items():
                 running += [(one.name, pool, one.generation, hash_of(one)) for one in workloads]
-        node_pools = self._node_pools + 1 if depends_on_node_pools(key.group_kind, document) else 0
         overrider = find_overrider(self._store, key)
+        node_pools = self._node_pools + 1 if depends_on_node_pools(key.group_kind, document, (overrider,)) else 0
         revision = self._workloads.revision if with_running else 0
         return _Inputs(document, overrider, node_pools, tuple(sorted(running)), revision)
 

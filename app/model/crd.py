@@ -17,8 +17,8 @@ from app.model.json import JSON, JSONObject
 _REF: Final = "#/$defs/{name}"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _KEPT: Final = (
-    "type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "description",
-    "nullable", _PRESERVE,
+    "type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "minProperties",
+    "description", "nullable", _PRESERVE,
 )  # fmt: skip
 
 

@@ -140,15 +140,31 @@ class Patch(API, frozen=True):
     ] = msgspec.UNSET
 
 
+class LabelSelector(API, frozen=True):
+    """``metav1.LabelSelector``."""
+
+    match_labels: Labels | None = None
+    match_expressions: list[FreeObject] | None = None
+
+
 class Entry(API, frozen=True):
     """A set of node pools and their common configuration."""
 
     pools: Annotated[
-        list[Annotated[str, msgspec.Meta(min_length=1)]],
+        list[Annotated[str, msgspec.Meta(min_length=1)]] | None,
         describe(
-            "Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none."
+            "Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none. "
+            "Required without poolSelector."
         ),
-    ]
+    ] = None
+    pool_selector: Annotated[
+        LabelSelector | None,
+        describe(
+            "Selects NodePools by their labels, besides pools; '-name' in pools excludes these, too.",
+            # An apiserver prunes misspelled members, and an empty selector would select every pool.
+            extra_json_schema={"minProperties": 1},
+        ),
+    ] = None
     items: Annotated[list[Item] | None, describe("Applied in order, before the patches.")] = None
     patches: Annotated[list[Patch] | None, describe("Applied in order, all or none.")] = None
 
@@ -219,13 +235,6 @@ class WorkloadTemplate(API, frozen=True):
 
     deployment_template: WorkloadTemplateSpec | None = None
     stateful_set_template: WorkloadTemplateSpec | None = None
-
-
-class LabelSelector(API, frozen=True):
-    """``metav1.LabelSelector``."""
-
-    match_labels: Labels | None = None
-    match_expressions: list[FreeObject] | None = None
 
 
 class NodeSelectorTerm(API, frozen=True):

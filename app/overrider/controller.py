@@ -57,7 +57,7 @@ from app.overrider.subject_state import SubjectState, collect_state, find_overri
 from app.overrider.workload_client import RequiredVersions, WriteLimits
 from app.overrider.workloads import Change, Workloads
 from app.overrider.write_backoff import Backoff
-from app.store import ObjectKey, Store
+from app.store import ObjectKey, Store, StoreView
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
@@ -436,7 +436,7 @@ class OverriderController:
             gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
             if is_bound.status == "True":
                 of_this = results
-                work = _describe(at, overrider, results, overdue=late, orphans=orphans)
+                work = _describe(at, overrider, results, overdue=late, orphans=orphans, store=self._objects)
                 gaps, found = await self._slices.run(work)
             stored &= await self._reporter.report(
                 at.binding, overrider, (is_bound, found, *further, *others), of_this, gaps
@@ -461,10 +461,16 @@ class OverriderController:
 
 
 def _describe(
-    at: SubjectState, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
+    at: SubjectState,
+    overrider: JSONObject,
+    results: Sequence[Result],
+    *,
+    overdue: bool,
+    orphans: Sequence[str],
+    store: StoreView,
 ) -> Sliced[tuple[Gaps, Condition]]:
     """Return the gaps of an overrider that is in effect, and its condition `Rendered`."""
-    gaps = at.gaps(overrider, overdue=overdue, orphans=orphans)
+    gaps = at.gaps(overrider, overdue=overdue, orphans=orphans, store=store)
     yield
     found = rendered(results, gaps)
     yield

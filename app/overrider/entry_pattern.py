@@ -87,27 +87,33 @@ class EntryPatterns:
         """
         self._entries: Final[list[JSON]] = entries if isinstance(entries, list) else []
         self._selection: Final = EntrySelection(entries)
-        every = [entry for number, entry in enumerate(self._entries) if self._selection.is_for_every(number)]
+        every = [entry for number, entry in enumerate(self._entries) if self._selection.is_shared(number)]
         self._text: Final = _encode((template, every))
         self._has_token: Final = _has_token(self._text)
         self._numbers: Final = _find_numbers(self._text)
         self._shapes: Final[dict[int, _Shape]] = {}
         self._known: Final[dict[str, int]] = {}
 
-    def find_literal(self, pool: str) -> Applied:
+    @property
+    def uses_labels(self) -> bool:
+        """Whether an entry selects NodePools by their labels."""
+        return self._selection.uses_labels
+
+    def find_literal(self, pool: str, node_pool: JSONObject | None = None) -> Applied:
         """Return the entries that apply to ``pool``, without marks."""
-        numbers = self._selection.applying(pool)
+        numbers = self._selection.applying(pool, node_pool)
         return Applied(numbers, numbers)
 
-    def find(self, pool: str, config: JSONObject | None) -> Applied:
+    def find(self, pool: str, config: JSONObject | None, node_pool: JSONObject | None = None) -> Applied:
         """Return the pattern of the entries that apply to ``pool``, and the pool's values.
 
         Args:
             pool: The name of the node pool. It needs no escaping in JSON.
             config: The settings of the subject for this node pool.
+            node_pool: The NodePool, None if there is none or if no entry selects by labels.
         """
-        numbers = self._selection.applying(pool)
-        shapes = [None if self._selection.is_for_every(number) else self._find_shape(number) for number in numbers]
+        numbers = self._selection.applying(pool, node_pool)
+        shapes = [None if self._selection.is_shared(number) else self._find_shape(number) for number in numbers]
         own = [shape for shape in shapes if shape is not None]
         if not own or sum(len(shape.values) for shape in own) > _MAX_VALUES:
             return Applied(numbers, numbers)

@@ -10,8 +10,9 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from app.model.spelling import nearest, suggestion
 from app.overrider.dry_run import Subject
-from app.overrider.entry_selection import selects_any
+from app.overrider.entry_selection import selects_any, uses_labels
 from app.overrider.finding import Finding
+from app.overrider.gaps import list_names
 from app.overrider.node_pools import NodePoolView
 from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE
 from app.overrider.pools import pools_of_subject
@@ -33,20 +34,29 @@ class SubjectPools(NamedTuple):
     complete: bool
     """Whether ``names`` has all pools of the subject, so that any other name is unknown."""
     node_pools: Mapping[str, JSONObject | None]
-    """The NodePools whose labels select tweaks of a YurtAppSet v1beta1; empty for other subjects."""
+    """The NodePools whose labels select tweaks or entries; empty if none do."""
+    has_labels: bool = True
+    """Whether any NodePool is known, so that entries can select by labels."""
     effects: tuple[Finding, ...] = ()
     """Findings about the pools that do not depend on an overrider."""
 
 
-def known_pools(subject: Subject, store: NodePoolView) -> SubjectPools:
-    """Return the node pools of a subject."""
+def known_pools(subject: Subject, store: NodePoolView, *, overriders: Sequence[JSONObject | None] = ()) -> SubjectPools:
+    """Return the node pools of a subject.
+
+    Args:
+        subject: The subject.
+        store: The NodePools.
+        overriders: The overriders that are checked with these pools. Their entries may select by labels.
+    """
     group_kind, document, cluster = subject
     names = pools_of_subject(group_kind, document, cluster=cluster, store=store)
-    labeled = names if is_v1beta1(document) else ()
+    labeled = names if is_v1beta1(document) or any(map(uses_labels, overriders)) else ()
     node_pools = {name: store.get(cluster, NODE_POOL, "", name) for name in labeled}
     # Labels select among NodePools. Without any NodePool, no name can be called unknown.
-    complete = not selects_node_pools(group_kind, document) or knows_node_pools(store, cluster)
-    return SubjectPools(names, complete, node_pools)
+    has_labels = knows_node_pools(store, cluster)
+    complete = not selects_node_pools(group_kind, document) or has_labels
+    return SubjectPools(names, complete, node_pools, has_labels)
 
 
 def check_pools(
@@ -64,7 +74,7 @@ def check_pools(
     if not pools.complete:
         return found
     owner = f"{subject.group_kind.kind} {subject.document['metadata']['name']}"
-    known, pauses = frozenset(pools.names), Pauses(_SLICE)
+    known, pauses = {name: pools.node_pools.get(name) for name in pools.names}, Pauses(_SLICE)
     suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
     for number, entry in enumerate(overrider.get("entries") or ()):
         field, listed = f"entries[{number}]", as_object(entry).get("pools")
@@ -75,11 +85,21 @@ def check_pools(
                 hint = yield from _suggest(name, pools.names)
             message = f"{owner} has no node pool {name!r}{hint}"
             found.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
-        if known and field not in unused and not selects_any(listed, known):
-            found.append(Finding("unused-entry", field, f"applies to none of the node pools of {owner}"))
+        by_labels = isinstance(as_object(entry).get("poolSelector"), dict)
+        if by_labels and not pools.has_labels:
+            text = "no NodePool is known, so poolSelector selects none: give the NodePools, too"
+            found.append(Finding("not-checked", f"{field}.poolSelector", text))
+        elif known and field not in unused and not selects_any(entry, known):
+            found.append(Finding("unused-entry", field, _describe_unused(owner, known, by_labels=by_labels)))
         if pauses.due(1 + len(listed if isinstance(listed, list) else ()) // _NAMES_PER_UNIT):
             yield
     return found
+
+
+def _describe_unused(owner: str, known: Mapping[str, JSONObject | None], *, by_labels: bool) -> str:
+    text = f"applies to none of the node pools of {owner}"
+    absent = [name for name, node_pool in known.items() if node_pool is None] if by_labels else []
+    return f"{text}; there is no NodePool {list_names(absent)}, so it has no labels" if absent else text
 
 
 def check_tweak_pools(subject: Subject, store: NodePoolView) -> Iterator[Finding]:

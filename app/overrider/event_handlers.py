@@ -104,7 +104,9 @@ class EventHandlers:
         self._node_pools_due = False
         for binding in self.bindings():
             subject = self._objects.get(*binding)
-            if subject is not None and depends_on_node_pools(binding.group_kind, subject):
+            if subject is not None and depends_on_node_pools(
+                binding.group_kind, subject, find_overriders(self._objects, binding)
+            ):
                 self._queue.add(binding)
 
 

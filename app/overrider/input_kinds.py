@@ -8,20 +8,24 @@ from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from app.overrider.binding import Binding
 from app.overrider.subject_parts import depends_on_node_pools
+from app.overrider.subject_state import find_overriders
 from app.store import StoreView
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 
 
-def input_kinds(group_kind: GroupKind, subject: JSONObject | None) -> frozenset[GroupKind]:
+def input_kinds(
+    group_kind: GroupKind, subject: JSONObject | None, overriders: Iterable[JSONObject] = ()
+) -> frozenset[GroupKind]:
     """Return the kinds that the workloads of a subject are rendered from.
 
     Args:
         group_kind: The subject's kind.
         subject: The subject as stored, None if the store does not hold it.
+        overriders: The overriders of the subject.
     """
-    node_pools = [NODE_POOL] if depends_on_node_pools(group_kind, subject or {}) else []
+    node_pools = [NODE_POOL] if depends_on_node_pools(group_kind, subject or {}, overriders) else []
     return frozenset({YURT_APP_OVERRIDER, group_kind, *node_pools})
 
 
@@ -73,4 +77,4 @@ class InputKinds:
         return (binding for binding in bindings if kind in self._list_kinds(binding))
 
     def _list_kinds(self, binding: Binding) -> frozenset[GroupKind]:
-        return input_kinds(binding.group_kind, self._store.get(*binding))
+        return input_kinds(binding.group_kind, self._store.get(*binding), find_overriders(self._store, binding))

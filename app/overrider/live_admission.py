@@ -59,12 +59,12 @@ class LiveAdmission(NamedTuple):
         key = key_of_subject(request)
         bound = overriders_of(self.store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
         node_pools = NodePools(self.store, key.cluster)
-        edited = read_subject(key, document, node_pools)
-        if not bound or edited is None:
+        edited = read_subject(key, document, node_pools, bound[0]) if bound else None
+        if edited is None:
             return None
         found = await self._check(bound[0], edited[0])
         errors = [one for one in found if one.level == "error"]
-        stored = read_subject(key, old, node_pools)
+        stored = read_subject(key, old, node_pools, bound[0])
         known = await self._check(bound[0], stored[0]) if errors and stored is not None else []
         caused = [one for one in errors if one not in known]
         if caused and self.policy == "refuse":
@@ -73,6 +73,6 @@ class LiveAdmission(NamedTuple):
         return msgspec.structs.replace(response, warnings=(*response.warnings, *texts)) if texts else None
 
     async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:
-        pools = pools_to_check(subject, self.store)
+        pools = pools_to_check(subject, self.store, overrider)
         selected = await self.slices.run(select_trials(overrider, subject, pools, limit=self.dry_runs.limit))
         return await self.dry_runs.check(selected, subject)

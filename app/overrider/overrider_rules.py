@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
+from app.model.selectors import validate_selector
 from app.model.size import count_values
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
@@ -20,7 +21,15 @@ from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.patch_rules import check_patch
 from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, quote_advice, type_name
-from app.overrider.unknown_fields import ENTRY, METADATA, OVERRIDER, SUBJECT, find_meant_fields, find_unknown_fields
+from app.overrider.unknown_fields import (
+    ENTRY,
+    METADATA,
+    OVERRIDER,
+    SELECTOR,
+    SUBJECT,
+    find_meant_fields,
+    find_unknown_fields,
+)
 
 # Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
 _NAMES_PER_UNIT: Final = 60
@@ -97,7 +106,12 @@ def _split_entry(field: str, entry: JSON) -> Iterator[Part]:
         yield Part(1, iter([mistyped(field, "an object", entry)]))
         return
     pools = entry.get("pools")
-    found = [*_check_pools(f"{field}.pools", pools)] if "pools" not in find_meant_fields(entry, ENTRY) else []
+    selector, meant = entry.get("poolSelector"), find_meant_fields(entry, ENTRY)
+    by_labels = selector is not None or "poolSelector" in meant
+    found = [] if "pools" in meant or (by_labels and pools is None) else [*_check_pools(f"{field}.pools", pools)]
+    if by_labels:
+        found = [one for one in found if one.code != "unused-entry"]
+    found += [] if selector is None else _check_selector(f"{field}.poolSelector", selector, pools)
     found += find_unknown_fields(entry, ENTRY, field=field, owner="an entry")
     yield Part(1 + len(pools if isinstance(pools, list) else ()) // _NAMES_PER_UNIT, iter(found))
     samples = sample_names(selected_names(pools))
@@ -127,7 +141,9 @@ def _check_pools(field: str, pools: JSON) -> Iterator[Finding]:
         message = f"must be a list, not the text {pools!r}; each pool takes a dash: {meant}"
         yield Finding("invalid", field, message)
     elif pools is None:
-        yield Finding("required", field, "names no node pool; write '*' for all of them")
+        yield Finding(
+            "required", field, "names no node pool; write '*' for all of them, or poolSelector for some labels"
+        )
     elif not isinstance(pools, list):
         yield mistyped(field, "a list of node pools", pools)
     else:
@@ -135,6 +151,26 @@ def _check_pools(field: str, pools: JSON) -> Iterator[Finding]:
         yield from broken
         if not broken and (problem := _selects_nothing(pools)) is not None:
             yield Finding("unused-entry", field, problem)
+
+
+def _check_selector(field: str, selector: JSON, pools: JSON) -> Iterator[Finding]:
+    """Yield the mistakes of a ``poolSelector``."""
+    if not isinstance(selector, dict):
+        yield mistyped(field, "an object with matchLabels or matchExpressions", selector)
+        return
+    if count_values(selector, limit=MAX_VALUES) > MAX_VALUES:
+        yield Finding("invalid", field, f"has more than {MAX_VALUES} values, which is the limit: split the entry")
+        return
+    unknown = [*find_unknown_fields(selector, SELECTOR, field=field, owner="a selector")]
+    yield from unknown
+    for pointer, problem in validate_selector(selector, ""):
+        path = "".join(f"[{token}]" if token.isdecimal() else f".{token}" for token in pointer.split("/")[1:])
+        yield Finding("invalid", f"{field}{path}", problem)
+    if not unknown and not any(selector.get(name) for name in SELECTOR):
+        text = "is empty, and an empty selector would select every node pool: write pools: ['*'] for that"
+        yield Finding("required", field, text)
+    elif isinstance(pools, list) and EVERY_POOL in pools:
+        yield Finding("no-effect", field, "changes nothing, because pools has '*': remove one of them")
 
 
 def _check_pool(field: str, pool: JSON) -> Iterator[Finding]:
@@ -154,7 +190,7 @@ def _selects_nothing(names: Sequence[JSON]) -> str | None:
         return "is empty, so the entry applies to no node pool"
     if not selected_names(names) and EVERY_POOL not in names:
         return "only excludes node pools, so the entry applies to none; add '*' for all others"
-    if EVERY_POOL in names or any(map(PoolSelector(names).selects, selected_names(names))):
+    if EVERY_POOL in names or any(map(PoolSelector({"pools": names}).selects, selected_names(names))):
         return None
     return "excludes every node pool that it names, so the entry applies to none"
 

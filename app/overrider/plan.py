@@ -179,7 +179,7 @@ def compile_plan(  # noqa: PLR0913 - all inputs of a plan, by name
     if bare is None:
         bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     entries = overrider.get("entries") if overrider else None
-    steps = compile_steps(entries, pool) if applying is None else compile_entries(applying, pool)
+    steps = compile_steps(entries, pool, node_pool=node_pool) if applying is None else compile_entries(applying, pool)
     return run_at_once(compile_steps_in_slices(steps, subject, bare=bare, kind=kind, pool=pool))
 
 

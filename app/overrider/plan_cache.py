@@ -9,7 +9,6 @@ from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL
 from app.overrider.plan_inputs import same_input
 from app.overrider.shared_plan import FilledPlans, PoolPlan
-from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.subject_plans import NotCompiledError, SubjectPlans
 from app.store import StoreView
 
@@ -66,15 +65,16 @@ class PlanCache:
             NotCompiledError: The plan has to be compiled, and ``compiles`` is False.
         """
         key = _key_of(group_kind, subject, cluster=cluster)
-        node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
         # The usual case: nothing has changed since the last review of the pool.
         known = self._subjects.get(key)
         if known is not None and known.inputs[0] is subject and known.inputs[1] is overrider:
+            node_pool = _find_node_pool(known, pool=pool, cluster=cluster, store=store)
             compiled_plan = known.find_plan(kind, pool, node_pool)
             if compiled_plan is not None:
                 self._subjects.move_to_end(key)
                 return compiled_plan
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
         before, compiled = plans.size, plans.compiled
         try:
             plan = plans.plan_if_compiled(kind, pool, node_pool, compiles=compiles)
@@ -97,7 +97,7 @@ class PlanCache:
     ) -> Sliced[None]:
         """Compile a plan in slices, so that `plan` finds it. Others may compile the same plan during a pause."""
         plans = self._select(group_kind, subject, overrider, cluster=cluster)
-        node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
+        node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
         key = _key_of(group_kind, subject, cluster=cluster)
         yield from self._prepare(plans, kind, pool, node_pool, key=key)
 
@@ -169,10 +169,7 @@ def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> _Key
     return cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"]
 
 
-def _find_node_pool(
-    group_kind: GroupKind, subject: JSONObject, *, pool: str, cluster: str, store: StoreView
-) -> JSONObject | None:
+def _find_node_pool(plans: SubjectPlans, *, pool: str, cluster: str, store: StoreView) -> JSONObject | None:
     """Return the NodePool object, None if plans do not depend on it."""
-    depends = depends_on_node_pools(group_kind, subject)
-    found: JSONObject | None = store.get(cluster, NODE_POOL, "", pool) if depends else None
+    found: JSONObject | None = store.get(cluster, NODE_POOL, "", pool) if plans.depends_on_node_pools else None
     return found

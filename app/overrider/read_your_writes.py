@@ -108,9 +108,11 @@ def ensure_fresh_workload(
         return None
     if problem := live.missing(_OVERRIDERS):
         raise StaleError(problem)
-    inputs = _list_input_kinds(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
-    unread = live.missing(inputs)
     depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
+    if not depends and not workload.trigger:
+        return None
+    inputs = _list_inputs(workload, store)
+    unread = live.missing(inputs)
     late = _find_late(workload, live) if workload.trigger and not unread else []
     if not depends and not late:
         return None
@@ -127,18 +129,22 @@ class _FreshRead(NamedTuple):
     depends: bool
 
     async def run(self, store: StoreView, live: LiveSource) -> None:
-        workload, owner = self.workload, self.workload.owner
+        workload, owner, unread = self.workload, self.workload.owner, self.unread
         behind = bool(self.late) and await _is_behind(self.late, live)
         if self.depends or behind:
             subject = Binding(workload.cluster, owner.group_kind, workload.namespace, owner.name)
             reads = [read_overriders(subject, store=store, live=live)]
-            if not self.unread:
+            if not unread:
                 reads += [_read_input(kind, workload, live) for kind in self.inputs]
             problem = await _read(reads)
+            if not problem and NODE_POOL in _list_inputs(workload, store) and NODE_POOL not in self.inputs:
+                # The overrider that was just read selects node pools by labels.
+                unread = unread or live.missing((NODE_POOL,))
+                problem = "" if unread else await _read([_read_input(NODE_POOL, workload, live)])
             if problem and behind:
                 raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
-        if self.unread and self.depends and _is_overridden(workload, store):
-            raise StaleError(self.unread)
+        if unread and self.depends and _is_overridden(workload, store):
+            raise StaleError(unread)
 
 
 async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSource) -> None:
@@ -191,7 +197,7 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
         return
     cluster, namespace = cluster_of(document), request.namespace
     subject = _find_subject(document, cluster=cluster, namespace=namespace)
-    if problem := live.missing((YURT_APP_OVERRIDER, *_list_subject_kinds(subject, store))):
+    if problem := live.missing((YURT_APP_OVERRIDER, *_list_subject_kinds(subject, store, document))):
         raise StaleError(problem)
     if subject is not None:
         rivals = select_overriders(namespace, subject.group_kind.kind, subject.name)
@@ -199,16 +205,17 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
         if problem := await _read([live.read_selected(rivals, cluster=cluster), read_subject]):
             request.unread.append(problem)
     # The read may have added the subject, which decides the kinds.
-    if problem := live.missing(_list_subject_kinds(subject, store)):
+    if problem := live.missing(_list_subject_kinds(subject, store, document)):
         raise StaleError(problem)
 
 
-def _list_subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
+def _list_subject_kinds(subject: ObjectKey | None, store: StoreView, overrider: JSONObject) -> tuple[GroupKind, ...]:
     """Return the kinds that the validation of an overrider of this subject depends on."""
     if subject is None:
         return ()
-    known = store.get(*subject)
-    return _list_input_kinds(subject.group_kind, "" if known is None else known["apiVersion"], pool="*")
+    version = {"apiVersion": (store.get(*subject) or {}).get("apiVersion", "")}
+    depends = depends_on_node_pools(subject.group_kind, version, (overrider,))
+    return (subject.group_kind, NODE_POOL) if depends else (subject.group_kind,)
 
 
 def _read_workload(request: AdmissionRequest) -> _Workload | None:
@@ -249,11 +256,14 @@ def _is_overridden(workload: _Workload, store: StoreView) -> bool:
     )
 
 
-def _list_input_kinds(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind, ...]:
-    """Return the kinds that the template of a node pool's workload depends on."""
+def _list_inputs(workload: _Workload, store: StoreView) -> tuple[GroupKind, ...]:
+    """Return the kinds that a workload depends on, apart from overriders."""
     # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`), and labels
-    # choose the tweaks of a YurtAppSet v1beta1.
-    depends = depends_on_node_pools(kind, {"apiVersion": api_version})
+    # choose the tweaks of a YurtAppSet v1beta1 and the entries of an overrider.
+    cluster, namespace, owner, pool = workload[:4]
+    kind = owner.group_kind
+    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=kind, name=owner.name)
+    depends = depends_on_node_pools(kind, {"apiVersion": owner.api_version}, bound)
     return (kind, NODE_POOL) if depends and pool else (kind,)
 
 

@@ -50,7 +50,9 @@ class Step(NamedTuple):
     """Whether the step is a patch with the operation ``add``."""
 
 
-def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = None) -> tuple[Step, ...]:
+def compile_steps(
+    entries: JSON, pool: str, *, node_pool: JSONObject | None = None, applying: Sequence[int] | None = None
+) -> tuple[Step, ...]:
     """Return the steps of the entries that apply to ``pool``, in order.
 
     The pool's name replaces ``{{nodepool}}`` in items, patch values and patch paths (OpenYurt: in values only).
@@ -58,6 +60,7 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = 
     Args:
         entries: The overrider's entries.
         pool: The pool's name.
+        node_pool: The NodePool, whose labels select entries.
         applying: The numbers of the entries that apply, if the caller has found them.
 
     Raises:
@@ -65,7 +68,7 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = 
             more patches apply than `app.overrider.patch_limits` allows.
     """
     listed = entries if isinstance(entries, list) else []
-    numbers = EntrySelection(listed).applying(pool) if applying is None else applying
+    numbers = EntrySelection(listed).applying(pool, node_pool) if applying is None else applying
     return compile_entries([(f"entries[{number}]", listed[number]) for number in numbers], pool)
 
 

@@ -82,7 +82,7 @@ def key_of_subject(request: AdmissionRequest) -> ObjectKey:
 def _compare_edit(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
 ) -> Sliced[Response]:
-    edited, stored = read_subject(key, document, node_pools), read_subject(key, old, node_pools)
+    edited, stored = (read_subject(key, one, node_pools, overrider) for one in (document, old))
     found = yield from _find_misfits(overrider, edited)
     misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
     before = {_get_identity(one) for one in misfits_before}
@@ -102,14 +102,19 @@ def refuse_edit(overrider: JSONObject, key: ObjectKey, errors: Sequence[Finding]
     return admission.invalid(message, causes)
 
 
-def read_subject(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
-    """Return a subject of the review with its node pools, None if the document is not an object with metadata."""
+def read_subject(
+    key: ObjectKey, document: JSON, node_pools: NodePools, overrider: JSONObject
+) -> tuple[Subject, SubjectPools] | None:
+    """Return a subject of the review with the node pools to check its overrider with.
+
+    None if the document is not an object with metadata.
+    """
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return None
     typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **document}
     named = {**typed, "metadata": {"namespace": key.namespace, "name": key.name, **document["metadata"]}}
     subject = Subject(key.group_kind, named, key.cluster)
-    return subject, pools_to_check(subject, node_pools)
+    return subject, pools_to_check(subject, node_pools, overrider)
 
 
 def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:

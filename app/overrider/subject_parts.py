@@ -1,11 +1,13 @@
 """Reads the members of subjects of any API version: templates, workload kinds, and the tweaks of a pool."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION_V1BETA1, YURT_APP_DAEMON
 from app.model.selectors import compile_selector
+from app.overrider.entry_selection import uses_labels
 
 TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
 """The members of a subject's workloadTemplate by workload kind."""
@@ -16,9 +18,17 @@ def is_v1beta1(subject: JSONObject) -> bool:
     return subject.get("apiVersion") == API_VERSION_V1BETA1
 
 
-def depends_on_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
-    """Return whether the workloads of a subject, or their content, depend on NodePools."""
-    return group_kind == YURT_APP_DAEMON or is_v1beta1(subject)
+def depends_on_node_pools(
+    group_kind: GroupKind, subject: JSONObject, overriders: Iterable[JSONObject | None] = ()
+) -> bool:
+    """Return whether the workloads of a subject, or their content, depend on NodePools.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: The subject. Only its API version matters.
+        overriders: Its overriders. If an entry has a ``poolSelector``, labels of NodePools decide.
+    """
+    return group_kind == YURT_APP_DAEMON or is_v1beta1(subject) or any(map(uses_labels, overriders))
 
 
 def templates_path(subject: JSONObject) -> str:

@@ -29,7 +29,7 @@ from app.overrider.pools import topology
 from app.overrider.shapes import replicas_problem
 from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
 from app.overrider.steps import RenderError, compile_entries
-from app.overrider.subject_parts import SetSelections, is_v1beta1, templates_of, tweaks_of
+from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
 from app.overrider.template import lacks_pool, subject_name
 
 # Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
@@ -78,6 +78,7 @@ class SubjectPlans:
         inputs: The subject and the overrider.
         size: Estimated bytes of the plans.
         compiled: Number of compiled plans.
+        depends_on_node_pools: Whether the plans depend on NodePools.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class SubjectPlans:
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
         self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
+        self.depends_on_node_pools: Final = self._patterns.uses_labels or depends_on_node_pools(group_kind, subject)
         self._has_mark: Final = has_mark((get_identity(subject), subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
@@ -223,7 +225,7 @@ class SubjectPlans:
         of = self._get_configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool))
+            of = of._replace(key=(pool, of.key), pool=pool, applied=self._patterns.find_literal(pool, node_pool))
             shared = self._plans.get(of.key) or (yield from self._compile_together(of, kind))
         return of, shared
 
@@ -297,10 +299,10 @@ class SubjectPlans:
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
         name = self.inputs[0]["metadata"]["name"]
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
-            literal = self._patterns.find_literal(pool)
-            key: Hashable = (kind, pool, tweaks, msgspec.json.encode(taints))
+            literal = self._patterns.find_literal(pool, node_pool)
+            key: Hashable = (kind, pool, tweaks, literal.numbers, msgspec.json.encode(taints))
             return _Configuration(key, pool, literal, config, node_pool, replicas, tweaks, b"")
-        applied = self._patterns.find(pool, config)
+        applied = self._patterns.find(pool, config, node_pool)
         placement = encode_settings(config, taints, pool)
         key = (kind, applied.key, tweaks, placement)
         return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)

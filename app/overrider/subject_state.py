@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.control.slices import Pauses, Sliced
 from app.model.json import JSONObject
-from app.model.openyurt import YURT_APP_DAEMON
+from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from app.overrider.binding import Binding, overriders_of
 from app.overrider.bound_workloads import hash_of, pool_of
@@ -75,16 +75,21 @@ class SubjectState(NamedTuple):
         more = f" and {len(self.missing) - _MAX_NAMED} more" if len(self.missing) > _MAX_NAMED else ""
         return f"there is no workload in node pool {', '.join(self.missing[:_MAX_NAMED])}{more}"
 
-    def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str]) -> Gaps:
+    def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str], store: StoreView) -> Gaps:
         """Return the pools that an overrider selects and that have no workload to render.
 
         Args:
             overrider: The overrider whose entries select pools.
             overdue: Whether the subject's controller had enough time to create the workloads.
             orphans: The names of orphans for messages.
+            store: The NodePools.
         """
         lacking = self.missing or self.other_version
-        is_selected = EntrySelection(overrider.get("entries") if lacking else None).any_applies
+        selection = EntrySelection(overrider.get("entries") if lacking else None)
+
+        def is_selected(pool: str) -> bool:
+            return selection.any_applies(pool, store.get(self.binding.cluster, NODE_POOL, "", pool))
+
         subject, kind = self.subject or {}, self.binding.group_kind
         return Gaps(
             missing=tuple(filter(is_selected, self.missing)),

@@ -9,7 +9,8 @@ from app.overrider.finding import Finding
 
 OVERRIDER: Final = ("apiVersion", "kind", "metadata", "subject", "entries", "status")
 SUBJECT: Final = ("apiVersion", "kind", "name")
-ENTRY: Final = ("pools", "items", "patches")
+ENTRY: Final = ("pools", "poolSelector", "items", "patches")
+SELECTOR: Final = ("matchLabels", "matchExpressions")
 PATCH: Final = ("path", "operation", "value")
 # k8s.io/apimachinery ObjectMeta.
 METADATA: Final = (
@@ -31,11 +32,17 @@ METADATA: Final = (
 )
 
 # Names of other tools and APIs for a field.
-_OTHER_NAMES: Final = {"op": "operation", "nodepools": "pools", "nodePools": "pools"}
+_OTHER_NAMES: Final = {
+    "op": "operation",
+    "nodepools": "pools",
+    "nodePools": "pools",
+    "nodepoolSelector": "poolSelector",
+}
 # The object of each field, for fields with a wrong indentation.
 _PARENTS: Final = {
     **dict.fromkeys(ENTRY, "an entry"),
     **dict.fromkeys(PATCH, "a patch"),
+    **dict.fromkeys(SELECTOR, "poolSelector"),
     **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
     **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations"), "an item"),
     **dict.fromkeys(("containerName", "imageClaim"), "image"),
@@ -77,6 +84,8 @@ def _describe_remedy(member: str, known: Collection[str]) -> str:
         return f": write {near}"
     if member == "spec":
         return ": there is no spec, so move its members to the top level"
+    if tuple(known) == SELECTOR and near is None:
+        return ": put labels into matchLabels"
     if home := _PARENTS.get(member):
         return f": it belongs in {home}, check the indentation"
     return f"; did you mean {near}?" if near else f"; the fields are {', '.join(known)}"

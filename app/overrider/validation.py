@@ -56,7 +56,7 @@ def check_overrider_in_slices(
     yield Slice.READS_STORE
     rivals = [*_check_binding(overrider, cluster=cluster, namespace=namespace, store=store)]
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
-    pools = None if subject is None else pools_to_check(subject, store)
+    pools = None if subject is None else pools_to_check(subject, store, overrider)
     kind, _ = subject_of(overrider) or ("", "")
     effects = [*check_controller(kind, cluster=cluster, store=store)]
     unknown = None
@@ -78,9 +78,11 @@ def check_overrider_in_slices(
     return tuple(found)
 
 
-def pools_to_check(subject: Subject, store: NodePoolView) -> SubjectPools:
-    """Return the node pools of a subject, with the findings that do not depend on an overrider."""
-    return known_pools(subject, store)._replace(effects=tuple(check_node_pools(subject, store=store)))
+def pools_to_check(subject: Subject, store: NodePoolView, overrider: JSONObject) -> SubjectPools:
+    """Return the node pools of a subject, with the findings that do not depend on its overrider."""
+    return known_pools(subject, store, overriders=(overrider,))._replace(
+        effects=tuple(check_node_pools(subject, store=store))
+    )
 
 
 def check_rules(overrider: JSONObject) -> Sliced[list[Finding]]:

@@ -16,8 +16,9 @@ DEMO = Subject(YURT_APP_SET, yurt_app_set(), "")
 def check(
     *entries: dict[str, Any], subject: Subject = DEMO, unused: Any = (), pools: Any = ()
 ) -> list[tuple[str, ...]]:
-    known = known_pools(subject, store_of(*pools))
-    found = run_at_once(check_pools(overrider(*entries), subject, known, unused=unused))
+    rule = overrider(*entries)
+    known = known_pools(subject, store_of(*pools), overriders=[rule])
+    found = run_at_once(check_pools(rule, subject, known, unused=unused))
     return [(one.code, one.field, one.message) for one in found]
 
 
@@ -32,6 +33,30 @@ def test_an_entry_without_a_node_pool_of_the_subject_is_reported_once() -> None:
     unused = ("unused-entry", "entries[0]", "applies to none of the node pools of YurtAppSet demo")
     assert check(entry("*", "-hangzhou", "-beijing")) == [unused]
     assert check(entry("*", "-hangzhou", "-beijing"), unused={"entries[0]"}) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "code", "message"),
+    [
+        (None, "not-checked", "no NodePool is known, so poolSelector selects none: give the NodePools, too"),
+        ({"region": "east"}, "", ""),
+        (
+            {"region": "west"},
+            "unused-entry",
+            "applies to none of the node pools of YurtAppSet demo; there is no NodePool beijing, so it has no labels",
+        ),
+    ],
+)
+def test_a_selector_is_checked_with_the_node_pools(labels: Any, code: str, message: str) -> None:
+    pools = [] if labels is None else [node_pool("hangzhou", labels)]
+    found = check(entry(selector={"matchLabels": {"region": "east"}}), pools=pools)
+    assert [(one[0], one[2]) for one in found] == ([(code, message)] if code else [])
+    everywhere = [*pools, node_pool("beijing")]
+    assert [one[2] for one in check(entry(selector={"matchLabels": {"region": "e"}}), pools=everywhere)] == [
+        "applies to none of the node pools of YurtAppSet demo"
+        if labels is not None
+        else "applies to none of the node pools of YurtAppSet demo; there is no NodePool hangzhou, so it has no labels"
+    ]
 
 
 def test_five_suggestions_are_made() -> None:

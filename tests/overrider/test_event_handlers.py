@@ -89,6 +89,15 @@ def test_changes_of_many_node_pools_queue_each_daemon_once() -> None:
     assert world.queued() == []
 
 
+def test_a_label_of_a_node_pool_queues_the_subjects_whose_entries_select_by_labels() -> None:
+    world = World()
+    world.put(overrider(entry(selector={"matchLabels": {"region": "east"}})))
+    assert world.queued() == [SET]
+    world.put(node_pool("hangzhou", {"region": "east"}))
+    world.clock.advance(5)
+    assert sorted(world.queued()) == [DAEMON, SET]
+
+
 def test_another_api_version_queues_the_subject() -> None:
     world = World()
     now = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1"}

@@ -8,7 +8,7 @@ import pytest
 from app.kube.errors import APIError
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.input_kinds import input_kinds
-from tests.builders import entry, image, node_pool, owner, yurt_app_daemon, yurt_app_set
+from tests.builders import entry, image, node_pool, overrider, owner, yurt_app_daemon, yurt_app_set
 from tests.overrider.apiserver import is_workload, path_of
 from tests.overrider.running import Fleet
 
@@ -53,6 +53,9 @@ def count_writes(fleet: Fleet) -> dict[str, int]:
 def test_node_pools_are_inputs_of_subjects_that_select_them() -> None:
     beta = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1"}
     assert input_kinds(YURT_APP_SET, yurt_app_set()) == {YURT_APP_OVERRIDER, YURT_APP_SET}
+    by_name, by_label = overrider(entry("*")), overrider(entry(selector={"matchLabels": {"region": "east"}}))
+    assert NODE_POOL not in input_kinds(YURT_APP_SET, yurt_app_set(), [by_name])
+    assert NODE_POOL in input_kinds(YURT_APP_SET, yurt_app_set(), [by_name, by_label])
     assert input_kinds(YURT_APP_SET, beta) == {YURT_APP_OVERRIDER, YURT_APP_SET, NODE_POOL}
     assert input_kinds(YURT_APP_SET, None) == {YURT_APP_OVERRIDER, YURT_APP_SET}
     for daemon in (yurt_app_daemon(), None):

@@ -331,6 +331,26 @@ def test_a_daemons_pools_share_a_plan_where_their_taints_are_the_same() -> None:
     assert found["b"].full.bare["spec"]["template"]["spec"]["nodeSelector"] == {"apps.openyurt.io/nodepool": "b"}
 
 
+def test_labels_of_node_pools_choose_entries_and_pools_share_their_plan() -> None:
+    rule = overrider(
+        *RULE["entries"], entry("-b", selector={"matchLabels": {"region": "east"}}, items=[{"replicas": 7}])
+    )
+    subject = yurt_app_set(pools=[pool(name) for name in "abcde"])
+    cache, store = PlanCache(), store_of(*(node_pool(name, {"region": "east", "own": name}) for name in "abcd"))
+
+    def find(name: str) -> PoolPlan:
+        return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, cluster="", store=store)
+
+    found = {name: find(name) for name in "abcde"}
+    replicas = {name: found[name].full.rendered["spec"].get("replicas") for name in found}
+    assert replicas == {"a": 7, "b": 2, "c": 7, "d": 7, "e": 2}
+    assert found["a"].shared is found["c"].shared is found["d"].shared
+    store.put(node_pool("d", {"region": "west"}))
+    assert find("d").shared is found["e"].shared
+    store.put({**node_pool("c", {"region": "east", "own": "c"}), "status": {"readyNodeNum": 1}})
+    assert find("c") is found["c"]
+
+
 def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None:
     odd = yurt_app_set(pools=[pool("p0", REPLICAS_MARK), pool("p1")])
     rule = overrider(entry("*", items=[image("nginx", POOL_MARK)]))

@@ -9,6 +9,7 @@ from tests.builders import (
     container,
     entry,
     is_unchanged,
+    node_pool,
     overrider,
     patch,
     pod_spec,
@@ -37,7 +38,32 @@ from tests.builders import (
     ],
 )
 def test_names_stars_and_exclusions_select_node_pools(pools: Any, selected: set[str]) -> None:
-    assert {pool for pool in ("a", "b", "c") if PoolSelector(pools).selects(pool)} == selected
+    assert {pool for pool in ("a", "b", "c") if PoolSelector({"pools": pools}).selects(pool)} == selected
+
+
+@pytest.mark.parametrize(
+    ("pools", "selector", "selected"),
+    [
+        (None, {"matchLabels": {"region": "east"}}, {"a", "b"}),
+        ([], {"matchLabels": {"region": "east"}}, {"a", "b"}),
+        (["c"], {"matchLabels": {"region": "east"}}, {"a", "b", "c"}),
+        (["-a", "none"], {"matchLabels": {"region": "east"}}, {"b", "none"}),
+        (None, {"matchExpressions": [{"key": "region", "operator": "NotIn", "values": ["east"]}]}, {"c"}),
+        (None, {}, {"a", "b", "c"}),
+        (["a"], None, {"a"}),
+        (["a"], "region", {"a"}),
+        (None, {"matchLabels": {"region": "east", "tier": "edge"}}, {"b"}),
+    ],
+)
+def test_labels_select_besides_names_and_exclusions_win(pools: Any, selector: Any, selected: set[str]) -> None:
+    node_pools = {
+        "a": node_pool("a", {"region": "east"}),
+        "b": node_pool("b", {"region": "east", "tier": "edge"}),
+        "c": node_pool("c"),
+        "none": None,
+    }
+    compiled = PoolSelector({"pools": pools, "poolSelector": selector})
+    assert {name for name, of_pool in node_pools.items() if compiled.selects(name, of_pool)} == selected
 
 
 @pytest.mark.parametrize("pools", [("*", "-hangzhou"), ("-hangzhou", "*"), ("hangzhou", "-hangzhou"), ("-hangzhou",)])

@@ -29,6 +29,7 @@ from tests.builders import (
 
 REVISION = "apps.openyurt.io/controller-revision-hash"
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+SELECTING = overrider(entry(selector={"matchLabels": {"region": "east"}}, items=[image("nginx", "nginx:2.0")]))
 BOTH = ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
 BY_NAME = ["/default/YurtAppOverrider/demo1", "/default/YurtAppSet/demo"]
 
@@ -347,6 +348,32 @@ async def test_an_overrider_of_a_v1beta1_set_is_validated_with_the_node_pools() 
     assert await ensure_fresh(RULE, store=store) == BOTH
     with pytest.raises(StaleError, match="NodePool cannot be read"):
         await ensure_fresh(RULE, Live(unread="NodePool"), store=store)
+
+
+async def test_an_overrider_with_a_selector_is_validated_with_the_node_pools() -> None:
+    store = store_of(yurt_app_set())
+    assert await ensure_fresh(SELECTING, store=store) == BOTH
+    assert await ensure_fresh(RULE, Live(unread="NodePool"), store=store) == BOTH
+    with pytest.raises(StaleError, match="NodePool cannot be read"):
+        await ensure_fresh(SELECTING, Live(unread="NodePool"), store=store)
+
+
+async def test_a_workload_reads_its_node_pool_if_an_entry_selects_by_labels() -> None:
+    store = store_of(yurt_app_set(), SELECTING)
+    assert sorted(await collect_reads("CREATE", workload(), store=store)) == ["//NodePool/hangzhou", *BY_NAME]
+    with pytest.raises(StaleError, match="NodePool cannot be read"):
+        await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store)
+
+
+@pytest.mark.parametrize("unread", ["", "NodePool"])
+async def test_a_selector_that_is_read_with_the_overrider_makes_its_node_pool_necessary(unread: str) -> None:
+    store, live = store_of(yurt_app_set(), RULE), Live(unread=unread)
+    live.answers["/default/YurtAppOverrider/demo1"] = lambda: store.put(SELECTING)
+    if unread:
+        with pytest.raises(StaleError, match="NodePool cannot be read"):
+            await collect_reads("CREATE", workload(), live, store=store)
+    else:
+        assert (await collect_reads("CREATE", workload(), live, store=store))[-1] == "//NodePool/hangzhou"
 
 
 async def test_only_the_overriders_of_the_subject_are_read() -> None:

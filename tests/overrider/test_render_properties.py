@@ -325,7 +325,7 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
     assert found, change
     number, member, position = int(found[1]), found[2], int(found[3])
     entry = rule["entries"][number]
-    assert PoolSelector(entry["pools"]).selects(shown.pool)
+    assert PoolSelector(entry).selects(shown.pool)
     assert position < len(entry[member])
     place = place_of(change, bare, shown.workload)
     states = []

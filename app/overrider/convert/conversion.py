@@ -9,7 +9,7 @@ from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.binding import overriders_of, subject_of
 from app.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.entry_remarks import describe_entries
-from app.overrider.convert.grouping import group_tweaks
+from app.overrider.convert.grouping import find_selectors, group_tweaks
 from app.overrider.convert.moved_keys import move_removed_keys
 from app.overrider.convert.pool_conversion import PoolConversion, convert_pool
 from app.overrider.convert.remark import Remark
@@ -145,9 +145,14 @@ def _convert_from(bare: JSONObject, pools: Sequence[str], subject: Subject) -> t
         remarks += failure
     made_for = [conversion for _, conversion in conversions]
     trial = prepare_trial(bare, subject.kind, [conversion.wanted for conversion in made_for])
-    tweaks = group_tweaks(made_for, every=frozenset(pools), fits=lambda tweak: not find_refusal(tweak, trial))
+    tweaks = group_tweaks(
+        made_for,
+        every=frozenset(pools),
+        fits=lambda tweak: not find_refusal(tweak, trial),
+        selectors=find_selectors(subject.overrider, [source for source, _ in conversions]),
+    )
     made = with_tweaks(bare, tweaks)
-    remarks += describe_entries(subject, made_for)
+    remarks += describe_entries(subject, made_for, tweaks)
     remarks += refusals(tweaks, trial, subject)
     selections = SetSelections(made)
     for source, one in conversions:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.model.json import JSON, JSONObject, as_object
-from app.model.openyurt import NODEPOOL_TOKEN, YURT_APP_DAEMON
+from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON
 from app.overrider.convert.comparison import Subject
 from app.overrider.convert.pool_conversion import Part, PoolConversion
 from app.overrider.convert.remark import Remark
@@ -18,13 +18,17 @@ _BASIC: Final = ("image", "replicas")
 _SELECTOR: Final = re.compile(r"/\[[^/]*=")
 
 
-def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) -> Iterator[Remark]:
+def describe_entries(
+    subject: Subject, conversions: Sequence[PoolConversion], tweaks: Sequence[JSONObject]
+) -> Iterator[Remark]:
     """Yield a remark for each entry, item and patch that has another form as a tweak.
 
     Args:
         subject: The subject with its overrider.
         conversions: The conversions of the node pools.
+        tweaks: The tweaks of the converted subject.
     """
+    selectors = [tweak["nodepoolSelector"] for tweak in tweaks if "nodepoolSelector" in tweak]
     if subject.key.group_kind == YURT_APP_DAEMON and _find_tolerating_pools(conversions):
         text = "the tolerations of the NodePools' taints become patches: edit them when a taint changes"
         yield Remark(
@@ -37,8 +41,11 @@ def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) ->
     for number, entry in enumerate(subject.overrider.get("entries") or ()):
         if not isinstance(entry, dict):
             continue
-        selector = PoolSelector(entry.get("pools"))
-        pools = tuple(one.pool for one in conversions if selector.selects(one.pool))
+        selects, cluster, store = PoolSelector(entry).selects, subject.key.cluster, subject.store
+        pools = tuple(one.pool for one in conversions if selects(one.pool, store.get(cluster, NODE_POOL, "", one.pool)))
+        if pools and isinstance(selector := entry.get("poolSelector"), dict) and selector not in selectors:
+            text = "the selector becomes a list of node pools: add new node pools to the tweak"
+            yield Remark("warning", "listed-pools", key, f"entries[{number}].poolSelector", text)
         yield from _describe(entry, f"entries[{number}]", late, key)
         if not pools:
             yield Remark("note", "unused", key, f"entries[{number}]", "applies to no node pool, so it is not converted")

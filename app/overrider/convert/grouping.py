@@ -3,18 +3,47 @@
 The tweaks of each pool keep their order. Tweaks without a common pool may appear in any order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.overrider.convert.pool_conversion import Part, PoolConversion
+from app.overrider.convert.states import PoolSource
+from app.overrider.pool_exclusion import PoolSelector
 
 Fits = Callable[[JSONObject], bool]
 """Returns whether a tweak alone fits the template, as OpenYurt's webhook checks it."""
 
 
-def group_tweaks(conversions: Sequence[PoolConversion], *, every: frozenset[str], fits: Fits) -> list[JSONObject]:
+class Selector(NamedTuple):
+    """The ``poolSelector`` of an entry."""
+
+    pools: frozenset[str]
+    """The node pools of the subject that it selects."""
+    selector: JSONObject
+
+
+def find_selectors(overrider: JSONObject | None, sources: Sequence[PoolSource]) -> dict[str, Selector]:
+    """Return the selectors of the entries that select node pools only by their labels, by the path of the entry."""
+    found: dict[str, Selector] = {}
+    for number, entry in enumerate(as_object(overrider).get("entries") or ()):
+        if isinstance(as_object(entry).get("poolSelector"), dict) and not entry.get("pools"):
+            selects = PoolSelector(entry).selects
+            pools = frozenset(source.pool for source in sources if selects(source.pool, source.node_pool))
+            found[f"entries[{number}]"] = Selector(pools, entry["poolSelector"])
+    return found
+
+
+def group_tweaks(
+    conversions: Sequence[PoolConversion],
+    *,
+    every: frozenset[str],
+    fits: Fits,
+    selectors: Mapping[str, Selector] | None = None,
+) -> list[JSONObject]:
     """Return ``spec.workload.workloadTweaks``.
 
     Args:
@@ -22,11 +51,13 @@ def group_tweaks(conversions: Sequence[PoolConversion], *, every: frozenset[str]
         every: The names of all node pools of the set.
         fits: Whether a tweak alone fits the template. If a tweak depends on the patches of another one, all patches of
             a node pool become one tweak.
+        selectors: The result of `find_selectors`. A tweak for the same node pools gets the selector of its entry.
     """
-    tweaks = _group_parts({one.pool: one.parts for one in conversions}, every)
+    build = partial(_group_parts, every=every, selectors=selectors or {})
+    tweaks = build({one.pool: one.parts for one in conversions})
     if all(map(fits, tweaks)):
         return tweaks
-    return _group_parts({one.pool: _join_patches(one.parts) for one in conversions}, every)
+    return build({one.pool: _join_patches(one.parts) for one in conversions})
 
 
 def _join_patches(parts: Sequence[Part]) -> Sequence[Part]:
@@ -50,13 +81,17 @@ class _Group:
         for member, value in tweaks.items():
             self.tweaks[member] = [*self.tweaks.get(member, ()), *value] if isinstance(value, list) else value
 
-    def build(self, every: frozenset[str]) -> JSONObject:
+    def build(self, every: frozenset[str], own: Selector | None) -> JSONObject:
         selection: JSONObject = {"nodepoolSelector": {}} if self.pools == every else {"pools": self.names}
+        if own is not None and own.pools == self.pools:
+            selection = {"nodepoolSelector": own.selector}
         members = ("replicas", "containerImages", "patches")
         return {**selection, "tweaks": {name: self.tweaks[name] for name in members if name in self.tweaks}}
 
 
-def _group_parts(parts: dict[str, Sequence[Part]], every: frozenset[str]) -> list[JSONObject]:
+def _group_parts(
+    parts: dict[str, Sequence[Part]], *, every: frozenset[str], selectors: Mapping[str, Selector]
+) -> list[JSONObject]:
     groups: list[_Group] = []
     for owner, names, tweaks in _find_shared_parts(parts):
         pools = frozenset(names)
@@ -65,7 +100,7 @@ def _group_parts(parts: dict[str, Sequence[Part]], every: frozenset[str]) -> lis
             group = _Group(owner, pools, names)
             groups.append(group)
         group.add(tweaks)
-    return [group.build(every) for group in groups]
+    return [group.build(every, selectors.get(group.owner)) for group in groups]
 
 
 def _list_joinable(groups: Sequence[_Group], pools: frozenset[str]) -> Iterator[_Group]:

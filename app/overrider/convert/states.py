@@ -91,7 +91,7 @@ def states_of(source: PoolSource, base: JSONObject) -> Iterator[State]:
     if bare is not placed:
         yield state(bare, bare, (1,), "", f"{field}.patch")
     workload = marked = bare
-    numbers = EntrySelection(list(source.entries)).applying(source.pool)
+    numbers = EntrySelection(list(source.entries)).applying(source.pool, source.node_pool)
     steps = (compile_steps(source.entries, pool, applying=numbers) for pool in (source.pool, POOL_MARK))
     for step, marked_step in zip(*steps, strict=True):
         workload, marked = _run_step(step, workload), _run_marked_step(marked_step, marked)

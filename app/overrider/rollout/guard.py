@@ -133,7 +133,7 @@ def read_edit(before: JSONObject | None, after: JSONObject | None, *, namespace:
     own_names = {one["metadata"].get("name") for one in (before, after) if one is not None}
     others = [one for one in bound if one["metadata"]["name"] not in own_names]
     effective = [effective_overrider([*others, *([] if one is None else [one])]) for one in (before, after)]
-    pools = known_pools(subject, store)
+    pools = known_pools(subject, store, overriders=effective)
     return Edit(subject, effective[0], effective[1], pools.names, pools.node_pools)
 
 

@@ -119,8 +119,11 @@ def find_subjects(before: StoreView, after: StoreView, changed: Iterable[ObjectK
 def _find_dependents(cluster: str, store: StoreView) -> Iterator[ObjectKey]:
     for group_kind in SUBJECT_KINDS:
         for subject in store.each(cluster, group_kind):
-            if depends_on_node_pools(group_kind, subject):
-                yield key_of(subject)._replace(cluster=cluster)
+            key = key_of(subject)._replace(cluster=cluster)
+            namespace, name = key.namespace, key.name
+            bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+            if depends_on_node_pools(group_kind, subject, bound[:1]):
+                yield key
 
 
 def predict(
@@ -219,7 +222,9 @@ def _predict_workload(
 
 
 def _concerns_owner(before: World, after: World, subject: ObjectKey, edit: OwnerEdit, pool: str) -> bool:
-    """Return whether an edit changes the subject, or the NodePool of a workload."""
+    """Return whether an edit changes the subject, or the NodePool of a workload that its controller reads."""
+    if not depends_on_node_pools(subject.group_kind, edit.after):
+        return not same_input(edit.before, edit.after)
     node_pools = (world.store.get(subject.cluster, NODE_POOL, "", pool) for world in (before, after))
     return not (same_input(edit.before, edit.after) and same_input(*node_pools))
 

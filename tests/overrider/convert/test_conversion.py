@@ -249,6 +249,26 @@ def test_an_exclusion_becomes_a_list() -> None:
     assert report(made) == [("warning", "listed-pools", "entries[0].pools", (), "")]
 
 
+def test_a_selector_of_an_entry_becomes_that_of_a_tweak() -> None:
+    selector = {"matchLabels": {"region": "east"}}
+    made = convert_one(app_set(), overrider(entry(selector=selector, items=[{"replicas": 5}])))
+    assert tweaks_of(made) == [{"nodepoolSelector": selector, "tweaks": {"replicas": 5}}]
+    assert report(made) == []
+
+
+def test_a_selector_beside_names_becomes_a_list() -> None:
+    rule = overrider(entry("beijing", selector={"matchLabels": {"region": "east"}}, items=[{"replicas": 5}]))
+    made = convert_one(app_set(), rule)
+    assert tweaks_of(made) == [{**EVERY, "tweaks": {"replicas": 5}}]
+    rule = overrider(entry("-hangzhou", selector={"matchExpressions": [ANY]}, items=[{"replicas": 5}]))
+    made = convert_one(app_set(), rule)
+    assert tweaks_of(made) == [{"pools": ["beijing"], "tweaks": {"replicas": 5}}]
+    assert report(made) == [("warning", "listed-pools", "entries[0].poolSelector", (), "")]
+
+
+ANY = {"key": "region", "operator": "NotIn", "values": ["west"]}
+
+
 def test_the_name_of_the_pool_in_a_path_makes_a_tweak_for_each_pool() -> None:
     path = "/spec/template/metadata/annotations/{{nodepool}}"
     made = convert_one(app_set(), overrider(entry("*", patches=[patch("add", path, "{{nodepool}}")])))

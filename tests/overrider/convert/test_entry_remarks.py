@@ -15,7 +15,7 @@ NOTE = "/spec/template/metadata/annotations"
 
 def describe(*entries: Any, **spec: Any) -> list[tuple[str, str, str]]:
     source = source_of(*entries, **spec)
-    found = describe_entries(subject_of(source), [convert_pool(source)])
+    found = describe_entries(subject_of(source), [convert_pool(source)], [])
     return [(one.level, one.code, one.field) for one in found]
 
 

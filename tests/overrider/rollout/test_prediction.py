@@ -295,6 +295,17 @@ def test_labels_of_a_node_pool_add_a_workload_of_a_v1beta1_set() -> None:
     assert names(found) == {"hangzhou": "deleted", "beijing": "created"}
 
 
+@pytest.mark.parametrize("subject", [SET, BETA])
+def test_a_label_of_a_node_pool_moves_its_workload_to_another_entry(subject: Document) -> None:
+    rule = overrider(entry(selector={"matchLabels": {"region": "east"}}, items=[image("nginx", "nginx:2")]))
+    before = [subject, rule, node_pool("hangzhou", {"region": "east"}), node_pool("beijing")]
+    after = [*before[:3], node_pool("beijing", {"region": "east", "tier": "edge"})]
+    running = fleet(*before)
+    assert names(effects(before, after, running)) == {**STAY, "beijing": "rolls"}
+    gone = [*before[:2], before[3]]
+    assert names(effects(before, gone, running))["hangzhou"] == ("rolls" if subject is SET else "deleted")
+
+
 def daemon_fleet(*objects: Document) -> list[Document]:
     return fleet(*objects, replicas=1)
 
