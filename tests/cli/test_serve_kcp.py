@@ -156,7 +156,9 @@ def test_a_kcp_of_an_older_version_is_no_kcp_without_bindings(kcp: Kcp, tmp_path
 
 def test_the_cache_server_knows_providers_on_other_shards(kcp: Kcp, tmp_path: Path) -> None:
     """kcp itself reads these kinds from it (pkg/admission/validatingwebhook/plugin.go, getHookSource)."""
-    kcp.single["/clusters/ws3/api/v1/namespaces/default"] = namespace("ws3", tier="gold")
+    golden = namespace("ws3", tier="gold")
+    golden["metadata"]["resourceVersion"] = "2"
+    kcp.single["/clusters/ws3/api/v1/namespaces/default"] = golden
     for one in CACHED:
         listed = {"metadata": {"resourceVersion": "1"}, "items": kcp.objects[one.path]}
         kcp.single[f"{EVERY_SHARD}{one.path}"], kcp.objects[one.path] = listed, []
