@@ -18,7 +18,7 @@ from app.api.annotated_dispatch import annotated_routes
 from app.api.body_memory import BodyBudget
 from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
-from app.api.capacity import find_capacity
+from app.api.capacity import find_capacity, log_contradictions
 from app.api.codec import encode_error
 from app.api.connections import Connections
 from app.api.dispatch import DispatchContext
@@ -156,7 +156,7 @@ class Fleethook(FastAPI):
         )
         config_file = settings.admission_control_config_file
         self.credentials: Final = None if config_file is None else Credentials(config_file)
-        self.requests: Final = RequestQuota(settings.dispatch_workspace_requests)
+        self.requests: Final = RequestQuota(self.capacity.workspace_requests, total=self.capacity.connections)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(
             ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
@@ -273,6 +273,7 @@ class Fleethook(FastAPI):
             )
         if self._outside is _SERVER:
             log_access(settings)
+            log_contradictions(settings, self.capacity)
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
         return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
 

@@ -140,12 +140,13 @@ class Settings(BaseSettings):
         ),
     ] = None
     dispatch_workspace_requests: Annotated[
-        int,
+        int | None,
         Field(
-            description="Concurrent requests of one logical cluster. Further requests are refused.",
+            description="Concurrent requests of one logical cluster per worker process. Further requests are refused. "
+            "Default: half of max_connections.",
             ge=1,
         ),
-    ] = 512
+    ] = None
     dispatch_metrics_clusters: Annotated[
         int,
         Field(

@@ -1,8 +1,9 @@
 """The memory of request bodies (setting body_memory): charged while they are read, released after the answer.
 
-Clients share it: a client gets more as long as it holds no more than the free part ("dynamic thresholds", Choudhury and
-Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a single client gets half, two clients get a third each, and
-the next client always finds room.
+A body counts to the address of its client; a review of a logical cluster counts to the cluster as soon as the caller is
+authorized (`app.api.quota`). Clients share the memory: a client gets more as long as it holds no more than the free
+part ("dynamic thresholds", Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a single client
+gets half, two clients get a third each, and the next client always finds room.
 """
 
 import asyncio
@@ -69,6 +70,16 @@ class BodyBudget:
         size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
         return self._held.get(client, 0) + size <= self._limit - self.total
 
+    def move(self, size: int, *, source: str, target: str) -> bool:
+        """Charge bytes of one client to another one and return True, or return False if that has no room for them."""
+        if self._held.get(target, 0) + size > self._limit - self.total + size:
+            return False
+        self._held[target] += size
+        self._held[source] -= size
+        if not self._held[source]:
+            del self._held[source]
+        return True
+
     async def wait(self, client: str, size: int) -> None:
         """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
         try:
@@ -100,8 +111,23 @@ class BodyCharge:
 
     def __init__(self, budget: BodyBudget, client: str) -> None:
         self._budget: Final = budget
-        self._client: Final = client
+        self._client = client
         self._size = 0
+
+    def assign(self, client: str, body_bytes: int) -> bool:
+        """Count the request to another client from now on, and return whether that has room.
+
+        Args:
+            client: The client.
+            body_bytes: The size of the body, for a request that has not been charged yet.
+        """
+        if self._size:
+            has_room = self._budget.move(self._size, source=self._client, target=client)
+        else:
+            has_room = self._budget.has_room(client, body_bytes)
+        if has_room:
+            self._client = client
+        return has_room
 
     async def add(self, size: int) -> None:
         """Charge ``size`` bytes more; raises OverBudgetError if there is no room in time."""

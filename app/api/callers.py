@@ -11,6 +11,8 @@ from starlette.types import Scope
 
 EXTENSION: Final = "fleethook.client"
 """The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""
+CONNECTION: Final = "connection"
+"""The member of the extension with the `app.api.connections.Connection` of the request."""
 _NAMES: Final = "names"
 _IDENTIFYING: Final = frozenset({"DNS", "URI"})
 

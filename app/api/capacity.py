@@ -3,17 +3,21 @@
     per worker process = memory limit / workers
     max_connections    = per process / 4 / 1 MiB, at least 64, at most 16384 and the open files less 256
     body_memory        = per process / 4, at least twice body_limit
+    dispatch_workspace_requests = max_connections / 2
 
 The other half is for the objects, their compiled plans (keep ``plan_cache_bytes`` below it) and the program. With the
 chart's limit of 1 GiB: 256 connections and 256 MiB.
 """
 
+import logging
 import resource
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from app.api.cgroup import find_memory_limit
 from app.settings import Settings
 
+_log: Final = logging.getLogger(__name__)
 CONNECTION_BYTES: Final = 1024 * 1024
 """About the most memory that a hostile client can make a connection hold. Measured with 100 connections: 58 KiB if
 silent, 173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
@@ -32,6 +36,8 @@ class Capacity(NamedTuple):
     """Maximum number of open connections."""
     body_bytes: int
     """Maximum number of bytes of bodies and of the objects decoded from them."""
+    workspace_requests: int
+    """Maximum number of concurrent requests of one logical cluster."""
 
 
 def derive_capacity(settings: Settings, *, memory: int, open_files: int) -> Capacity:
@@ -46,7 +52,39 @@ def derive_capacity(settings: Settings, *, memory: int, open_files: int) -> Capa
     most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
     connections = min(most, max(_MIN_CONNECTIONS, share // CONNECTION_BYTES))
     bodies = max(share, 2 * settings.body_limit)
-    return Capacity(settings.max_connections or connections, settings.body_memory or bodies)
+    allowed = settings.max_connections or connections
+    return Capacity(
+        allowed, settings.body_memory or bodies, settings.dispatch_workspace_requests or max(1, allowed // 2)
+    )
+
+
+def find_contradictions(settings: Settings, capacity: Capacity) -> list[str]:
+    """Return the limits that others make useless, each with the remedy; the server works with all of them."""
+    share = max(1, capacity.connections // 2)
+    found = []
+    if capacity.workspace_requests > share:
+        found.append(
+            f"dispatch_workspace_requests ({capacity.workspace_requests}) is more than half of max_connections "
+            f"({capacity.connections}); one logical cluster gets {share}, so that others find connections: set "
+            f"dispatch_workspace_requests to {share}, or max_connections to {2 * capacity.workspace_requests}"
+        )
+    limits = ("dispatch_workspace_connections", "dispatch_workspace_calls", "dispatch_calls")
+    for name, other in pairwise(limits):
+        value, limit = getattr(settings, name), getattr(settings, other)
+        if value > limit:
+            found.append(f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise the other one")
+    if capacity.body_bytes < 2 * settings.body_limit:
+        found.append(
+            f"body_memory ({capacity.body_bytes}) is less than twice body_limit ({settings.body_limit}), so one body "
+            f"leaves no room for others: set body_memory to {2 * settings.body_limit} or more, or lower body_limit"
+        )
+    return found
+
+
+def log_contradictions(settings: Settings, capacity: Capacity) -> None:
+    """Log the limits that contradict each other, at start."""
+    for contradiction in find_contradictions(settings, capacity):
+        _log.warning(contradiction)
 
 
 def find_capacity(settings: Settings) -> Capacity:

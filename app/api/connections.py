@@ -45,18 +45,24 @@ class Connection:
     """One accepted connection.
 
     Attributes:
-        client: The client to which it counts, from `client_of`.
+        client: The client to which it counts: from `client_of`, or the logical cluster of its last request.
+        is_assigned: Whether it counts to a logical cluster.
         health_only: Whether the server answers only health checks on it, since there are too many connections.
         exchange: Its HTTP side, None until the TLS handshake is complete.
     """
 
-    __slots__ = ("_socket", "client", "exchange", "health_only")
+    __slots__ = ("_socket", "client", "exchange", "health_only", "is_assigned")
 
     def __init__(self, accepted: socket.socket, client: str, *, health_only: bool) -> None:
         self._socket: Final = accepted
-        self.client: Final = client
+        self.client = client
+        self.is_assigned = False
         self.health_only: Final = health_only
         self.exchange: Exchange | None = None
+
+    def assign(self, cluster: str) -> None:
+        """Count the connection to the logical cluster of its last request, and no longer to the client's address."""
+        self.client, self.is_assigned = f"logical cluster {cluster}", True
 
     def stage(self) -> Stage:
         """Return the state of the connection."""
@@ -141,8 +147,9 @@ def choose_victims(connections: Iterable[Connection], *, newcomer: str, count: i
     """Return up to ``count`` connections to close for another one.
 
     Clients above their share lose connections first: silent ones, then idle ones, then those in the middle of a request
-    or an answer. A client within its share loses only silent and idle connections. Among equal connections, the oldest
-    is closed first.
+    or an answer. Logical clusters lose theirs before addresses do, because a silent connection of an apiserver may
+    become one of any cluster. A client within its share loses only silent and idle connections. Among equal
+    connections, the oldest is closed first.
 
     Args:
         connections: All connections, oldest first.
@@ -158,6 +165,6 @@ def choose_victims(connections: Iterable[Connection], *, newcomer: str, count: i
         stage, is_greedy = connection.stage(), held[connection.client] > share
         if stage is Stage.ANSWERING or (stage is Stage.WAITING and not is_greedy):
             continue
-        victims.append((not is_greedy, stage, place, connection))
-    victims.sort(key=lambda victim: victim[:3])
+        victims.append((not is_greedy, not (is_greedy and connection.is_assigned), stage, place, connection))
+    victims.sort(key=lambda victim: victim[:4])
     return [connection for *_, connection in victims[:count]]

@@ -14,9 +14,12 @@ from starlette.types import Scope
 from app.api.access import ClusterAccess, Grant
 from app.api.admission import classify, find_outcome, to_response
 from app.api.body_limit import RequestError
+from app.api.body_memory import BodyCharge
+from app.api.callers import CONNECTION, EXTENSION
 from app.api.codec import Decoded, decode_review, encode_response
+from app.api.connections import Connection
 from app.api.deadline import find_budget
-from app.api.endpoint import MAX_ON_LOOP
+from app.api.endpoint import CHARGE, MAX_ON_LOOP
 from app.api.logs import ReviewLine
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
@@ -72,12 +75,16 @@ class ClusterCall(NamedTuple):
         caller: The name of the caller, ``""`` if callers need no credentials.
         deadline: The time at which the caller leaves.
         has_returned: Whether dispatching has caused the request.
+        charge: The memory of the request, None if none is charged.
+        connection: The connection of the request, None if it did not arrive by one.
     """
 
     cluster: str
     caller: str
     deadline: Deadline
     has_returned: bool
+    charge: BodyCharge | None = None
+    connection: Connection | None = None
 
 
 ReceivedReview = Received[Decoded, ClusterCall]
@@ -106,7 +113,12 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
         grant = yield from self._authorize(scope, cluster, deadline)
-        return ClusterCall(cluster, grant.caller, deadline, was_dispatched(scope["headers"]))
+        connection = (scope.get("extensions") or {}).get(EXTENSION, {}).get(CONNECTION)
+        has_returned = was_dispatched(scope["headers"])
+        return ClusterCall(cluster, grant.caller, deadline, has_returned, scope.get(CHARGE), connection)
+
+    def _find_turn(self, call: ClusterCall) -> str:
+        return call.cluster
 
     def _find_cluster(self, scope: Scope) -> str:
         """Return the logical cluster that the path of a request names; raises RequestError."""
@@ -134,12 +146,15 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         started, cluster, context = time.perf_counter(), received.call.cluster, self._context
         consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
+        if (connection := received.call.connection) is not None:
+            connection.assign(cluster)
         try:
-            with context.quota.hold(cluster):
+            with context.quota.hold(cluster, received.call.charge, size=request.size):
                 dispatched, answer = yield from self._decide_within_quota(received, request)
-        except FullQuotaError:
+        except FullQuotaError as full:
             consumers.count_refused(cluster, is_known=is_known)
-            error = _full_quota(cluster, context.quota.limit)
+            # Under any failurePolicy.
+            error = too_many_requests(f"{full}; try again later")
             dispatched, answer = _answer(received, refusal(error))
             dispatched = dispatched._replace(calls=[note_refusal("RequestQuota", str(error))])
         outcome, seconds = find_outcome(dispatched.response), time.perf_counter() - started
@@ -206,14 +221,6 @@ def _parse_cluster(scope: Scope) -> str:
     return cluster
 
 
-def _full_quota(cluster: str, limit: int) -> StatusError:
-    """Return the refusal of a request beyond the quota of its cluster, under any failurePolicy."""
-    return too_many_requests(
-        f"{limit} requests of logical cluster {cluster} are being answered, which is the limit (setting "
-        "dispatch_workspace_requests); try again later"
-    )
-
-
 def _answer(received: ReceivedReview, response: Response) -> tuple[DispatchResult, bytes]:
     review = received.review
     return DispatchResult(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
@@ -258,7 +265,7 @@ class DispatchEndpoint(ClusterEndpoint):
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
             dispatched = DispatchResult(self._fail(error, received), None)
         encode = partial(encode_response, dispatched.response, uid=review.uid, api_version=review.api_version)
-        answer: bytes = encode() if request.size <= MAX_ON_LOOP else (yield self._off_loop(encode))
+        answer: bytes = encode() if request.size <= MAX_ON_LOOP else (yield self._off_loop(encode, turn=call.cluster))
         return dispatched, answer
 
 

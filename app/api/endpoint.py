@@ -24,6 +24,8 @@ so 16 ms; an ordinary UPDATE has 26 KB and takes 0.1 ms."""
 
 SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
 """The end of messages with which the server refuses a write in a cluster that it is registered with."""
+CHARGE: Final = "fleethook.charge"
+"""The member of an ASGI scope with the memory of the request, a `BodyCharge`; missing or None if none is charged."""
 
 _T = TypeVar("_T")
 # RFC 9110 section 11.6.1 requires a challenge with each 401.
@@ -78,6 +80,7 @@ class Endpoint(ABC):
                 await send_reply(send, await self._read_and_answer(scope, receive, charge=None))
             else:
                 with BodyCharge(self._bodies, client_of(scope.get("client"))) as charge:
+                    scope[CHARGE] = charge
                     await send_reply(send, await self._read_and_answer(scope, receive, charge=charge))
         except ClientGoneError:
             return
@@ -122,6 +125,7 @@ class Endpoint(ABC):
             return None
         if self._bodies is not None and not self._bodies.has_room(client, len(body)):
             return None
+        charge = scope[CHARGE] = None if self._bodies is None else BodyCharge(self._bodies, client)
         try:
             self._check_caller(scope)
             request_id = check_headers(scope["headers"], limit=self._body_limit)
@@ -130,9 +134,7 @@ class Endpoint(ABC):
             return _refuse(error)
         if isinstance(begun, tuple) and len(begun[1]) <= PIECE_BYTES:
             return _reply(*begun)
-        charge = None
-        if self._bodies is not None:
-            charge = BodyCharge(self._bodies, client)
+        if charge is not None:
             charge.take_decoded(len(body))
         return partial(self._go_on, begun, charge)
 
@@ -187,9 +189,9 @@ class Endpoint(ABC):
         if self._known_clients_only and not _has_certificate(scope):
             raise RequestError(403, "Forbidden", "this route requires a client certificate")
 
-    async def _off_loop(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Run a function in a thread, because it takes long for a large review."""
-        return await self._worker.run(self._path, function, *arguments)
+    async def _off_loop(self, function: Callable[..., _T], *arguments: Any, turn: str = "") -> _T:
+        """Run a function in a thread, because it takes long for a large review; a consumer is one ``turn``."""
+        return await self._worker.run(turn or self._path, function, *arguments)
 
     @abstractmethod
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:

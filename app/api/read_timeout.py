@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from app.api.callers import EXTENSION, describe_certificate, make_client_extension
+from app.api.callers import CONNECTION, EXTENSION, describe_certificate, make_client_extension
 from app.api.connections import Connection, Connections, Stage
 from app.api.direct import DirectProtocol, FindEndpoint
 
@@ -115,7 +115,7 @@ class GuardedProtocol(DirectProtocol):
         certificate: Mapping[str, Any] | None = secured.getpeercert() if secured is not None else None
         self._extensions = {
             "tls": {"client_cert_name": describe_certificate(certificate)},
-            EXTENSION: make_client_extension(certificate),
+            EXTENSION: {**make_client_extension(certificate), CONNECTION: self._connection},
         }
         self._arm()
 

@@ -143,7 +143,10 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         call = (yield from inspected) if isinstance(inspected, Generator) else inspected
         is_large = len(body) > self.max_on_loop
         try:
-            review = (yield self._off_loop(self._decode_large, body)) if is_large else self._decode(body)
+            if is_large:
+                review = yield self._off_loop(self._decode_large, body, turn=self._find_turn(call))
+            else:
+                review = self._decode(body)
         except BadReviewError as error:
             seconds = self._count("malformed", started=started, request_id=request_id)
             refusal = RequestError(400, "BadRequest", str(error))
@@ -270,6 +273,11 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     @abstractmethod
     def _decode(self, body: bytes) -> ReviewT:
         """Return the review in a body; raises BadReviewError."""
+
+    def _find_turn(self, call: CallT) -> str:
+        """Return the consumer whose turns the work on a large review uses, ``""`` for those of the route."""
+        del call
+        return ""
 
     def _decode_large(self, body: bytes) -> ReviewT:
         """Return the review in a large body; runs in a thread. Raises BadReviewError."""

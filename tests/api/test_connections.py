@@ -58,6 +58,16 @@ def test_the_choice_of_connections_that_are_closed(
     assert choose_victims(found, newcomer=newcomer, count=1) == chosen[:1]
 
 
+def test_a_logical_cluster_above_its_share_loses_connections_before_the_address_of_all_clusters(
+    accepted: socket.socket,
+) -> None:
+    found = [connection("10.0.0.1", stage, accepted) for stage in (UNPROVEN, UNPROVEN, ANSWERING, IDLE, IDLE, IDLE)]
+    for number, cluster in ((2, "ws2"), (3, "ws2"), (4, "ws2"), (5, "ws3")):
+        found[number].assign(cluster)
+    chosen = choose_victims(found, newcomer="10.0.0.1", count=9)
+    assert [found.index(victim) for victim in chosen] == [3, 4, 0, 1, 5]
+
+
 def test_a_new_connection_takes_the_place_of_an_idle_one(accepted: socket.socket) -> None:
     connections = Connections(2)
     first, second = (connections.admit(accepted, ("10.0.0.1", port)) for port in (1, 2))

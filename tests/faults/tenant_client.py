@@ -60,8 +60,14 @@ class Tenant:
 
     async def ask(self, session: aiohttp.ClientSession, request: dict[str, Any]) -> None:
         started = time.perf_counter()
-        async with session.post(self.url + request.get("query", ""), json=request["review"]) as response:
-            answer = await response.json()
+        try:
+            async with session.post(self.url + request.get("query", ""), json=request["review"]) as response:
+                answer = await response.json()
+        except aiohttp.ClientError as error:
+            self.verdicts["wrongly without an answer"] += 1
+            self.texts[type(error).__name__] += 1
+            await asyncio.sleep(0.1)
+            return
         self.seconds.append(time.perf_counter() - started)
         given = answer.get("response", {})
         verdict = "allowed" if given.get("allowed") else "denied"

@@ -134,8 +134,8 @@ def _run_webhook(directory: Path) -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def run_tenant_server(
-    directory: Path, *, policy: str = "Fail", seconds: int = 10, hanging: int = 0, attackers_objects: Objects | None = None,
-    **environment: str,
+    directory: Path, *, policy: str = "Fail", seconds: int = 10, hanging: int = 0, hanging_policy: str = "Fail",
+    hanging_seconds: int = 10, attackers_objects: Objects | None = None, **environment: str,
 ) -> Iterator[TenantServer]:  # fmt: skip
     """Run a server for three workspaces.
 
@@ -148,8 +148,9 @@ def run_tenant_server(
         gadgets = {**WIDGETS, "resources": ["gadgets"]}
         hangs = [
             webhook(
-                f"h{number}.example.org", rules=[gadgets], failurePolicy="Fail",
+                f"h{number}.example.org", rules=[gadgets], failurePolicy=hanging_policy,
                 clientConfig={**attackers, "url": f"{attackers['url']}/hang/{number}"},
+                timeoutSeconds=hanging_seconds,
             )
             for number in range(hanging)
         ]  # fmt: skip
