@@ -92,6 +92,7 @@ COMMANDS: Final = Group(
             "uninstall",
             "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
         ),
+        "webhook": CommandSpec("app.cli.webhook", "webhook", "Test admission webhooks before they are registered."),
         "certs": CommandSpec("app.cli.certs", "certs", "Create and show serving certificates."),
         "crds": CommandSpec(
             "app.cli.crds",

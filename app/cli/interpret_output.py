@@ -4,12 +4,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
-from xml.etree import ElementTree as ET
 
 from app.cli.json_output import write_json
-from app.cli.terminal import styled, write_document, write_styled
+from app.cli.junit import Case, print_junit
+from app.cli.terminal import styled, write_styled
 from app.interpret.fixtures import Difference
-from app.model.text import escape
 from app.store.yaml_reader import ManifestError
 
 
@@ -91,16 +90,12 @@ def _print_json(results: Sequence[FixtureResult]) -> None:
 
 
 def _print_junit(results: Sequence[FixtureResult]) -> None:
-    failed = sum(not result.passed for result in results)
-    suite = ET.Element("testsuite", name="fleethook interpret", tests=str(len(results)), failures=str(failed))
-    for result in results:
-        place, seconds = f"{result.file}:{result.line}", f"{result.seconds:.6f}"
-        case = ET.SubElement(suite, "testcase", classname=escape(place), name=escape(result.name), time=seconds)
-        if not result.passed:
-            lines = [escape(line) for line, _ in _describe_failure(result)]
-            failure = ET.SubElement(case, "failure", message=lines[0])
-            failure.text = "\n".join(lines)
-    write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
+    print_junit("fleethook interpret", [_make_case(one) for one in results])
+
+
+def _make_case(result: FixtureResult) -> Case:
+    failure = [line for line, _ in _describe_failure(result)]
+    return Case(f"{result.file}:{result.line}", result.name, failure, result.seconds)
 
 
 _PRINTERS: Final[Mapping[Output, Callable[[Sequence[FixtureResult]], None]]] = {

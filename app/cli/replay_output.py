@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final, Protocol
-from xml.etree import ElementTree as ET
 
 from app.cli.json_output import encode_other
+from app.cli.junit import Case, print_junit
 from app.cli.terminal import styled, write_document, write_error, write_styled
 from app.model.text import escape, escape_json
 from app.records.changes import Change
@@ -189,24 +189,17 @@ class JUnitPrinter:
         changed = {group.name.route for group in groups}
         passed = [route for route in sorted(report.routes) if route not in changed]
         absent = report.list_absent() if report.is_complete else []
-        failures, tests = len(groups) + len(absent), len(groups) + len(passed) + len(absent)
-        suite = ET.Element("testsuite", name="fleethook replay", tests=str(tests), failures=str(failures))
-        for route in passed:
-            ET.SubElement(suite, "testcase", classname=escape(route), name=count(report.routes[route], "review"))
-        for group in groups:
-            case = ET.SubElement(
-                suite, "testcase", classname=escape(group.name.route), name=escape(describe_group(group))
-            )
-            failure = ET.SubElement(case, "failure", message=count(group.unexpected, "review"))
-            lines = [f"{sign} {escape(text)}" for sign, text in describe_change(group.example)]
-            failure.text = "\n".join([escape(describe_example(group.example)), *lines])
-        for key in absent:
-            case = ET.SubElement(suite, "testcase", classname="expected", name=key)
-            ET.SubElement(case, "failure", message="the expected change was not found")
-        output = ET.SubElement(suite, "system-out")
-        output.text = "\n".join(escape(line) for line in (summarize(report), *list_notes(report)))
-        write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
+        cases = [Case(route, count(report.routes[route], "review")) for route in passed]
+        cases += [Case(group.name.route, describe_group(group), list(_describe_failure(group))) for group in groups]
+        cases += [Case("expected", key, ["the expected change was not found"]) for key in absent]
+        print_junit("fleethook replay", cases, [summarize(report), *list_notes(report)])
         report_problems(report)
+
+
+def _describe_failure(group: Group) -> Iterator[str]:
+    yield count(group.unexpected, "review")
+    yield describe_example(group.example)
+    yield from (f"{sign} {text}" for sign, text in describe_change(group.example))
 
 
 class JSONPrinter:

@@ -120,10 +120,12 @@ def _convert_resource(resource: Resource) -> GroupVersionResource:
 def annotate_cluster(document: JSON, cluster: str, *, where: str) -> JSON:
     """Return an object with the annotation ``kcp.io/cluster``. Only the changed path is copied.
 
+    An object of a plain cluster, whose name is ``""``, stays as it is.
+
     Raises:
         StatusError: The object, named by ``where``, cannot have annotations.
     """
-    if not isinstance(document, dict):
+    if not cluster or not isinstance(document, dict):
         return document
     metadata = _default_to_object(document.get("metadata"))
     annotations = _default_to_object(as_object(metadata).get("annotations"))

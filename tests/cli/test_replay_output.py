@@ -148,7 +148,7 @@ def test_junit_has_a_case_for_each_route_group_and_absent_change(capsys: pytest.
     passed, failed, absent = cases.values()
     assert passed is None
     assert failed is not None
-    assert (failed.text or "").splitlines()[1:] == ["  verdict", "- allowed", "+ \\x1b"]
+    assert (failed.text or "").splitlines()[2:] == ["  verdict", "- allowed", "+ \\x1b"]
     assert absent is not None
 
 

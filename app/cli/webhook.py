@@ -1,0 +1,345 @@
+"""``fleethook webhook test``: send existing objects as dry-run reviews to webhooks that are not registered yet."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from app.api.request_plan import InputDocument, Operation, PlanError, PlannedRequest, RequestOptions, plan_request
+from app.cli.cluster_reader import read_lists
+from app.cli.command_line import Group
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.explain_inputs import select_all
+from app.cli.explain_resources import find_lists
+from app.cli.manifests import fail_input, read_manifests
+from app.cli.options import ContextOption, FilesArgument, InClusterOption, InputOptions, KcpOption, KubeconfigOption
+from app.cli.parameters import Option
+from app.cli.sources import Source, SourceOptions, find_default_cluster, read_source, select_dispatching
+from app.cli.terminal import StatusLine, write_error
+from app.cli.webhook_output import Output, TriedWebhook, print_results
+from app.dispatch.call import Deadline
+from app.dispatch.cel import compile_condition
+from app.dispatch.defaults import set_defaults
+from app.dispatch.dispatcher import Dispatcher
+from app.dispatch.errors import StatusError
+from app.dispatch.explain import BUDGET_SECONDS
+from app.dispatch.factory import build_dispatcher
+from app.dispatch.hooks import PHASES
+from app.dispatch.schema_owner import INDEXES
+from app.dispatch.trial import Trial, try_webhooks
+from app.dispatch.validation.configuration import configuration_problems
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import CLUSTER_ANNOTATION
+from app.outbound.client import HookClient
+from app.store import Store, key_of
+from app.store.yaml_reader import Document, ManifestError
+
+# Requests in flight; the calls of a request follow each other.
+_CONCURRENT: Final = 16
+# The members of metadata that the apiserver sets when it stores a new object.
+_SET_ON_CREATION: Final = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"})
+
+
+class TriedOperation(StrEnum):
+    """Operations that can be tried with an existing object."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+class LocationOptions(NamedTuple):
+    """The options that say where objects come from, and who answers (`app.cli.parameters`)."""
+
+    objects: Annotated[
+        list[Path] | None,
+        Option(
+            help="File or directory of objects to send in place of those of a cluster, with their "
+            "CustomResourceDefinitions and Namespaces; may be repeated."
+        ),
+    ] = None
+    namespace: Annotated[str, Option("--namespace", "-n", help="Send only objects of this namespace.")] = ""
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    in_cluster: InClusterOption = False
+    kcp: KcpOption = False
+    cluster: Annotated[
+        str, Option(help="Logical cluster that the configurations will be in, if they do not name it.")
+    ] = ""
+    url: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[WEBHOOK=]URL",
+            help="Send reviews to this URL in place of that of a webhook, or of all webhooks. A URL without path keeps "
+            "the path. May be repeated.",
+        ),
+    ] = None
+    ca_file: Annotated[Path | None, Option(help="Certificate authorities of --url, in place of caBundle.")] = None
+
+
+def send_objects(
+    files: FilesArgument = None,
+    filename: Annotated[
+        list[Path] | None,
+        Option(
+            "--filename",
+            "-f",
+            help="File or directory of the webhook configurations; '-' for standard input; may be repeated.",
+        ),
+    ] = None,
+    location: LocationOptions = LocationOptions(),
+    reading: InputOptions = InputOptions(),
+    resource: Annotated[
+        list[str] | None,
+        Option(
+            metavar="PLURAL[.VERSION][.GROUP]",
+            help="Resource of the cluster whose objects are sent (default: those that rules name); may be repeated.",
+        ),
+    ] = None,
+    operation: Annotated[
+        list[TriedOperation] | None, Option(help="Operation to try (default: each one); may be repeated.")
+    ] = None,
+    user: Annotated[str, Option(help="User name of the requests.")] = "",
+    group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Send existing objects as dry-run reviews to webhooks that are not registered yet, and print the outcomes.
+
+    The command writes nothing to the cluster. It reads the objects of the resources that rules name, and sends a review
+    of each operation that they match: CREATE of the object, UPDATE without a change, and DELETE. Webhooks of
+    subresources are not tried, because no objects of subresources exist. With --kcp, the objects are those of all
+    logical clusters whose schemas the configurations' cluster owns.
+
+    Each webhook gets the object itself, not the patches of other webhooks, and a failed call is reported with each
+    failurePolicy. Webhooks get no managedFields. A webhook whose sideEffects forbid dry runs is not called.
+
+    --verbose prints each outcome, and all outcomes of one kind.
+
+    Exit codes: 0 nothing is refused; 1 a webhook would refuse an object, or did not answer; 2 invalid arguments,
+    invalid configurations or unreadable input.
+    """
+    configurations = _read_configurations([*(files or ()), *(filename or ())], location, reading)
+    source, options = _read_objects(configurations, location, reading)
+    store = source.store(INDEXES)
+    if options.reads_cluster:
+        lists = find_lists(source, store, resource or (), subresource="", kcp=location.kcp)
+        documents = read_lists(lists, options.kubeconfig, context=options.context).documents
+    elif resource:
+        fail("--resource needs a cluster: give --kubeconfig or --in-cluster in place of --objects")
+    else:
+        documents = source.documents
+    inputs = [one for one in select_all(documents, None) if location.namespace in ("", _find_namespace(one))]
+    user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
+    plain = None if location.kcp else ""
+    requests = list(_plan(store, inputs, operation or [*TriedOperation], user_info, plain))
+    tried = asyncio.run(_try_all(store, requests))
+    _note_silent(configurations, tried)
+    print_results(tried, output, verbose=reading.verbose)
+    if any(one.trial.outcome in ("refused", "failed") for one in tried):
+        raise SystemExit(CHECK_FAILED)
+
+
+def _read_configurations(files: Sequence[Path], location: LocationOptions, reading: InputOptions) -> list[Document]:
+    """Return the configurations with their new URLs. Exits with a message if there are none, or one is invalid."""
+    if not files:
+        fail("give the webhook configurations: -f FILE")
+    found = read_manifests(files, reading)
+    urls = _parse_urls(location.url or ())
+    bundle = _read_bundle(location.ca_file)
+    wanted = [one for one in found.documents if key_of(one.object).group_kind in PHASES.values()]
+    others = len(found.documents) - len(wanted)
+    if others:
+        write_error(
+            f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
+        )
+    configurations = [_place(_move(one, urls, bundle), location) for one in wanted]
+    errors = [*found.errors, *(problem for one in configurations for problem in _list_problems(one))]
+    if errors:
+        fail_input(errors)
+    if not configurations:
+        fail(f"there are no webhook configurations in {', '.join(map(str, files))}")
+    names = {as_object(webhook).get("name") for one in configurations for webhook in _list_webhooks(one)}
+    unknown = sorted(urls.keys() - names - {""})
+    if unknown:
+        fail(f"--url: there is no webhook {', '.join(unknown)}; there are {', '.join(sorted(map(str, names)))}")
+    return configurations
+
+
+def _list_problems(configuration: Document) -> Iterator[ManifestError]:
+    kind = key_of(configuration.object).group_kind.kind
+    defaulted = set_defaults(configuration.object)
+    for problem in configuration_problems(kind, defaulted, compile_expression=compile_condition):
+        yield ManifestError(configuration.source, configuration.line, f"{problem.field}: {problem.text}")
+
+
+def _place(configuration: Document, location: LocationOptions) -> Document:
+    """Return a configuration in its logical cluster."""
+    metadata = configuration.object["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if not location.cluster or annotations.get(CLUSTER_ANNOTATION):
+        if location.kcp and not annotations.get(CLUSTER_ANNOTATION):
+            fail(f"{configuration.place}: the logical cluster is unknown: give --cluster NAME")
+        return configuration
+    placed = {**metadata, "annotations": {**annotations, CLUSTER_ANNOTATION: location.cluster}}
+    return configuration._replace(object={**configuration.object, "metadata": placed})
+
+
+def _parse_urls(texts: Sequence[str]) -> dict[str, str]:
+    """Return the URLs of ``--url`` by the name of their webhook, ``""`` for all webhooks."""
+    urls: dict[str, str] = {}
+    for text in texts:
+        name, found, url = text.partition("=")
+        # A URL may have "=" in its query.
+        name, url = (name, url) if found and "/" not in name else ("", text)
+        if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
+            fail(f"--url {text}: give an https URL, or WEBHOOK=URL")
+        urls[name] = url
+    return urls
+
+
+def _read_bundle(file: Path | None) -> str:
+    import base64  # noqa: PLC0415 - only this option needs it
+
+    if file is None:
+        return ""
+    try:
+        return base64.b64encode(file.read_bytes()).decode()
+    except OSError as error:
+        fail(f"--ca-file {file}: {error.strerror}")
+
+
+def _move(configuration: Document, urls: Mapping[str, str], bundle: str) -> Document:
+    """Return a configuration whose webhooks are at other URLs."""
+    webhooks: list[JSON] = []
+    for webhook in _list_webhooks(configuration):
+        name, members = as_object(webhook).get("name"), as_object(webhook)
+        url = urls.get(name if isinstance(name, str) else "", urls.get(""))
+        config = as_object(members.get("clientConfig"))
+        if url is not None:
+            moved = {member: value for member, value in config.items() if member != "service"}
+            config = {**moved, "url": _keep_path(url, config)}
+        if bundle:
+            config = {**config, "caBundle": bundle}
+        webhooks.append({**members, "clientConfig": config} if url is not None or bundle else webhook)
+    if not webhooks:
+        return configuration
+    return configuration._replace(object={**configuration.object, "webhooks": webhooks})
+
+
+def _keep_path(url: str, config: Mapping[str, JSON]) -> str:
+    """Return a URL with the path of the present endpoint if it has none."""
+    if urlsplit(url).path.strip("/"):
+        return url
+    path = as_object(config.get("service")).get("path") or urlsplit(str(config.get("url") or "")).path
+    return f"{url.rstrip('/')}/{str(path).lstrip('/')}" if path else url
+
+
+def _list_webhooks(configuration: Document) -> list[JSON]:
+    webhooks = configuration.object.get("webhooks")
+    return webhooks if isinstance(webhooks, list) else []
+
+
+def _read_objects(
+    configurations: Sequence[Document], location: LocationOptions, reading: InputOptions
+) -> tuple[Source, SourceOptions]:
+    """Return the objects that decide about webhooks, with no other configurations than these, and their source."""
+    options = SourceOptions(
+        location.objects or (), location.kubeconfig, location.context, location.in_cluster, location.kcp,
+        reading=reading,
+    )  # fmt: skip
+    given = [
+        name
+        for name, is_given in (
+            ("--objects", options.files),
+            ("--kubeconfig", location.kubeconfig),
+            ("--in-cluster", location.in_cluster),
+        )
+        if is_given
+    ]
+    if len(given) > 1:
+        fail(f"give only one of {' and '.join(given)}")
+    if location.kcp and options.files:
+        fail("--kcp reads a cluster: give --kubeconfig or --in-cluster in place of --objects")
+    if not options.files and not options.in_cluster:
+        found = find_default_cluster(location.kubeconfig, location.context, files_option="--objects")
+        options = options._replace(kubeconfig=found)
+    read = read_source(options, select_dispatching(kcp=location.kcp), every_kind=True)
+    others = [one for one in read.documents if key_of(one.object).group_kind not in PHASES.values()]
+    changed = frozenset(key_of(one.object) for one in configurations)
+    return Source([*others, *configurations], [], changed), options
+
+
+def _find_namespace(one: InputDocument) -> str:
+    metadata = as_object(one.document.get("metadata"))
+    return str(metadata.get("namespace") or "")
+
+
+def _plan(
+    store: Store,
+    inputs: Sequence[InputDocument],
+    operations: Sequence[TriedOperation],
+    user: JSONObject,
+    default_cluster: str | None,
+) -> Iterator[PlannedRequest]:
+    for one in inputs:
+        for operation in operations:
+            options = RequestOptions(
+                Operation(operation), "", user, None, dry_run=True, default_cluster=default_cluster
+            )
+            sent = one
+            if operation is TriedOperation.CREATE:
+                kept = as_object(one.document.get("metadata"))
+                metadata = {member: value for member, value in kept.items() if member not in _SET_ON_CREATION}
+                sent = one._replace(document={**one.document, "metadata": metadata})
+            try:
+                yield plan_request(store, sent, options)
+            except PlanError as error:
+                fail(str(error))
+
+
+async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[TriedWebhook]:
+    """Return the outcomes in the order of the requests."""
+    line = StatusLine()
+    done = 0
+    free = asyncio.Semaphore(_CONCURRENT)
+
+    async def run(planned: PlannedRequest, dispatcher: Dispatcher) -> list[TriedWebhook]:
+        nonlocal done
+        async with free:
+            deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
+            found = [one async for one in _try(planned, dispatcher, deadline)]
+        done += 1
+        line.update(f"{done:,} of {len(requests):,} requests")
+        return found
+
+    try:
+        async with HookClient(allow_private=True) as client:
+            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
+            return [one for found in await asyncio.gather(*(run(one, dispatcher) for one in requests)) for one in found]
+    finally:
+        line.clear()
+
+
+async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[TriedWebhook]:
+    request = planned.request
+    try:
+        async for trial in try_webhooks(dispatcher, request, cluster=planned.cluster, deadline=deadline):
+            yield TriedWebhook(planned, trial)
+    except StatusError as error:
+        yield TriedWebhook(planned, Trial("validating", "", "", "failed", str(error)))
+
+
+def _note_silent(configurations: Sequence[Document], tried: Sequence[TriedWebhook]) -> None:
+    """Report webhooks that got no review, because a test without reviews says nothing."""
+    called = {(one.trial.configuration, one.trial.webhook) for one in tried if one.trial.outcome != "not sent"}
+    for one in configurations:
+        for webhook in _list_webhooks(one):
+            name = str(as_object(webhook).get("name"))
+            if (str(one.object["metadata"]["name"]), name) not in called:
+                write_error(f"note: {one.place}: no existing object is sent to webhook {name}")
+
+
+webhook = Group("Test admission webhooks before they are registered.", {"test": send_objects})
