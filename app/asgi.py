@@ -54,6 +54,7 @@ from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
 from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
+from app.outbound.failure_log import log_loop_error
 from app.outbound.hops import OUTGOING
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
@@ -394,6 +395,7 @@ def _load_interpreters(settings: Settings) -> list[Interpreter]:
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     assert isinstance(app, Fleethook)
+    asyncio.get_running_loop().set_exception_handler(log_loop_error)
     if app.source is not None:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)

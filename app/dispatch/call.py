@@ -23,7 +23,7 @@ from app.dispatch.hooks import Hook
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import Encode, HookClient, Parties
 from app.outbound.credential import Credential
-from app.outbound.errors import CallError, OverloadedError
+from app.outbound.errors import CallError, NotCalledError, OverloadedError
 from app.patch import PatchError
 from app.tracing.spans import child_span
 
@@ -156,6 +156,11 @@ class WebhookCaller:
             raise too_many_requests(_describe_overload(hook, error)) from error
         except CallError as error:
             outcome, code = "timed out" if error.timed_out else "failed", error.code
+            if not (code or error.timed_out or isinstance(error, NotCalledError)):
+                key = f"{hook.cluster} {hook.phase} {hook.uid}"
+                self._client.failures.note(
+                    key, f'webhook "{hook.name}" of logical cluster {hook.cluster}', error.reason
+                )
             raise CallingError(hook.name, str(error), cut_short=error.cut_short) from error
         finally:
             self._observe(hook, outcome=outcome, code=code, seconds=time.perf_counter() - started)

@@ -19,6 +19,7 @@ from app.outbound.credential import Credential
 from app.outbound.endpoint import Endpoint
 from app.outbound.error_text import describe_error, private_address_in
 from app.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
+from app.outbound.failure_log import FailureLog
 from app.outbound.pool import PoolKey, Pools
 from app.outbound.response import read_response
 from app.outbound.retry import MAX_RETRIES, discard, retry_after
@@ -92,6 +93,7 @@ class HookClient:
 
     Attributes:
         slots: The calls in flight.
+        failures: Logs connections that webhooks break.
         retries: The number of retried requests by status: ``429`` or ``5xx``.
     """
 
@@ -120,6 +122,7 @@ class HookClient:
         self._pools: Final = Pools(resolver)
         self._breakers: Final = Breakers()
         self.slots: Final = CallSlots(quotas or Quotas())
+        self.failures: Final = FailureLog()
         self.retries: Final = {"429": 0, "5xx": 0}
 
     async def __aenter__(self) -> Self:

@@ -178,3 +178,18 @@ async def test_an_open_breaker_refuses_only_during_a_trial_call(front: Front, se
     await open_breaker(front, server, "Fail")
     made = [front.dispatch(store, review(), cluster="ws3") for _ in range(5)]
     assert all(found.response.allowed for found in await asyncio.gather(*made))
+
+
+async def test_a_webhook_that_breaks_connections_has_one_line_in_the_log(
+    front: Front, server: Webhooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = {**hook(server, "/w", failurePolicy="Ignore")}
+    broken["clientConfig"] = {**broken["clientConfig"], "url": "https://127.0.0.1:1/w"}
+    store = store_of(configuration("ws2", "validating", broken))
+    for _ in range(3):
+        assert (await front.dispatch(store, review(), cluster="ws2", phase="validating")).response.allowed
+    (line,) = (one.getMessage() for one in caplog.records if one.name == "app.outbound.failure_log")
+    assert line.startswith(
+        'webhook "w.example.org" of logical cluster ws2 breaks its connections: Post "https://127.0.0.1:1/w'
+    )
+    assert line.endswith("connect: connection refused")
