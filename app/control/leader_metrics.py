@@ -61,7 +61,7 @@ class ControllerMetrics(Collector):
                 counts.touched,
             ),
             (
-                CounterMetricFamily("fleethook_controller_failed", "Workloads that did not match after the controller had written them."),
+                CounterMetricFamily("fleethook_controller_failed", "Workloads that did not match after their write."),
                 counts.failed,
             ),
         ):
