@@ -15,6 +15,7 @@ from app.overrider.drift import Drift
 from app.overrider.overlay import overlay
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.template_match import matches
+from app.overrider.undo import remembered, without_overridden
 from app.overrider.workload_schema import check_workload
 from app.patch import apply, diff
 
@@ -43,8 +44,9 @@ def find_lag(workload: JSONObject, plan: PoolPlan, found: Drift) -> Lag | None:
     """Return the members of its template that ``workload`` lacks outside the overrides, None if it lacks none.
 
     Such a member differs both from the bare template and from the rendered workload. A member that an override sets
-    differs from one of the two only. Defaults and empty values do not count. Fields that Kubernetes does not have do
-    not count either, because no owner can write them.
+    differs from one of the two only. Members that the last render replaced or removed do not count, because the
+    workload may hold them for an override that is gone. Defaults and empty values do not count. Fields that Kubernetes
+    does not have do not count either, because no owner can write them.
 
     Args:
         workload: The workload as the apiserver returns it.
@@ -55,7 +57,8 @@ def find_lag(workload: JSONObject, plan: PoolPlan, found: Drift) -> Lag | None:
         return None  # The usual case. It needs no plan for this node pool alone.
     template = plan.for_update.base
     bare = _lay_over(template, workload)
-    lacks = _find_leaves(workload, bare)
+    undo = memory.undo if (memory := remembered(workload)) else {}
+    lacks = _find_leaves(*(without_overridden(one, undo, WORKLOAD) for one in (workload, bare)))
     if lacks and (plan.applies or found.operations):
         lacks &= _find_leaves(workload, apply(workload, found.operations))
     if lacks:

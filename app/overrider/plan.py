@@ -203,7 +203,8 @@ def compile_steps_in_slices(
     target = on_update(wanted)
     if claims and "replicas" in rendered["spec"]:
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
-    undo = undo_of(base, target, named=restored_by_base(base) if accounts else bare.restored, schema=WORKLOAD)
+    restored = restored_by_base(base) if accounts else bare.restored
+    undo = undo_of(base, target, named=restored, schema=WORKLOAD, marks=True)
     undo_text = as_annotation(undo)
     update = _compile_variant(bare.update, base, target)
     created = _select_created(stored["spec"], wanted["spec"])

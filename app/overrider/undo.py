@@ -5,10 +5,10 @@ units that it added, and the values of other writers that it replaced. A unit is
 scalar, an atomic list, an element of another list, or an object, because kube-apiserver completes an added object. The
 exceptions are maps and the objects of `_PARTED`, in which each client sets its own members.
 
-The record is the annotation ``fleethook.io/undo``, a small strategic merge patch that ``kubectl patch`` can apply. Null
-and ``$patch: delete`` mark added members and elements; a value is one that the render replaced. Values of the template
-are not recorded, because the template is laid over the workload again. An empty list marks a list of the template to
-whose elements the render added members.
+The record is the annotation ``fleethook.io/undo``, a small strategic merge patch. Null and ``$patch: delete`` mark added
+members and elements; a value is one that the render replaced. Values of the template are not recorded, because the
+template is laid over the workload again: ``$patch: merge``, which changes nothing, marks the members that the render
+replaced or removed. An empty list marks a list of the template to whose elements the render added members.
 """
 
 from collections.abc import Mapping
@@ -31,6 +31,8 @@ RESERVED_PREFIX: Final = "fleethook.io/"
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 _DIRECTIVE: Final = "$patch"
+_RESTORED: Final = {_DIRECTIVE: "merge"}
+"""The step of a member or an element that the template restores."""
 _FORMAT: Final = "2-"
 """The prefix of the hashes of this format. The former one listed the members of each added object."""
 # Objects without defaults and choices of their own.
@@ -77,7 +79,9 @@ def remembered(workload: Mapping[str, JSON]) -> Memory | None:
     return Memory(digest if isinstance(digest, str) else "", undo_text if isinstance(undo_text, str) else "")
 
 
-def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: MergeSchema) -> JSONObject:
+def undo_of(
+    before: JSONObject, after: JSONObject, *, named: JSON, schema: MergeSchema, marks: bool = False
+) -> JSONObject:
     """Return the undo from ``after`` to ``before``, without values that the template restores.
 
     Args:
@@ -85,6 +89,7 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
         after: The same with overrides.
         named: The members that the template names and therefore restores.
         schema: Merge keys.
+        marks: Whether to mark the members that the template restores.
     """
     undo: JSONObject = {}
     for name, value in after.items():
@@ -96,12 +101,15 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
         if present is _MISSING:
             if value or not is_shared(name, value, child):
                 undo[name] = _undo_added(name, value, child)
-        elif (step := _undo_changed(present, value, named=inner, schema=child)) is not _MISSING:
+        elif (step := _undo_changed(present, value, named=inner, schema=child, marks=marks)) is not _MISSING:
             undo[name] = step
+    gone = {name: value for name, value in before.items() if name not in after and value is not None}
+    if marks:
+        identifying = {member for member, _ in schema.identity}
+        undo |= {name: _RESTORED for name in gone if name in as_object(named) and name not in identifying}
     if schema.retain_keys and isinstance(named, dict) and (schema.identity or "type" in named):
         return undo  # The template restores its choice.
-    gone = {name: value for name, value in before.items() if name not in after and name not in as_object(named)}
-    return undo | {name: value for name, value in gone.items() if value is not None}
+    return undo | {name: value for name, value in gone.items() if name not in as_object(named)}
 
 
 def as_annotation(undo: JSONObject) -> str:
@@ -123,21 +131,30 @@ def _undo_added(name: str, value: JSON, schema: MergeSchema) -> JSON:
     return [_delete(element, schema) for (*_, n), element in elements.items() if n == 0] if elements else None
 
 
-def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema) -> JSON:
+def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema, marks: bool) -> JSON:
     """Return the undo of a changed member, _MISSING if none is needed."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return undo_of(before, after, named=named, schema=schema) or _MISSING
+        return undo_of(before, after, named=named, schema=schema, marks=marks) or _MISSING
     present, wanted = index_elements(before, schema), index_elements(after, schema)
     if present is not None and wanted is not None:
-        return _undo_elements(present, wanted, named=named, schema=schema) or _MISSING
+        return _undo_elements(present, wanted, named=named, schema=schema, marks=marks) or _MISSING
+    if before == after:
+        return _MISSING
     if named is _MISSING:
-        return before if before != after else _MISSING
+        return before
     # Laying the template over a list keeps further members of its elements, which are defaults otherwise.
-    return [] if isinstance(after, list) and before != after and covers(after, before) else _MISSING
+    if isinstance(after, list) and covers(after, before):
+        return []
+    return _RESTORED if marks else _MISSING
 
 
 def _undo_elements(
-    before: Mapping[Identity, JSONObject], after: Mapping[Identity, JSONObject], *, named: JSON, schema: MergeSchema
+    before: Mapping[Identity, JSONObject],
+    after: Mapping[Identity, JSONObject],
+    *,
+    named: JSON,
+    schema: MergeSchema,
+    marks: bool,
 ) -> list[JSON]:
     template = index_elements(named, schema) or {}
     undo: list[JSON] = []
@@ -147,12 +164,13 @@ def _undo_elements(
             step = _delete(element, schema)
             undo += [] if step in undo else [step]
         elif known is not element and (
-            step := undo_of(known, element, named=template.get(identity, _MISSING), schema=schema)
+            step := undo_of(known, element, named=template.get(identity, _MISSING), schema=schema, marks=marks)
         ):
             identifying = _select_identifying(element, schema)
             # A default that identifies the element may be absent in one of both. The template restores the element.
             undo.append(_delete(element, schema) if step.keys() & identifying.keys() else {**identifying, **step})
-    return undo
+    gone = [element for identity, element in before.items() if identity not in after and identity in template]
+    return [*undo, *({**_select_identifying(one, schema), **_RESTORED} for one in gone)] if marks else undo
 
 
 def _select_identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
@@ -232,11 +250,33 @@ def _retract_elements(
         if step is None or identity is None:
             kept.append(element)
         elif step.get(_DIRECTIVE) != "delete":
-            inner = {name: part for name, part in step.items() if name not in _select_identifying(step, schema)}
+            inner = _without_identity(step, schema)
             values = None if known is None else known.get((*identity, 0), {})
             kept.append(retract(element, inner, schema, rendered=values, empties=empties))
     same = len(kept) == len(present) and all(left is right for left, right in zip(kept, present, strict=True))
     return present if same else kept
+
+
+def without_overridden(document: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
+    """Return a workload, or a part of it, without the members and elements that an undo names."""
+    made = dict(document)
+    for name, step in undo.items():
+        child, present = schema.fields.get(name, _NO_SCHEMA), made.get(name, _MISSING)
+        elements = index_elements(present, child) if isinstance(step, list) and step else None
+        if elements is not None:
+            steps = {identify(one, child): _without_identity(one, child) for one in step if isinstance(one, dict)}
+            kept = ((element, steps.get(identity[:-1], {})) for identity, element in elements.items())
+            made[name] = [without_overridden(one, inner, child) for one, inner in kept if _DIRECTIVE not in inner]
+        elif isinstance(step, dict) and step and _DIRECTIVE not in step and isinstance(present, dict):
+            made[name] = without_overridden(present, step, child)
+        else:
+            made.pop(name, None)
+    return made
+
+
+def _without_identity(step: JSONObject, schema: MergeSchema) -> JSONObject:
+    identifying = _select_identifying(step, schema)
+    return {name: inner for name, inner in step.items() if name not in identifying}
 
 
 def _get_restored(step: JSON) -> JSON:
@@ -310,7 +350,7 @@ def merge_undos(first: JSONObject, second: JSONObject, schema: MergeSchema) -> J
     merged = dict(first)
     for name, step in second.items():
         known, child = first.get(name), schema.fields.get(name, _NO_SCHEMA)
-        if isinstance(known, dict) and isinstance(step, dict) and _DIRECTIVE not in step:
+        if isinstance(known, dict) and isinstance(step, dict) and _DIRECTIVE not in {*known, *step}:
             merged[name] = merge_undos(known, step, child)
         elif isinstance(known, list) and isinstance(step, list) and child.identity:
             merged[name] = _merge_element_undos(known, step, child)

@@ -155,6 +155,21 @@ async def test_a_new_leader_renders_an_edited_overrider_at_once() -> None:
         await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
+async def test_a_new_leader_undoes_a_dropped_override_at_once() -> None:
+    """The value of the former override is no template that the owner has not written."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.override(entry("hangzhou", items=[image("nginx", "ours:1")], patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+    fleet.override(entry("hangzhou", patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
+        await fleet.wait(5 * MINUTE)
+        assert fleet.nudges(subject) is None
+
+
 async def test_a_missing_workload_is_reported_and_its_owner_nudged_with_growing_pauses() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)

@@ -1,5 +1,6 @@
 """Tests of the detection whether OpenYurt's controller has written a changed template into a workload."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.builders import (
     yurt_app_set,
 )
 
+NGINX = "/spec/template/spec/containers/0"
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 
 
@@ -57,6 +59,36 @@ def test_an_overridden_member_is_no_lag() -> None:
     assert not lags(stored, yurt_app_set(), other)
     # The template's image changed, which the override covers.
     assert not lags(stored, subject_with(image="nginx:9"), RULE)
+
+
+FORMER = [
+    patch("replace", f"{NGINX}/args", ["--ours"]),
+    patch("remove", f"{NGINX}/args"),
+    patch("replace", f"{NGINX}/env/0/value", "2"),
+    patch("remove", f"{NGINX}/env/0"),
+    patch("replace", f"{NGINX}/livenessProbe", {"exec": {"command": ["true"]}}),
+    patch("replace", f"{NGINX}/livenessProbe/httpGet/port", 81),
+    patch("replace", "/spec/template/spec/volumes/0", {"name": "data", "secret": {"secretName": "s"}}),
+    patch("remove", "/spec/template/spec/nodeSelector"),
+    patch("remove", "/spec/template/spec/containers/1"),
+]
+
+
+@pytest.mark.parametrize("former", FORMER, ids=lambda one: f"{one['operation']} {one['path']}")
+@pytest.mark.parametrize("rule", [RULE, None])
+def test_a_member_of_the_template_that_a_former_override_changed_is_no_lag(former: Any, rule: Any) -> None:
+    probe = {"httpGet": {"path": "/", "port": 80}}
+    first = container(args=["--old"], env=[{"name": "A", "value": "1"}], livenessProbe=probe)
+    volumes = [{"name": "data", "configMap": {"name": "c"}}]
+    subject = yurt_app_set(
+        template=pod_template(containers=[first, container("side")], volumes=volumes, nodeSelector={"a": "b"})
+    )
+    template = subject["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]
+    before = workload(template=copy.deepcopy(template))
+    stored = rendered(before, subject, overrider(entry("hangzhou", patches=[former])))
+    assert not lags(stored, subject, rule)
+    template["spec"]["containers"][0]["workingDir"] = "/new"
+    assert lags(stored, subject, rule)
 
 
 def test_an_override_does_not_hide_another_change_of_the_template() -> None:
