@@ -11,7 +11,7 @@ from app.dispatch.rules import RuleAttributes, matches_rule
 from app.model.gvk import GroupVersionResource
 from app.model.json import JSONObject, as_object
 from app.model.selectors import compile_selector
-from app.overrider.openyurt_conflicts import find_dropped_members, find_render_webhooks
+from app.overrider.openyurt_conflicts import describe_dropped_members, find_dropped_members, find_render_webhooks
 from app.registration.match_conditions import find_conditions
 from app.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook
 
@@ -225,10 +225,8 @@ def check_definition(definition: JSONObject | None, registered: Sequence[Registe
         remedy = "install it: the chart's value crds.install, or schemas/crds/"
         yield Diagnosis("error", "versions", "the apiserver has no definition of YurtAppOverriders", remedy)
     elif dropped := find_dropped_members(definition):
-        text = f"the definition of YurtAppOverriders drops {', '.join(dropped[:8])}"
-        yield Diagnosis(
-            "warning", "versions", text, "install fleethook's definition: schemas/crds/, or the chart's crds.install"
-        )
+        text, _, remedy = describe_dropped_members(dropped).partition("; ")
+        yield Diagnosis("warning", "versions", text, remedy)
 
 
 def check_version(major: str, minor: str, git_version: str) -> Diagnosis:

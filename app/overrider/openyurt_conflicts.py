@@ -27,6 +27,10 @@ _VENDOR: Final = "yurt"
 
 (_DEFINED,) = (one for one in RESOURCES if one.type.__name__ == YURT_APP_OVERRIDER.kind)
 DEFINITION_NAME: Final = f"{_DEFINED.plural}.{GROUP}"
+_DEFINITION_REMEDY: Final = (
+    "neither the chart nor --register replaces a definition of OpenYurt: run `kubectl apply --server-side "
+    f"--force-conflicts -f schemas/crds/{DEFINITION_NAME}.yaml`, and apply the overriders again"
+)
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _MAX_NAMED: Final = 8
 
@@ -172,8 +176,8 @@ def describe_dropped_members(dropped: tuple[str, ...]) -> str:
     named = ", ".join(dropped[:_MAX_NAMED])
     more = f" and {len(dropped) - _MAX_NAMED} more" if len(dropped) > _MAX_NAMED else ""
     return (
-        f"the installed CustomResourceDefinition {DEFINITION_NAME} silently drops {named}{more}; "
-        "apply fleethook's (schemas/crds, or crds.install=true of the chart)"
+        f"the installed CustomResourceDefinition {DEFINITION_NAME} silently drops {named}{more}, as OpenYurt's own "
+        f"does; {_DEFINITION_REMEDY}"
     )
 
 

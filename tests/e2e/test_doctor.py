@@ -1,7 +1,9 @@
 """fleethook doctor on a real apiserver: healthy registrations, and broken ones with their remedies."""
 
 import base64
+import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import pytest
 
 from app.cli.doctor_rights import list_rights
+from app.overrider.openyurt_conflicts import DEFINITION_NAME
 from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
 from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
 from tests.cli.commands import invoke
 from tests.cli.test_doctor_rights import allows
 from tests.e2e.chart import template
-from tests.e2e.cluster import Api, ControlPlane, free_port
+from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
+from tests.e2e.conftest import kubectl, manifest
 from tests.e2e.fleet import (
     ACCOUNT,
     NAMESPACE,
@@ -26,7 +30,7 @@ from tests.e2e.fleet import (
     unregister,
 )
 from tests.e2e.pki import Authority
-from tests.serving import Server, serving
+from tests.serving import ROOT, Server, serving
 from tests.waiting import wait_for
 
 Diagnoses = dict[str, list[dict[str, str]]]
@@ -134,6 +138,30 @@ def test_a_healthy_registration_has_no_fault(
     assert "ok       registration: 15 webhooks of crds, interpret, overrider in " in text.stdout
     stored = admin[f"/apis/apps.openyurt.io/v1alpha1/namespaces/{namespace}/yurtappoverriders"]["items"]
     assert stored == []
+
+
+def test_the_remedy_for_openyurt_s_definition_installs_ours(
+    binaries: Path, registration: Registration, server: Server, admin: Api, kubeconfig: Path
+) -> None:
+    """OpenYurt's definition prunes members; a server that registers itself keeps the definition of another installer."""
+    registration.write_for(server)
+    path = f"{CRDS}/{DEFINITION_NAME}"
+    definition = {name: value for name, value in admin[path].items() if name != "status"}
+    poor = copy.deepcopy(definition)
+    for name in ("resourceVersion", "uid", "managedFields", "generation", "creationTimestamp"):
+        poor["metadata"].pop(name)
+    items = poor["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["entries"]["items"]["properties"]
+    del items["items"]["items"]["properties"]["args"]
+    # kubectl, as Helm and OpenYurt's installer do, owns the fields of a definition that it created.
+    kubectl(binaries, kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest(poor))
+    _, found = examine(kubeconfig)
+    (one,) = (one for one in found["versions"] if one["level"] == "warning")
+    assert "silently drops entries[].items[].args, as OpenYurt's own does" in one["text"]
+    (command,) = re.findall(r"`kubectl (.+)`", one["remedy"])
+    kubectl(binaries, kubeconfig, *command.replace("schemas/", f"{ROOT}/schemas/").split())
+    _, found = examine(kubeconfig)
+    assert [one["level"] for one in found["versions"]] == ["ok"]
+    wait_for(lambda: is_established(admin, DEFINITION_NAME), what="the definition is established")
 
 
 def test_without_a_registration_the_remedy_is_to_install(plane: ControlPlane, kubeconfig: Path) -> None:
