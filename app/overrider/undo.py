@@ -5,10 +5,10 @@ units that it added, and the values of other writers that it replaced. A unit is
 scalar, an atomic list, an element of another list, or an object, because kube-apiserver completes an added object. The
 exceptions are maps and the objects of `_PARTED`, in which each client sets its own members.
 
-The record is the annotation ``fleethook.io/undo``, a small strategic merge patch. Null and ``$patch: delete`` mark added
-members and elements; a value is one that the render replaced. Values of the template are not recorded, because the
-template is laid over the workload again: ``$patch: merge``, which changes nothing, marks the members that the render
-replaced or removed. An empty list marks a list of the template to whose elements the render added members.
+The record is the annotation ``fleethook.io/undo``, a small strategic merge patch. Null and ``$patch: delete`` mark
+added members and elements; a value is one that the render replaced. Values of the template are not recorded, because
+the template is laid over the workload again: ``$patch: merge``, which changes nothing, marks the members that the
+render replaced or removed. An empty list marks a list of the template to whose elements the render added members.
 """
 
 from collections.abc import Mapping

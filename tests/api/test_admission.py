@@ -185,7 +185,7 @@ async def test_each_review_has_one_log_line_with_all_members(app: Fleethook, lin
     assert line.pop("ts")
     assert line.pop("ms") >= 0
     assert line == {
-        "level": "info", "msg": "review", "route": MUTATE, "requestId": "r-7", "uid": "u-1", "allowed": True, "patchOps": 2,
+        "level": "info", "msg": "review", "route": MUTATE, "requestId": "r-7", "uid": "u-1", "allowed": True, "patchOps": 3,
         "cluster": "", "gvk": "apps/v1/Deployment", "namespace": "default", "name": "demo-hangzhou-x", "operation": "CREATE",
     }  # fmt: skip
 

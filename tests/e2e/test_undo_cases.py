@@ -244,6 +244,7 @@ class Run:
         half = [case for number, case in enumerate(cases) if number % 2]
         other = reviews_of(subject, build_overrider(half, subject))
         changed = reviews_of(later, None)
+        excluding = reviews_of(subject, build_overrider(cases, subject, "*", f"-{POOL}"))
         fewer = self._storage.store(other.review(never))
         former = to_former_format(created)
         yield from self._review_again("second review after creation", cases, ours, created)
@@ -251,6 +252,13 @@ class Run:
         steps: list[tuple[str, Any, JSONObject]] = [
             ("deleted", lambda: bare.review(created, created), never),
             ("deleted after update", lambda: bare.review(updated, updated), never),
+            ("pool excluded", lambda: excluding.review(created, created), never),
+            ("pool excluded in former format", lambda: excluding.review(former, former), never),
+            (
+                "owner writes after the pool was excluded",
+                lambda: excluding.review(self._write(subject, created), created),
+                never,
+            ),
             ("deleted in former format", lambda: bare.review(former, former), never),
             ("former format rendered again", lambda: ours.review(former, former), created),
             ("edited", lambda: other.review(created, created), fewer),
@@ -322,13 +330,6 @@ def _without_nulls(value: Any) -> Any:
 def _part(document: JSONObject, case: Case) -> Any:
     value = case.before if case.before is not None else case.after
     return get(document, case.unit(value))
-
-
-def _without_undo(document: JSONObject) -> JSONObject:
-    annotations = {
-        name: text for name, text in document["metadata"].get("annotations", {}).items() if name != UNDO_ANNOTATION
-    }
-    return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
 
 
 def _comparable(document: JSONObject) -> Any:

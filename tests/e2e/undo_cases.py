@@ -208,7 +208,7 @@ def build_template(base: JSONObject, cases: list[Case], *, after: bool = False) 
     return made
 
 
-def build_overrider(cases: list[Case], subject: JSONObject) -> JSONObject:
+def build_overrider(cases: list[Case], subject: JSONObject, *pools: str) -> JSONObject:
     """Return an overrider for the pools of a subject."""
     named = {"apiVersion": subject["apiVersion"], "kind": subject["kind"], "name": subject["metadata"]["name"]}
-    return overrider(entry("*", patches=[case.patch() for case in cases]), subject=named)
+    return overrider(entry(*(pools or "*"), patches=[case.patch() for case in cases]), subject=named)
