@@ -23,6 +23,7 @@ from app.interpret.admission import validate_configuration
 from app.interpret.chain import Chain, PythonLayer
 from app.interpret.samples.bar import bar
 from app.interpret.samples.foo import foo
+from app.model import admission
 from app.model.admission import AdmissionRequest, AdmissionReview, Response
 from app.model.gvk import GroupKind
 from app.model.karmada import (
@@ -53,6 +54,7 @@ from app.registration.paths import (
     MUTATE_KARMADA,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
+    OBSERVE,
     VALIDATE_APP_DAEMON,
     VALIDATE_APP_SET,
     VALIDATE_APP_SET_V1BETA1,
@@ -266,9 +268,16 @@ def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[R
         _make_cluster_route(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, context=context))._replace(
             answer=Explanation
         ),
+        _make_admission_route(OBSERVE, "Admit every review, so that the server records it", _observe, pure=True),
         _make_admission_route(VALIDATE_MUTATING, validation, validate),
         _make_admission_route(VALIDATE_VALIDATING, validation, validate),
     ]
+
+
+def _observe(request: AdmissionRequest) -> Response:
+    """Admit any review: another control plane decides it, and this server only records it."""
+    del request
+    return admission.allowed()
 
 
 def _make_cluster_route(path: str, summary: str, make: Make) -> ReviewRoute:

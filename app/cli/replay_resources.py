@@ -9,6 +9,7 @@ from app.registration.paths import (
     EXPLORE,
     INTERPRET,
     MUTATE_KARMADA,
+    OBSERVE,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
@@ -20,7 +21,7 @@ from app.settings import Settings
 from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
 
 _INTERPRETED: Final = (EXPLORE, INTERPRET, VALIDATE_CONFIG_MAP, VALIDATE_CUSTOMIZATION, VALIDATE_HOOKS)
-_DECIDED_ALONE: Final = (MUTATE_KARMADA, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
+_DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
 
 
 def list_resources(settings: Settings, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:

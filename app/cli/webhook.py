@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from app.api.request_plan import InputDocument, Operation, PlanError, PlannedRequest, RequestOptions, plan_request
+import msgspec
+
+from app.api.request_plan import (
+    InputDocument,
+    Operation,
+    PlanError,
+    PlannedRequest,
+    RequestOptions,
+    find_problem,
+    is_review,
+    plan_request,
+)
 from app.cli.cluster_reader import read_lists
 from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, fail
@@ -17,6 +28,7 @@ from app.cli.explain_resources import find_lists
 from app.cli.manifests import fail_input, read_manifests
 from app.cli.options import ContextOption, FilesArgument, InClusterOption, InputOptions, KcpOption, KubeconfigOption
 from app.cli.parameters import Option
+from app.cli.replay_input import list_recordings, read_recordings
 from app.cli.sources import Source, SourceOptions, find_default_cluster, read_source, select_dispatching
 from app.cli.terminal import StatusLine, write_error
 from app.cli.webhook_output import Output, TriedWebhook, print_results
@@ -34,6 +46,7 @@ from app.dispatch.validation.configuration import configuration_problems
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION
 from app.outbound.client import HookClient
+from app.records.bodies import BodyError, unwrap_body
 from app.store import Store, key_of
 from app.store.yaml_reader import Document, ManifestError
 
@@ -59,6 +72,13 @@ class LocationOptions(NamedTuple):
         Option(
             help="File or directory of objects to send in place of those of a cluster, with their "
             "CustomResourceDefinitions and Namespaces; may be repeated."
+        ),
+    ] = None
+    records: Annotated[
+        list[Path] | None,
+        Option(
+            help="Recording or directory of recordings whose reviews are sent in place of objects; may be repeated. "
+            "Namespaces and CustomResourceDefinitions come from --objects or the cluster."
         ),
     ] = None
     namespace: Annotated[str, Option("--namespace", "-n", help="Send only objects of this namespace.")] = ""
@@ -111,7 +131,7 @@ def send_objects(
     The command writes nothing to the cluster. It reads the objects of the resources that rules name, and sends a review
     of each operation that they match: CREATE of the object, UPDATE without a change, and DELETE. Webhooks of
     subresources are not tried, because no objects of subresources exist. With --kcp, the objects are those of all
-    logical clusters whose schemas the configurations' cluster owns.
+    logical clusters whose schemas the configurations' cluster owns. With --records, the command sends recorded reviews.
 
     Each webhook gets the object itself, not the patches of other webhooks, and a failed call is reported with each
     failurePolicy. Webhooks get no managedFields. A webhook whose sideEffects forbid dry runs is not called.
@@ -124,14 +144,18 @@ def send_objects(
     configurations = _read_configurations([*(files or ()), *(filename or ())], location, reading)
     source, options = _read_objects(configurations, location, reading)
     store = source.store(INDEXES)
-    if options.reads_cluster:
+    if location.records and resource:
+        fail("--resource reads objects of a cluster: give it without --records")
+    if location.records:
+        inputs = list(_read_reviews(location.records))
+    elif options.reads_cluster:
         lists = find_lists(source, store, resource or (), subresource="", kcp=location.kcp)
-        documents = read_lists(lists, options.kubeconfig, context=options.context).documents
+        inputs = list(select_all(read_lists(lists, options.kubeconfig, context=options.context).documents, None))
     elif resource:
         fail("--resource needs a cluster: give --kubeconfig or --in-cluster in place of --objects")
     else:
-        documents = source.documents
-    inputs = [one for one in select_all(documents, None) if location.namespace in ("", _find_namespace(one))]
+        inputs = list(select_all(source.documents, None))
+    inputs = [one for one in inputs if location.namespace in ("", _find_namespace(one))]
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     plain = None if location.kcp else ""
     requests = list(_plan(store, inputs, operation or [*TriedOperation], user_info, plain))
@@ -272,9 +296,30 @@ def _read_objects(
     return Source([*others, *configurations], [], changed), options
 
 
+def _read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
+    """Yield the admission reviews of recordings. Reports records that are none, and exits if there are no others."""
+    skipped = found = 0
+    for entry in read_recordings(
+        list_recordings(paths), lambda problem: write_error(f"{problem.place}: {problem.reason}")
+    ):
+        try:
+            review: JSON = msgspec.json.decode(unwrap_body(entry.record.review))
+        except (BodyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            review = None
+        if find_problem(review) or not is_review(as_object(review)):
+            skipped += 1
+            continue
+        found += 1
+        yield InputDocument(dict(as_object(review)), f"{entry.file}:{entry.line}", entry.record.cluster or None)
+    if skipped:
+        write_error(f"note: {skipped:,} records are no admission reviews, and not sent")
+    if not found:
+        fail(f"there are no admission reviews in {', '.join(map(str, paths))}")
+
+
 def _find_namespace(one: InputDocument) -> str:
-    metadata = as_object(one.document.get("metadata"))
-    return str(metadata.get("namespace") or "")
+    holder = as_object(one.document.get("request" if is_review(one.document) else "metadata"))
+    return str(holder.get("namespace") or "")
 
 
 def _plan(
@@ -285,6 +330,11 @@ def _plan(
     default_cluster: str | None,
 ) -> Iterator[PlannedRequest]:
     for one in inputs:
+        if is_review(one.document):
+            recorded = RequestOptions(None, "", user, None, dry_run=True, default_cluster=default_cluster)
+            if as_object(one.document.get("request")).get("operation") in operations:
+                yield _plan_one(store, one, recorded)
+            continue
         for operation in operations:
             options = RequestOptions(
                 Operation(operation), "", user, None, dry_run=True, default_cluster=default_cluster
@@ -294,10 +344,14 @@ def _plan(
                 kept = as_object(one.document.get("metadata"))
                 metadata = {member: value for member, value in kept.items() if member not in _SET_ON_CREATION}
                 sent = one._replace(document={**one.document, "metadata": metadata})
-            try:
-                yield plan_request(store, sent, options)
-            except PlanError as error:
-                fail(str(error))
+            yield _plan_one(store, sent, options)
+
+
+def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> PlannedRequest:
+    try:
+        return plan_request(store, sent, options)
+    except PlanError as error:
+        fail(str(error))
 
 
 async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[TriedWebhook]:

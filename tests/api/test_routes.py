@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from app.api.dispatch import DispatchContext
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.api.reply import Reply
-from app.api.routes import ReviewRoute, crds_routes, interpret_routes, overrider_routes
+from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from app.interpret.chain import Chain
 from app.model.admission import allowed
 from app.model.openyurt import YURT_APP_SET
@@ -129,3 +130,10 @@ async def test_the_routes_of_instances_set_defaults_and_validate() -> None:
     wrong = {**instance, "spec": {"crdTarball": {"httpSource": {"url": "ftp://a"}}}}
     assert (await ask(routes[paths.MUTATE_KARMADA], review(instance, kind)))["allowed"]
     assert not (await ask(routes[paths.VALIDATE_KARMADA], review(wrong, kind)))["allowed"]
+
+
+async def test_observing_admits_what_no_other_route_would(store: Store) -> None:
+    routes = {route.path: route for route in dispatch_routes(cast("DispatchContext", None), lambda _: allowed())}
+    for document in (None, "text", {"kind": 1}):
+        response = await ask(routes[paths.OBSERVE], review(document, {"group": "a", "version": "b", "kind": "C"}))
+        assert response == {"uid": "u-1", "allowed": True}

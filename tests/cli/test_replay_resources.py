@@ -48,7 +48,7 @@ def test_all_routes_need_the_resources_of_the_enabled_engines() -> None:
 
 
 def test_every_route_that_reads_objects_has_resources() -> None:
-    alone = ("karmada", "webhookconfiguration")
+    alone = ("karmada", "webhookconfiguration", "observe")
     for route in Fleethook(Settings(), log=None).reviews:
         if not route.endswith(alone) or "config-karmada" in route:
             assert names(route), route

@@ -182,6 +182,30 @@ def test_objects_of_a_cluster_are_sent_as_an_apiserver_sends_them(tmp_path: Path
     assert (update["object"]["metadata"]["resourceVersion"], delete["object"]) == ("7", None)
 
 
+def test_recorded_reviews_are_sent_once_for_each_record(example: Example, tmp_path: Path) -> None:
+    review = json.loads((EXAMPLES / "testdata" / "review-kcp-widgets.json").read_text())
+    plain = {**review, "request": {**review["request"], "operation": "DELETE"}}
+    annotated = json.loads(json.dumps(review))
+    annotated["request"]["object"]["metadata"]["annotations"] = {"kcp.io/cluster": "ws2"}
+    bodies = [("ws3", review), ("ws3", plain), ("", annotated), ("", {"text": "no review"})]
+    header = {"format": "fleethook.io/records/v1", "version": "0", "started": "2026-11-26T00:00:00Z"}
+    records = [
+        {"time": header["started"], "route": "/r", "path": "/r", "cluster": cluster, "review": body, "answer": {}}
+        for cluster, body in bodies
+    ]
+    file = tmp_path / "r.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in (header, *records, "damaged")))
+    result = try_example(example, "--records", str(file), "--operation", "CREATE")
+    assert result.exit_code == 1
+    assert [line for line in result.stdout.splitlines() if line.startswith("refused")] == [
+        f"refused  CREATE Widget default/b in {cluster}, {SIZE}" for cluster in ("ws3", "ws2")
+    ]
+    assert "1 records are no admission reviews, and not sent" in result.stderr
+    assert f"{file}:6: " in result.stderr
+    none = try_example(example, "--records", str(EXAMPLE))
+    assert (none.exit_code, f"{EXAMPLE} has no recording" in none.stderr) == (2, True)
+
+
 def test_wrong_input_is_refused_with_its_reason(tmp_path: Path) -> None:
     objects = ("--objects", str(EXAMPLE))
     wrong = tmp_path / "wrong.yaml"
@@ -197,6 +221,7 @@ def test_wrong_input_is_refused_with_its_reason(tmp_path: Path) -> None:
         (("-f", str(plain), *objects, "--url", "https://h", "--ca-file", "/no"), "--ca-file /no: No such file"),
         (("-f", str(plain), *objects, "--in-cluster"), "give only one of --objects and --in-cluster"),
         (("-f", str(plain), *objects, "--resource", "pods"), "--resource needs a cluster"),
+        (("-f", str(plain), *objects, "--records", "r", "--resource", "pods"), "give it without --records"),
         (("-f", str(plain), "--kcp", *objects), "the logical cluster is unknown: give --cluster NAME"),
         (("-f", str(plain), "--kcp", "--cluster", "p", *objects), "--kcp reads a cluster"),
         (("-f", str(plain), "--kubeconfig", "/no"), "--kubeconfig: there is no file /no"),
