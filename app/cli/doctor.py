@@ -1,16 +1,18 @@
 """``fleethook doctor``: examine the registration with an apiserver, and name a remedy for each fault."""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Coroutine, Sequence
 from enum import StrEnum
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 from app.cli.doctor_cluster import Doctor
 from app.cli.doctor_findings import Diagnosis
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.json_output import write_json
 from app.cli.kubeconfig import Target, TargetOptions
-from app.cli.options import StrictOption
+from app.cli.options import KcpCacheOption, StrictOption
 from app.cli.parameters import Option
 from app.cli.terminal import styled, write_styled
 
@@ -36,6 +38,10 @@ def doctor(
             help="Service account of the server, whose rights are checked (default: those of its Pods).",
         ),
     ] = None,
+    kcp: Annotated[
+        bool, Option("--kcp", help="Examine a kcp that fleethook reads: context, rights, identity, shards.")
+    ] = False,
+    kcp_cache_kubeconfig: KcpCacheOption = None,
     strict: StrictOption = False,
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
@@ -50,11 +56,17 @@ def doctor(
 
     A check for which the user has no right is a note.
 
+    With --kcp, the command examines a kcp in place of a registration: whether the user may list, watch and read the
+    objects of all logical clusters, whether paths of workspaces can be followed, and whether all shards are read.
+
     Exit codes: 0 success; 1 errors, or warnings with --strict; 2 invalid arguments, or the cluster cannot be read.
     """
     if service_account is not None and service_account.count("/") != 1:
         fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
-    found = _examine(examined.find(), namespace, service_account)
+    if kcp_cache_kubeconfig is not None and not kcp:
+        fail("--kcp-cache-kubeconfig needs --kcp")
+    target = examined.find()
+    found = _run(_examine_kcp(target, kcp_cache_kubeconfig) if kcp else _examine(target, namespace, service_account))
     if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
@@ -64,17 +76,28 @@ def doctor(
         raise SystemExit(CHECK_FAILED)
 
 
-def _examine(target: Target, namespace: str, account: str | None) -> list[Diagnosis]:
+async def _examine(target: Target, namespace: str, account: str | None) -> list[Diagnosis]:
+    async with target.connect() as connection:
+        examined = Doctor(connection, namespace=namespace, account=account).examine()
+        return [one async for one in examined]
+
+
+async def _examine_kcp(target: Target, cache: Path | None) -> list[Diagnosis]:
+    from app.cli.doctor_kcp import examine_kcp  # noqa: PLC0415 - see app.kube
+    from app.kube.connection import Connection  # noqa: PLC0415 - as above
+
+    async with contextlib.AsyncExitStack() as stack:
+        connection = await stack.enter_async_context(target.connect())
+        behind = None if cache is None else await stack.enter_async_context(Connection(cache))
+        return [one async for one in examine_kcp(connection, behind)]
+
+
+def _run(examination: Coroutine[Any, Any, list[Diagnosis]]) -> list[Diagnosis]:
     """Return all findings. Exits with a message if the cluster cannot be read."""
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
-    async def examine() -> list[Diagnosis]:
-        async with target.connect() as connection:
-            examined = Doctor(connection, namespace=namespace, account=account).examine()
-            return [one async for one in examined]
-
     try:
-        return asyncio.run(examine())
+        return asyncio.run(examination)
     except (APIError, UnreachableError) as error:
         fail(f"cannot examine the cluster: {error}")
 
