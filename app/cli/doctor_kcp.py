@@ -73,7 +73,7 @@ async def _try(connection: "Connection", resource: WatchedResource, prefix: str)
             path = await find_list_path(connection, version, prefix)
             page = msgspec.json.decode(await connection.request("GET", path, query={"limit": "50"}))
             await connection.request("GET", path, query={"watch": "true", "timeoutSeconds": "1"})
-            return _Tried(version, 0, "", as_object(page))
+            return _Tried(version, 0, "", dict(as_object(page)))
         except APIError as error:
             found = _Tried(resource, error.code, str(error), {})
             if error.code == _FORBIDDEN:
@@ -120,7 +120,7 @@ async def _examine_identity(connection: "Connection") -> Diagnosis:
 async def _examine_callers(connection: "Connection", clusters: JSONObject) -> AsyncIterator[Diagnosis]:
     """Yield a finding about the rights that reviews need in a logical cluster, asked for in the first one."""
     items = clusters.get("items")
-    names = [cluster_of(as_object(one)) for one in (items if isinstance(items, list) else ())]
+    names = [cluster_of(dict(as_object(one))) for one in (items if isinstance(items, list) else ())]
     cluster = next((one for one in names if one and not is_system(one)), "")
     if not cluster:
         return
