@@ -184,6 +184,11 @@ def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]
     return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}
 
 
+def is_builtin(group: str, resource: str) -> bool:
+    """Return whether a resource is one of kube-apiserver's own, which has a Go type."""
+    return (group, resource) in _load_builtins()
+
+
 class _Builtin(msgspec.Struct, frozen=True):
     """A row of the table of built-in resources."""
 

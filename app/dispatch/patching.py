@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from app.control.worker import Worker
 from app.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
 from app.dispatch.attributes import restore_annotation
+from app.dispatch.object_types import explain_wrong_metadata
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.patch import LIMITS, apply, diff
@@ -29,6 +30,8 @@ class PatchedObject(NamedTuple):
     operations: list[JSON]
     """The operations of the patch, an empty list without a patch."""
     changed: bool
+    misfit: str = ""
+    """The member of the metadata that does not fit its type after the patch, ``""`` if all do."""
 
 
 def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
@@ -45,7 +48,8 @@ def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
         return PatchedObject(document, operations, changed=False)
     check_patch_type(answer)
     patched = apply(document, operations, dialect="kubernetes", limits=LIMITS)
-    return PatchedObject(patched, operations, changed=not identical(patched, document))
+    misfit = explain_wrong_metadata(patched) if isinstance(patched, dict) else ""
+    return PatchedObject(patched, operations, changed=not identical(patched, document), misfit=misfit)
 
 
 def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:
