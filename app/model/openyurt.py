@@ -111,6 +111,14 @@ class Item(API, frozen=True):
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
         describe("Replaces the number of replicas."),
     ] = None
+    initial_replicas: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
+        describe("Number of replicas of a new workload; later, the number is left to its other owner."),
+    ] = None
+    leave: Annotated[
+        list[Literal["replicas"]] | None,
+        describe("Fields that another owner sets, such as an autoscaler: an existing workload keeps its value."),
+    ] = None
     env: Annotated[EnvItem | None, describe("Sets environment variables of a container.")] = None
     args: Annotated[ArgsItem | None, describe("Replaces a container's arguments.")] = None
     resources: Annotated[ResourcesItem | None, describe("Sets a container's requests and limits.")] = None

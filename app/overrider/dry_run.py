@@ -155,7 +155,7 @@ def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterat
 
 def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
     """Yield remarks about steps that change nothing; steps of replicas depend on the pool's own count."""
-    texts = {f"{step.field}: {step.idle}": step for step in counting}
+    texts = {f"{step.field}: {step.idle}": step for step in counting if step.idle}
     yield from (text for text in plan.shared.plan.idle if text not in texts)
     counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
     for text, step in texts.items():
@@ -167,6 +167,13 @@ def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -
 
 def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
     shared = plan.shared.plan
+    if shared.leaves_replicas:
+        yield (
+            f"{shared.source_of(('spec', 'replicas'))}: if another owner sets other replicas than the {topology} of "
+            f"spec.topology.pools, OpenYurt 1.4 writes the {kind} at each reconcile, which undoes restarts and pauses "
+            "in that pool; the controllers of later versions do not"
+        )
+        return
     claimed = plan.values.fill(shared.rendered["spec"].get("replicas"))
     if claimed != topology:
         number = "no" if claimed is None else claimed

@@ -100,6 +100,7 @@ def _map_text(value: JSON, change: Change) -> JSON:
 _MAPPED: Final[Mapping[str, Callable[[JSON, Change], JSON]]] = {
     "image": _map_image,
     "replicas": _map_replicas,
+    "initialReplicas": _map_replicas,
     "env": _map_env,
     "args": _map_args,
     "annotations": _map_members,

@@ -8,6 +8,7 @@ from app.model.json import JSON, as_object
 from app.model.names import label_key_problem, label_value_problem
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
+from app.overrider.items import REPLICAS
 from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
 from app.overrider.protected_fields import key_owner
 from app.overrider.shapes import (
@@ -58,6 +59,18 @@ def _check_replicas(value: JSON, field: str) -> Iterator[Finding]:
         yield Finding("invalid", field, problem)
 
 
+def _check_leave(value: JSON, field: str) -> Iterator[Finding]:
+    if not isinstance(value, list):
+        yield mistyped(field, "a list of fields, such as [replicas]", value)
+        return
+    for number, name in enumerate(value):
+        if name != REPLICAS:
+            text = f"must be {REPLICAS}, the only field that can be left to another owner, not {name!r}"
+            yield Finding("unsupported", f"{field}[{number}]", text)
+    if not value:
+        yield Finding("no-effect", field, f"is empty, so the item leaves nothing: write [{REPLICAS}]")
+
+
 def _check_labels(value: JSON, field: str) -> Iterator[Finding]:
     yield from _check_node_selector(value, field)
     yield from _check_owned_keys(value, field)
@@ -101,6 +114,8 @@ def _check_nullable_label(value: JSON, field: str) -> Iterator[Finding]:
 _MEMBERS: Final[Mapping[str, Check]] = {
     "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
     "replicas": _check_replicas,
+    "initialReplicas": _check_replicas,
+    "leave": _check_leave,
     "env": _make_container_shape("env", list_of(_ENV_VAR.check)).check,
     "args": _make_container_shape("args", list_of(text)).check,
     "resources": _make_container_shape("resources", _RESOURCES.check).check,

@@ -12,6 +12,8 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.overlay import overlay
 
+REPLICAS: Final = "replicas"
+"""The only field that an item can leave to another owner."""
 CONTAINER_LISTS: Final = ("containers", "initContainers")
 _POD_SPEC: Final = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
 _CONTAINER: Final = _POD_SPEC.fields["containers"]
@@ -28,7 +30,9 @@ class ItemEffect(NamedTuple):
     container: str
     """The name of the container that the item changes, ``""`` for an item of the pod or workload."""
     idle: str
-    """The message for an item that changes nothing."""
+    """The message for an item that changes nothing, ``""`` for an item that has an effect beyond changes."""
+    leaves_replicas: bool = False
+    """Whether the item leaves the replicas of existing workloads to another owner."""
 
 
 def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
@@ -79,6 +83,14 @@ def _make_container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffe
     return ItemEffect(apply, name, idle)
 
 
+def _make_initial_replicas(value: JSON) -> ItemEffect:
+    return _make_replicas(value)._replace(idle="", leaves_replicas=True)
+
+
+def _make_leave(value: JSON) -> ItemEffect:
+    return ItemEffect(lambda workload: workload, "", "", leaves_replicas=isinstance(value, list) and REPLICAS in value)
+
+
 def _make_replicas(value: JSON) -> ItemEffect:
     def apply(workload: JSONObject) -> JSONObject:
         present = workload["spec"].get("replicas")
@@ -107,6 +119,8 @@ def _make_pod_maker(
 _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
     "image": _make_image,
     "replicas": _make_replicas,
+    "initialReplicas": _make_initial_replicas,
+    "leave": _make_leave,
     "env": _make_container_maker("env"),
     "args": _make_args,
     "resources": _make_container_maker("resources"),

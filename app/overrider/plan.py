@@ -125,6 +125,8 @@ class Plan(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
     idle: tuple[str, ...]
     """Remarks about steps that change nothing, for the author of the overrider."""
+    leaves_replicas: bool = False
+    """Whether existing workloads keep their replicas, which another owner sets."""
 
     def source_of(self, tokens: tuple[Token, ...]) -> str:
         """Return the path of the step that set a value last, ``""`` if none did."""
@@ -195,7 +197,8 @@ def compile_steps_in_slices(
     wanted = bare.parts.decode(rendered, kind_of(rendered))
     unknown = check_rendered(bare.given, rendered, sources, stored=wanted) if steps else ()
     yield
-    claims = any(step.path == REPLICAS for step in steps)
+    counting = next((step for step in reversed(steps) if step.path == REPLICAS), None)
+    claims = counting is not None and not counting.leaves
     stored, base = bare.parts.document, bare.base
     if accounts := [source for source in sources if source.tokens == _ACCOUNT]:
         sources += [source._replace(tokens=_ALIAS) for source in accounts]
@@ -225,6 +228,7 @@ def compile_steps_in_slices(
         sources=tuple(sources),
         warnings=(*_warn_about_unknown_containers(bare.given, steps), *unknown),
         idle=tuple(idle),
+        leaves_replicas=counting is not None and counting.leaves,
     )
 
 
@@ -383,7 +387,7 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
         if (lost := _find_lost_keys(before, after, step)) and made:
             kept = f"to keep them, write add {step.path}/KEY for each key"
             idle.append(f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}")
-        if not made and not (step.container and step.container not in container_names(before)):
+        if not made and step.idle and not (step.container and step.container not in container_names(before)):
             idle.append(f"{step.field}: {step.idle}")
         before = after
     return Traced(_keep_bookkeeping(bare, before), sources, idle)

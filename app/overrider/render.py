@@ -1,6 +1,6 @@
 """Renders a workload: selects the plan of its pool, and computes the JSON patch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.control.slices import Sliced
@@ -206,7 +206,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     before = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target)
     bare = _lay_template(before, plan, variant)
     claims, claimed = ("replicas" in as_object(one.get("spec")) for one in (plan.undo, undo))
-    if claimed and not claims and not creating:
+    if claimed and not claims and not creating and not plan.leaves_replicas:
         bare = _restore_replicas(bare, plan)
     if not plan.steps:
         return _set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
@@ -286,6 +286,32 @@ def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
     if replicas is None or workload["spec"].get("replicas") == replicas:
         return workload
     return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def find_kept_replicas(plan: PoolPlan, sent: JSONObject, stored: Mapping[str, JSON]) -> int | None:
+    """Return the number of replicas that an update must keep, None if the update may set its own.
+
+    OpenYurt's controllers write the number of the template with each revision; those of 1.4 also if it differs. An
+    autoscaler and ``kubectl scale`` use the scale subresource, which is not rendered. So the number of the template is
+    taken for a write of OpenYurt, and any other number for that of the other owner.
+
+    Args:
+        plan: The plan of the workload's pool.
+        sent: The requested workload.
+        stored: The stored workload.
+    """
+    before, after = (as_object(one.get("spec")).get("replicas") for one in (stored, sent))
+    if not plan.leaves_replicas or type(before) is not int or before == after:
+        return None
+    numbers = map(plan.values.fill_number, template_replicas(plan.shared.plan))
+    return before if (1 if after is None else after) in numbers else None
+
+
+def template_replicas(plan: Plan) -> tuple[int, ...]:
+    """Return the numbers of replicas that OpenYurt's controllers may write, with marks."""
+    number = plan.bare["spec"].get("replicas", plan.template.default_replicas)
+    # Without a number, OpenYurt 1.4 writes 0 into an existing workload, and kube-apiserver sets 1 in a new one.
+    return (0, 1) if number is None else (number,)
 
 
 def _set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:

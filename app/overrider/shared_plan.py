@@ -207,6 +207,11 @@ class PoolPlan:
         return bool(self.shared.plan.steps)
 
     @property
+    def leaves_replicas(self) -> bool:
+        """Whether existing workloads keep their replicas, which another owner sets."""
+        return self.shared.plan.leaves_replicas
+
+    @property
     def memory(self) -> Memory:
         """The annotations that a render sets on a workload without changes by other writers."""
         return Memory(self.digest, self.undo_text)

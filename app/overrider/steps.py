@@ -45,9 +45,11 @@ class Step(NamedTuple):
     container: str = ""
     """The container that an item changes, ``""`` for other steps."""
     path: str = ""
-    """The path of a patch; ``/spec/replicas`` for an item that sets replicas."""
+    """The path of a patch; ``/spec/replicas`` for an item that sets or leaves replicas."""
     adds: bool = False
     """Whether the step is a patch with the operation ``add``."""
+    leaves: bool = False
+    """Whether the step leaves the replicas of existing workloads to another owner."""
 
 
 def compile_steps(
@@ -108,8 +110,10 @@ def _compile_entry(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator
     for number, item in enumerate(_read_list(entry, "items", field)):
         effect = item_effect(as_object(_fill_pool(item, pool)))
         if effect is not None:
-            path = REPLICAS if "replicas" in item else ""
-            yield Step(f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path)
+            path, leaves = REPLICAS if "replicas" in item or effect.leaves_replicas else "", effect.leaves_replicas
+            yield Step(
+                f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path=path, leaves=leaves
+            )
     for number, patch in enumerate(_read_list(entry, "patches", field)):
         yield _compile_patch(f"{field}.patches[{number}]", as_object(_fill_pool(patch, pool)))
 

@@ -44,7 +44,7 @@ _PARENTS: Final = {
     **dict.fromkeys(PATCH, "a patch"),
     **dict.fromkeys(SELECTOR, "poolSelector"),
     **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
-    **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations"), "an item"),
+    **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations", "initialReplicas", "leave"), "an item"),
     **dict.fromkeys(("containerName", "imageClaim"), "image"),
     **dict.fromkeys(("namespace", "labels", "annotations"), "metadata"),
     "name": "metadata or subject",

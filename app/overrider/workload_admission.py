@@ -24,9 +24,11 @@ from app.overrider.render import (
     NOTHING_TO_RENDER,
     Rendering,
     RenderTarget,
+    find_kept_replicas,
     render_selected,
     select_plan_in_slices,
 )
+from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, Memory, remembered
 from app.patch import apply, format_pointer
@@ -99,11 +101,27 @@ def _mutate_owned(
         if _keeps_spec(request, workload):
             return admission.allowed(warnings=[f"not rendered: {error}"])
         return admission.denied(str(error))
+    if found is not None and not creating and found.plan.leaves_replicas:
+        rendering = _keep_replicas(request, workload, rendering, found.plan)
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
     # A workload that was not rendered before has no overridden values that a user could have changed.
     replaced = _describe_replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
+
+
+def _keep_replicas(request: AdmissionRequest, workload: JSONObject, rendering: Rendering, plan: PoolPlan) -> Rendering:
+    """Return the rendering of an update with the stored number of replicas, if OpenYurt's controller resets it."""
+    kept = find_kept_replicas(plan, workload, as_object(request.old_object))
+    if kept is None:
+        return rendering
+    source = plan.shared.plan.source_of(("spec", "replicas"))
+    text = (
+        f"/spec/replicas: {workload['spec'].get('replicas')} is the number of the template, and {kept} stays: "
+        f"{plan.values.fill_text(source)} leaves the replicas to another owner; use kubectl scale to set this number"
+    )
+    operations = [*rendering.operations, {"op": "add", "path": "/spec/replicas", "value": kept}]
+    return rendering._replace(operations=operations, warnings=(*rendering.warnings, text))
 
 
 def _read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:

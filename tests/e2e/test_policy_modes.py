@@ -118,6 +118,25 @@ def test_without_any_process_of_fleethook_100_workloads_are_right_and_none_is_bl
     assert hashes == [subject.workload(pool)["metadata"]["annotations"]["fleethook.io/rendered"] for pool in POOLS] * 50
 
 
+def test_without_any_process_of_fleethook_replicas_are_left_to_another_owner(
+    admin: Api, subject: Subject, installation: Installation
+) -> None:
+    with installation.up(**AUTO):
+        subject.override(entry("*", items=[*TO_2, {"initialReplicas": 5}]))
+        wait_for(lambda: set(subject.images().values()) == {"nginx:2.0"}, what="the workloads are rendered")
+        wait_for_policy(admin, subject)
+    made = create(admin, subject, "beijing")
+    assert made["spec"]["replicas"] == 5
+    admin.merge(f"{path_of(made)}/scale", {"spec": {"replicas": 9}})
+    written = dict(admin[path_of(made)])
+    # The template has two replicas, which OpenYurt's controller writes with each revision.
+    written["spec"] |= {"replicas": 2, "minReadySeconds": 7}
+    stored = admin.replace(path_of(made), written)
+    assert (stored["spec"]["replicas"], stored["spec"]["minReadySeconds"]) == (9, 7)
+    stored["spec"]["replicas"] = 4
+    assert admin.replace(path_of(made), stored)["spec"]["replicas"] == 4
+
+
 def test_an_edit_takes_effect_for_the_next_workload(admin: Api, subject: Subject, installation: Installation) -> None:
     with installation.up(**AUTO):
         subject.override(entry("*", items=TO_2))

@@ -19,6 +19,7 @@ from tests.e2e.scenario import (
     HANGZHOU,
     POOLS,
     SHANGHAI,
+    Change,
     JSONObject,
     Scenario,
     apply_node_pools,
@@ -268,3 +269,56 @@ def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
     # Created, template, tweak; where the overrider applies, also its edit and its end.
     generations = [demo.workloads()[pool]["metadata"]["generation"] for pool in POOLS]
     assert generations == [5, 3, 3]
+
+
+def test_replicas_that_an_entry_leaves_survive_revisions_and_the_overrider(make: Make) -> None:
+    """An autoscaler writes to the scale subresource; OpenYurt's controller writes the template with each revision."""
+    demo = make()
+    demo.override(entry("*", items=[{"initialReplicas": 3}, image("nginx", "nginx:2.0")]))
+    demo.create()
+    demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0"), with_replicas(3)) for pool in POOLS})
+    demo.api.merge(f"{demo.workload_path(BEIJING)}/scale", {"spec": {"replicas": 7}})
+
+    def await_replicas(claim: str) -> None:
+        numbers = {BEIJING: 7, HANGZHOU: 3, SHANGHAI: 3}
+        specs = {pool: demo.expected(pool, with_image(claim), with_replicas(numbers[pool])) for pool in POOLS}
+        demo.wait_for_specs(specs)
+        demo.settle(*(["demo"] if claim != "nginx:1.0" else []))
+
+    demo.edit_container(args=["--second"])
+    await_replicas("nginx:2.0")
+    demo.tweak(tweak(BEIJING, replicas=2))
+    await_replicas("nginx:2.0")
+    demo.override(entry("*", items=[{"initialReplicas": 4}, image("nginx", "nginx:3.0")]))
+    await_replicas("nginx:3.0")
+    demo.override(entry("*", items=[{"replicas": 5}, {"leave": ["replicas"]}, image("nginx", "nginx:3.1")]))
+    await_replicas("nginx:3.1")
+    demo.stop_overriding()
+    await_replicas("nginx:1.0")
+    demo.edit_container(args=["--third"])
+    demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
+    assert [demo.workloads()[pool]["spec"]["replicas"] for pool in POOLS] == [2, 1, 1]
+
+
+def test_a_label_of_a_node_pool_moves_its_workload_to_another_entry(openyurt_plane: ControlPlane, make: Make) -> None:
+    demo = make()
+    moving, staying = f"{demo.namespace}-moving", f"{demo.namespace}-staying"
+    labels = {"in": demo.namespace, "region": "east"}
+    apply_node_pools(openyurt_plane.api(), FORM, **{moving: labels, staying: labels})
+    rule = [entry("*", items=[image("nginx", "nginx:2.0")])]
+    rule += [entry(selector={"matchLabels": {"region": "west"}}, items=[image("nginx", "nginx:3.0")])]
+    demo.override(*rule)
+    demo.create(given={"selector": {"matchLabels": {"in": demo.namespace}}})
+    for region, claim in (("east", "nginx:2.0"), ("west", "nginx:3.0"), (None, "nginx:2.0")):
+        demo.api.merge(f"{FORM.node_pools_path}/{moving}", {"metadata": {"labels": {"region": region}}})
+        claims = {moving: claim, staying: "nginx:2.0"}
+        demo.wait_for_specs({pool: demo.expected(pool, with_image(claims[pool])) for pool in claims})
+        demo.settle("demo")
+    assert demo.counts() == {moving: (3, 2), staying: (1, 1)}
+
+
+def with_replicas(number: int) -> Change:
+    def change(workload: JSONObject) -> None:
+        workload["spec"]["replicas"] = number
+
+    return change

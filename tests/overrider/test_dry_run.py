@@ -60,6 +60,15 @@ def test_steps_of_replicas_are_compared_with_the_count_of_each_pool() -> None:
     )
 
 
+def test_replicas_that_are_left_are_compared_with_the_topology() -> None:
+    (text,) = run(entry("*", items=[{"initialReplicas": 2}])).warnings
+    assert text.startswith(
+        "entries[0].items[0]: if another owner sets other replicas than the 2 of spec.topology.pools"
+    )
+    beta = yurt_app_set_v1beta1(pools=NAMES, replicas=2)
+    assert run(entry("*", items=[{"leave": ["replicas"]}]), subject=beta).warnings == []
+
+
 def test_a_later_step_of_replicas_is_compared_with_the_result_of_the_former() -> None:
     subject = yurt_app_set(pools=[pool("hangzhou", 2)])
     warnings = run(*[entry("*", items=[{"replicas": 3}])] * 2, subject=subject, pools=NAMES[:1]).warnings

@@ -11,6 +11,8 @@ from tests.builders import image
 RIGHT: dict[str, Any] = {
     "image": {"containerName": "a", "imageClaim": "nginx:1"},
     "replicas": 0,
+    "initialReplicas": 0,
+    "leave": ["replicas"],
     "env": {"containerName": "a", "env": [{"name": "A", "value": "b"}]},
     "args": {"containerName": "a", "args": ["-v"]},
     "resources": {"containerName": "a", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},

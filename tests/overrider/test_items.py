@@ -43,6 +43,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         expected(template__spec__containers__0__image="app:2", template__spec__initContainers__0__image="app:2"),
     ),
     "replicas": ({"replicas": 5}, expected(replicas=5)),
+    "initialReplicas": ({"initialReplicas": 5}, expected(replicas=5)),
+    "leave": ({"leave": ["replicas"]}, expected()),
     "env": (
         {"env": {"containerName": "side", "env": [{"name": "A", "value": "1"}]}},
         expected(template__spec__containers__1__env=[{"name": "A", "value": "1"}]),

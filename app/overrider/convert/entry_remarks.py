@@ -15,6 +15,7 @@ from app.store.store import key_of
 
 _TOLERATIONS: Final = "/spec/template/spec/tolerations"
 _BASIC: Final = ("image", "replicas")
+_LEAVING: Final = ("initialReplicas", "leave")
 _SELECTOR: Final = re.compile(r"/\[[^/]*=")
 
 
@@ -90,7 +91,13 @@ def _describe(entry: JSONObject, field: str, late: set[str], key: ObjectKey) -> 
 
 def _describe_item(item: JSON, field: str, late: set[str], key: ObjectKey, *, every: bool) -> Iterator[Remark]:
     member = next((name for name, value in item.items() if value is not None), "")
-    if field in late:
+    if member in _LEAVING:
+        text = (
+            f"{member} has no form in tweaks: OpenYurt's controller sets the replicas at each revision, also those of "
+            "an autoscaler; keep an overrider with this item"
+        )
+        yield Remark("error", "lost", key, field, text)
+    elif field in late:
         text = f"{member} becomes a patch, because a patch precedes it and OpenYurt applies patches last"
         yield Remark("note", "patch", key, field, text)
     elif member not in _BASIC:

@@ -14,6 +14,7 @@ from app.overrider.policies.first_undo import find_defaults, undo_of_first_rende
 from app.overrider.policies.nodes import Node, Variables, patch
 from app.overrider.policies.operations import OperationsWriter
 from app.overrider.pool_template import CREATE_ONLY
+from app.overrider.render import template_replicas
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 
 OLD: Final = "variables.old"
@@ -61,8 +62,27 @@ def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
             f"(object.spec.?replicas == optional.of({value}) ? [] : "
             f"[{patch('add', chr(34) + '/spec/replicas' + chr(34), value)}])"
         )
+    if plan.leaves_replicas:
+        operations.append(_leave_replicas(plan, writer))
     expressions = variables.close(variables.join(operations, "+", empty="[]"))
-    return Form(*expressions, reads=frozenset(_list_members(plan)))
+    reads = {*_list_members(plan), *([("spec", "replicas")] if plan.leaves_replicas else [])}
+    return Form(*expressions, reads=frozenset(reads))
+
+
+def _leave_replicas(plan: Plan, writer: Writer) -> str:
+    """Return the operations that set the replicas of a new workload, and keep those of an existing one.
+
+    `app.overrider.render.find_kept_replicas` has the rule.
+    """
+    requested, stored, path = "object.spec.?replicas", "oldObject.spec.?replicas", _quoted("/spec/replicas")
+    created = "[]"
+    if "replicas" in plan.rendered["spec"]:
+        value = writer.value(plan.rendered["spec"]["replicas"])
+        created = f"{requested} == optional.of({value}) ? [] : [{patch('add', path, value)}]"
+    numbers = [f"{requested} == optional.of({writer.value(one)})" for one in template_replicas(plan)]
+    is_reset = f"{stored}.hasValue() && {stored} != {requested} && ({' || '.join(numbers)})"
+    kept = f"{is_reset} ? [{patch('add', path, 'oldObject.spec.replicas')}] : []"
+    return f'(request.operation == "CREATE" ? ({created}) : ({kept}))'
 
 
 def _list_members(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -213,12 +213,17 @@ def _find_shared(before: PoolPlan, after: PoolPlan) -> Sliced[_Changes]:
         requested = after.values.fill(requested)
     yield
     found = find_changes(other, requested)
+    # The effect on replicas that neither the entries before nor those after the edit set is none.
+    is_left = after.leaves_replicas or (
+        before.leaves_replicas and "replicas" not in after.shared.plan.undo.get("spec", {})
+    )
+    fixed = _FIXED | {("spec", "replicas")} if is_left else _FIXED
     equal: list[Difference] = []
     varied: list[Difference] = []
     for start in range(0, len(found), _MAX_CHANGES_AT_ONCE):
         yield
         for one in found[start : start + _MAX_CHANGES_AT_ONCE]:
-            if one.address[:2] not in _FIXED:
+            if one.address[:2] not in fixed:
                 read = one._replace(stored=_read_stored(stored, one))
                 if _has_mark(read.requested) or _has_mark(read.stored):
                     varied.append(read)

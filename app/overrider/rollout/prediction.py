@@ -19,7 +19,7 @@ from app.overrider.plan_cache import PlanCache
 from app.overrider.plan_inputs import same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
-from app.overrider.render import RenderTarget, render, render_with
+from app.overrider.render import RenderTarget, find_kept_replicas, render, render_with
 from app.overrider.rollout.effect import Effect, classify, find_changes, replicas_of, subtract
 from app.overrider.rollout.owner_write import OwnerEdit, is_written, owns_by_label, write
 from app.overrider.steps import RenderError
@@ -264,7 +264,8 @@ def _become(
     except SubjectError:
         return sent  # Admission admits the write unchanged, with a warning.
     rendered: JSONObject = apply(sent, rendering.operations) if rendering.operations else sent
-    return rendered
+    kept = None if rendering.plan is None else find_kept_replicas(rendering.plan, sent, workload)
+    return rendered if kept is None else {**rendered, "spec": {**rendered["spec"], "replicas": kept}}
 
 
 def _create(

@@ -269,6 +269,12 @@ def test_a_selector_beside_names_becomes_a_list() -> None:
 ANY = {"key": "region", "operator": "NotIn", "values": ["west"]}
 
 
+def test_replicas_that_are_left_to_another_owner_are_lost() -> None:
+    made = convert_one(app_set(), overrider(entry("*", items=[{"initialReplicas": 5}, {"leave": ["replicas"]}])))
+    assert tweaks_of(made) == [{**EVERY, "tweaks": {"replicas": 5}}]
+    assert report(made) == [("error", "lost", f"entries[0].items[{number}]", (), "") for number in (0, 1)]
+
+
 def test_the_name_of_the_pool_in_a_path_makes_a_tweak_for_each_pool() -> None:
     path = "/spec/template/metadata/annotations/{{nodepool}}"
     made = convert_one(app_set(), overrider(entry("*", patches=[patch("add", path, "{{nodepool}}")])))

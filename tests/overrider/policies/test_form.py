@@ -29,6 +29,19 @@ def test_replicas_are_set_if_an_entry_sets_them() -> None:
     assert '"path": dyn("/spec/replicas"), "value": dyn(7)' in form_text(entry("*", items=[IMAGE, {"replicas": 7}]))
 
 
+@pytest.mark.parametrize(
+    ("items", "created"), [([IMAGE, {"initialReplicas": 7}], "7"), ([{"leave": ["replicas"]}], "int(variables.row[3])")]
+)
+def test_replicas_that_an_entry_leaves_are_set_at_creation_and_read(items: list[Any], created: str) -> None:
+    subject = yurt_app_set(pools=[pool("hangzhou", 2)])
+    plan = plan_of(entry("*", items=items), subject=subject)
+    form = compile_form(plan, number=0, texts=0)
+    text = "\n".join([*(one["expression"] for one in form.variables), form.expression])
+    assert f'"path": dyn("/spec/replicas"), "value": dyn({created})' in text
+    assert '"path": dyn("/spec/replicas"), "value": dyn(oldObject.spec.replicas)' in text
+    assert ("spec", "replicas") in form.reads
+
+
 def test_the_variables_of_forms_have_different_names() -> None:
     plan = plan_of(entry("*", items=[IMAGE]))
     first, second = ({one["name"] for one in compile_form(plan, number=n, texts=0).variables} for n in (0, 1))

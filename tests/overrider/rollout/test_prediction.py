@@ -269,6 +269,23 @@ def test_a_new_revision_of_a_v1beta1_set_resets_replicas() -> None:
     assert found["beijing"].effect[:3] == ("rolls", 2, (7, 2))
 
 
+def test_a_new_revision_keeps_replicas_that_an_entry_leaves() -> None:
+    rule = overrider(entry("*", items=[{"initialReplicas": 3}, image("nginx", "nginx:2")]))
+    running = fleet(BETA, rule, *NODE_POOLS)
+    for one in running:
+        one["spec"]["replicas"] = 9
+    found = effects(
+        [BETA, rule, *NODE_POOLS],
+        [edited(BETA, *BETA_TEMPLATE, "minReadySeconds", value=1), rule, *NODE_POOLS],
+        running,
+    )
+    assert {one.effect.replicas for one in found.values()} == {(9, 9)}
+    other = overrider(entry("*", items=[{"initialReplicas": 4}, image("nginx", "nginx:2")]))
+    assert {
+        one.effect.name for one in effects([BETA, rule, *NODE_POOLS], [BETA, other, *NODE_POOLS], running).values()
+    } == {"metadata"}
+
+
 def test_the_same_quantity_in_another_notation_is_no_new_revision() -> None:
     def limited(cpu: str) -> Document:
         pods = [container(resources={"limits": {"cpu": cpu}})]
