@@ -89,7 +89,7 @@ def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> 
 @pytest.mark.parametrize(
     ("item", "field", "text"),
     [
-        ({}, "", "must have exactly one member of image, replicas, env, args,"),
+        ({}, "", "must have exactly one member of image, replicas, initialReplicas, leave,"),
         ({}, "", "(upstream's knows image and replicas only): install fleethook's"),
         ({"replicas": 1, **image("a", "b")}, "", "must have exactly one member, not image and replicas"),
         (
