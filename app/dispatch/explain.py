@@ -231,7 +231,9 @@ def _explain_mismatch(hook: Hook, target: Target, namespace: NamespaceLabels) ->
 def _format_path(attributes: Attributes) -> str:
     group, version, resource = attributes.resource
     path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
-    scope = f"namespace {attributes.namespace}" if attributes.namespace else "no namespace"
+    # The namespace of a request for a Namespace is its own name, but rules take it for an object of the cluster.
+    has_namespace = attributes.namespace and not attributes.is_namespace
+    scope = f"namespace {attributes.namespace}" if has_namespace else "no namespace"
     return f"{group or 'core'}/{version} {path} in {scope}"
 
 

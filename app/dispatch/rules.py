@@ -48,7 +48,7 @@ def compare_fields(rule: Rule, attributes: RuleAttributes) -> Iterator[FieldMatc
     """Compare a request with each field of a rule."""
     group, version, resource = attributes.resource
     path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
-    scope = "Namespaced" if attributes.namespaced else "Cluster"
+    scope = "Namespaced" if _is_namespaced(attributes) else "Cluster"
     yield FieldMatch("scope", _matches_scope(rule, attributes), (rule.scope,), scope)
     yield FieldMatch(
         "operations", _matches_operation(rule, attributes), tuple(sorted(rule.operations)), attributes.operation
@@ -77,12 +77,11 @@ def _matches_resource(rule: Rule, attributes: RuleAttributes) -> bool:
 
 
 def _matches_scope(rule: Rule, attributes: RuleAttributes) -> bool:
-    scope = rule.scope
-    if scope == "Namespaced":
-        return attributes.namespaced and attributes.resource != _NAMESPACES
-    if scope == "Cluster":
-        return not attributes.namespaced or attributes.resource == _NAMESPACES
-    return scope == EVERY
+    return rule.scope in (EVERY, "Namespaced" if _is_namespaced(attributes) else "Cluster")
+
+
+def _is_namespaced(attributes: RuleAttributes) -> bool:
+    return attributes.namespaced and attributes.resource != _NAMESPACES
 
 
 def matches_rule(rule: Rule, attributes: RuleAttributes) -> bool:
@@ -176,14 +175,23 @@ class NearMiss(NamedTuple):
     missed: tuple[FieldMatch, ...]
 
     def __str__(self) -> str:
-        wanted = (f"{axis.actual!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
-        return f"rules[{self.rule}] would match if {' and '.join(wanted)}"
+        return f"rules[{self.rule}] would match if {' and '.join(map(_describe_miss, self.missed))}"
+
+
+def _describe_miss(axis: FieldMatch) -> str:
+    if axis.name == "scope":
+        return f"its scope were {axis.actual!r} or '*' instead of {axis.listed[0]!r}"
+    text = f"{axis.actual!r} were in {axis.name} {list(axis.listed)}"
+    if axis.name == "resources" and "/" in axis.actual and EVERY in axis.listed:
+        return f"{text}, whose '*' includes no subresources"
+    return text
 
 
 def find_nearest_miss(hook: Hook, attributes: RuleAttributes) -> NearMiss | None:
-    """Return the first rule with the fewest fields that do not match, None without rules."""
+    """Return the first rule with the fewest fields that do not match; None without rules, or if one of them matches."""
     misses = [
         NearMiss(number, tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok))
         for number, rule in enumerate(hook.rules)
     ]
-    return min(misses, key=lambda miss: len(miss.missed), default=None)
+    nearest = min(misses, key=lambda miss: len(miss.missed), default=None)
+    return nearest if nearest is not None and nearest.missed else None

@@ -107,7 +107,7 @@ async def test_the_nearest_miss_has_the_fewest_mismatches() -> None:
     near = {**WIDGETS, "resources": ["widgets/status"], "scope": "Cluster"}
     found = await run_explain(world(configuration("ws3", "validating", webhook(rules=[far, near]))), review())
     assert found.validating[0].nearest_miss == (
-        "rules[1] would match if 'Namespaced' were in scope ['Cluster'] "
+        "rules[1] would match if its scope were 'Namespaced' or '*' instead of 'Cluster' "
         "and 'widgets' were in resources ['widgets/status']"
     )
 
