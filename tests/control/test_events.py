@@ -23,6 +23,8 @@ class Api:
         if self.refusal is not None:
             raise self.refusal
         if method == "POST":
+            if f"{path}/{body['metadata']['name']}" in self.events:
+                raise APIError(409, "AlreadyExists", f'events "{body["metadata"]["name"]}" already exists')
             self.events[f"{path}/{body['metadata']['name']}"] = dict(body)
         else:
             assert (method, content_type) == ("PATCH", MERGE_PATCH)

@@ -1,5 +1,9 @@
 """An apiserver in memory, for the controller: list, watch, merge patch, JSON patch, dry run, generations, webhooks.
 
+Its answers follow kube-apiserver: 404 as text for a resource that is not served (k8s.io/apiserver, pkg/server/mux), and
+writes of an object and of its status apart (k8s.io/apiextensions-apiserver, pkg/registry/customresource: strategy.go,
+status_strategy.go).
+
 The webhook is the real one. The server passes each written workload through a list of functions, with which a test can
 prune fields, add defaults, or act as another webhook that reverts the render.
 """
@@ -8,6 +12,7 @@ import asyncio
 import contextlib
 import copy
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -25,6 +30,7 @@ from tests.builders import request as review_of
 Document = dict[str, Any]
 Admit = Callable[[Document], Document]
 
+_NAMESPACE = re.compile(r"/namespaces/[^/]+(?=/)")
 PLURALS = {resource.kind: resource for resource in (*RESOURCES, *WORKLOADS)}
 
 
@@ -61,7 +67,7 @@ class Apiserver:
         self.served = {"yurtappsets": "v1alpha1", "nodepools": "v1alpha1"}
         self._objects, self._plans = objects, plans
         self._documents: dict[str, Document] = {}
-        self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
+        self._watchers: list[tuple[str, str, asyncio.Queue[bytes]]] = []
         self._version = 1
 
     # Methods for tests.
@@ -127,17 +133,22 @@ class Apiserver:
         if method == "GET" and path in self._documents:
             return self[path]
         if method == "GET":
-            return self._list(path, (query or {}).get("fieldSelector", ""))
+            return self._list(path, query or {})
         return self._patch(path, body, dry=dry, json_patch=json_patch)
 
-    def _list(self, path: str, selector: str) -> Document:
+    def _check_served(self, path: str) -> None:
         plural = path.rsplit("/", 1)[-1]
         if not any(resource.plural == plural for resource in PLURALS.values()):
+            # The path of an object.
             raise APIError(404, "NotFound", f'"{plural}" not found')
         if self.served.get(plural, version := path.split("/")[3]) != version:
             raise APIError(404, "", "404 page not found")
-        items = [document for key, document in self._documents.items() if f"/{plural}/" in key]
-        for field, _, value in (term.partition("=") for term in selector.split(",") if term):
+
+    def _list(self, path: str, query: Mapping[str, str]) -> Document:
+        self._check_served(path)
+        label = query.get("labelSelector", "")
+        items = [document for key, document in self._documents.items() if is_listed(key, document, path, label)]
+        for field, _, value in (term.partition("=") for term in query.get("fieldSelector", "").split(",") if term):
             member, name = field.split(".")
             items = [one for one in items if one[member].get(name) == value]
         return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
@@ -147,7 +158,7 @@ class Apiserver:
         path = path.removesuffix("/status")
         before = self._documents.get(path)
         if before is None:
-            raise APIError(404, "NotFound", path)
+            raise APIError(404, "NotFound", f'"{path.rpartition("/")[2]}" not found')
         after = apply(before, body) if json_patch else merge_patch(before, body)
         if after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
             raise APIError(409, "Conflict", "the object has been modified")
@@ -155,7 +166,9 @@ class Apiserver:
             after = self._admitted(before, after)
         if status:
             kept = {name: value for name, value in after["status"].items() if name not in self.drops}
-            after = {**after, "status": kept}
+            after = {**before, "status": kept}
+        else:
+            after = {**{name: value for name, value in after.items() if name != "status"}, **_status_of(before)}
         if dry:
             self.dry_runs[path] += 1
             return copy.deepcopy(after)
@@ -195,8 +208,8 @@ class Apiserver:
 
     def _tell(self, path: str, kind: str, document: Document) -> None:
         line = json.dumps({"type": kind, "object": document}).encode()
-        for plural, watcher in self._watchers:
-            if f"/{plural}/" in path and plural not in self.silent:
+        for watched, label, watcher in self._watchers:
+            if is_listed(path, document, watched, label) and watched.rpartition("/")[2] not in self.silent:
                 watcher.put_nowait(line)
 
     @contextlib.asynccontextmanager
@@ -207,14 +220,15 @@ class Apiserver:
         query: Mapping[str, str],
         idle: float,  # noqa: ARG002 - as the connection's
     ) -> AsyncIterator[AsyncIterator[bytes]]:
+        self._check_served(path)
         watcher: asyncio.Queue[bytes] = asyncio.Queue()
-        entry = (path.rsplit("/", 1)[-1], watcher)
+        label = query.get("labelSelector", "")
+        entry = (path, label, watcher)
         self._watchers.append(entry)
         for known, document in self._documents.items():
             # Changes between the list and this watch.
-            if f"/{entry[0]}/" in known and int(document["metadata"]["resourceVersion"]) > int(
-                query["resourceVersion"]
-            ):
+            is_new = int(document["metadata"]["resourceVersion"]) > int(query["resourceVersion"])
+            if is_new and is_listed(known, document, path, label):
                 watcher.put_nowait(json.dumps({"type": "MODIFIED", "object": document}).encode())
 
         async def each() -> AsyncIterator[bytes]:
@@ -231,6 +245,18 @@ def path_of(document: Document) -> str:
     resource, metadata = PLURALS[document["kind"]], document["metadata"]
     resource = resource._replace(version=parse_api_version(document["apiVersion"])[1])
     return resource.in_namespace(metadata.get("namespace", ""), metadata["name"])
+
+
+def is_listed(path: str, document: Document, listed: str, label: str) -> bool:
+    """Return whether a list or watch of a path, of objects with a label, has an object."""
+    collection = path.rpartition("/")[0]
+    return listed in (collection, _NAMESPACE.sub("", collection)) and (
+        not label or label in document["metadata"].get("labels", {})
+    )
+
+
+def _status_of(document: Document) -> Document:
+    return {"status": document["status"]} if "status" in document else {}
 
 
 def is_workload(path: str) -> bool:

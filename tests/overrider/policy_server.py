@@ -90,10 +90,14 @@ class PolicyServer:
         return stored
 
     def _check_served(self, path: str) -> None:
-        if path.startswith(API) and path.rpartition("/")[2] not in self.served:
-            raise APIError(404, "NotFound", "not served")
+        if path.startswith(f"{API}/") and not self.served_at(path):
+            raise APIError(404, "", "404 page not found")
+
+    def served_at(self, path: str) -> bool:
+        return path.removeprefix(f"{API}/").partition("/")[0] in self.served
 
     def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        self._check_served(path)
         if path == API:
             return {"resources": [{"name": one} for one in self.served]}
         if method == "PATCH":

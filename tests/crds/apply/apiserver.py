@@ -60,6 +60,12 @@ class ApiServer:
     def _stored(self, asked: Asked) -> tuple[int, Any]:
         stored = self.crds.get(asked.name)
         if asked.method == "PATCH":
+            if asked.content_type == "application/apply-patch+yaml" and not asked.query.get("fieldManager"):
+                # k8s.io/apimachinery, pkg/apis/meta/v1/validation: ValidatePatchOptions
+                return 422, {
+                    "reason": "Invalid",
+                    "message": "fieldManager: Required value: is required for apply patch",
+                }
             if stored is None and asked.content_type != "application/apply-patch+yaml":
                 return 404, {"reason": "NotFound", "message": "not found"}
             former = stored or {"metadata": {"resourceVersion": "0"}}

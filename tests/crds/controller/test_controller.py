@@ -57,15 +57,20 @@ class Api:
         if self.stored is None:
             raise APIError(404, "NotFound", "gone")
         if method == "PATCH":
-            self.write(body)
+            self.write(body, "status" if path.endswith("/status") else "spec")
         return msgspec.json.encode(self.stored)
 
-    def write(self, body: JSONObject) -> None:
+    def write(self, body: JSONObject, part: str = "") -> None:
+        """Write a part, ``""`` for all: a patch of the object leaves its status, one of the status all else."""
         assert self.stored is not None
         metadata = self.stored["metadata"]
         if body.get("metadata", {}).pop("resourceVersion", metadata["resourceVersion"]) != metadata["resourceVersion"]:
             raise APIError(409, "Conflict", "the object has been modified")
         before = msgspec.json.encode(self.stored["spec"])
+        if part == "status":
+            body = {name: value for name, value in body.items() if name == "status"}
+        elif part:
+            body = {name: value for name, value in body.items() if name != "status"}
         merge(self.stored, body)
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
         metadata["generation"] += before != msgspec.json.encode(self.stored["spec"])

@@ -106,4 +106,4 @@ def names(store: Store) -> dict[str, Any]:
     return {key.name: store.get(*key)["spec"] for key in store.keys(KIND)}
 
 
-NOT_SERVED = APIError(404, "NotFound", "the server could not find the requested resource")
+NOT_SERVED = APIError(404, "", "404 page not found")  # k8s.io/apiserver, pkg/server/mux/pathrecorder.go

@@ -140,7 +140,7 @@ async def test_streams_that_end_at_once_are_separated_by_pauses() -> None:
 
 async def test_an_unserved_resource_is_synced_without_objects_and_requested_again() -> None:
     script, store = Script(), Store()
-    script.lists.put_nowait(APIError(404, "NotFound", "the server could not find the requested resource"))
+    script.lists.put_nowait(NOT_SERVED)
     async with informing(script, store) as informer:
         await informer.wait_synced()
         assert "not served" in informer.state().detail
