@@ -19,23 +19,37 @@ from app.cli.terminal import write
 _COMPLETE_FILES: Final = ":0"
 _COMPLETE_NO_FILES: Final = ":4"
 _SCRIPTS: Final = {
+    # Bash splits --output=sa into three words, and replaces only the last one. Its version 3.2 is that of macOS.
     "bash": """_fleethook_completion() {
-    local IFS=$'\\n'
-    COMPREPLY=($(_FLEETHOOK_COMPLETE=1 "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    local IFS=$'\\n' word before= joined= i=-1
+    local -a words
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+        if [[ $i -ge 0 && ( $word == "=" || $before == "=" ) ]]; then joined=1
+        else i=$((i + 1)) joined= words[i]=
+        fi
+        words[i]+=$word before=$word
+    done
+    COMPREPLY=($(_FLEETHOOK_COMPLETE=1 "$1" "${words[@]}" 2>/dev/null))
+    if [[ -n $joined ]]; then COMPREPLY=("${COMPREPLY[@]#*=}"); fi
 }
 complete -o default -F _fleethook_completion fleethook""",
     "zsh": """#compdef fleethook
 _fleethook_completion() {
     local -a found
     found=("${(@f)$(_FLEETHOOK_COMPLETE=1 "${words[1]}" "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
-    if [[ -n "$found" ]]; then compadd -a found; else _files; fi
+    if [[ -n "$found" ]]; then compadd -a found; else compset -P '-*='; _files; fi
 }
 compdef _fleethook_completion fleethook""",
     "fish": """function _fleethook_completion
     set -l words (commandline -opc) (commandline -ct)
     set -lx _FLEETHOOK_COMPLETE 1
     set -l found ($words[1] $words[2..-1] 2>/dev/null)
-    if test -n "$found"; printf '%s\\n' $found; else; __fish_complete_path (commandline -ct); end
+    if test -n "$found"
+        printf '%s\\n' $found
+    else
+        set -l option (string match -r -- '^-[^=]*=' $words[-1])
+        for path in (__fish_complete_path (string replace -r -- '^-[^=]*=' '' $words[-1])); echo -- "$option$path"; end
+    end
 end
 complete -c fleethook -f -a '(_fleethook_completion)'""",
 }

@@ -1,3 +1,5 @@
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -52,12 +54,28 @@ def test_the_script_for_a_shell_asks_the_program(shell: str) -> None:
     assert "_FLEETHOOK_COMPLETE" in "\n".join(script)
 
 
-def test_bash_completes_with_the_script() -> None:
-    """Bash calls the function of the script as it does for the tab key."""
-    script = "\n".join(run("", "fleethook", "--show-completion", "bash"))
-    ask = '\nCOMP_WORDS=(fleethook lint --output sa) COMP_CWORD=3\n_fleethook_completion fleethook\necho "${COMPREPLY[@]}"'
-    result = subprocess.run(
-        ["bash", "--norc", "-c", script + ask], capture_output=True, text=True, timeout=NET, check=True,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
-    )  # fmt: skip
-    assert result.stdout == "sarif\n"
+def test_bash_completes_values_and_files_at_the_tab_key(tmp_path: Path) -> None:
+    """The keys go to an interactive bash. After each tab, they put ``echo`` before the line, to read what it became."""
+    script = tmp_path / "completion"
+    script.write_text("\n".join(run("", "fleethook", "--show-completion", "bash")))
+    typed = {
+        "lint --output sa": "lint --output sarif",
+        "lint --output=sa": "lint --output=sarif",
+        "lint -o=gi": "lint -o=github",
+        "lint --exclude=a=b --output=gi": "lint --exclude=a=b --output=github",
+        "lint -f examples/nod": "lint -f examples/nodepools.yaml",
+        "lint --filename=examples/nod": "lint --filename=examples/nodepools.yaml",
+        "int": "interpret",
+    }
+    home, prefix, accept = "\x01", "echo ", "\n"
+    keys = "".join(f"fleethook {words}\t{home}{prefix}{accept}" for words in typed)
+    terminal, keyboard = pty.openpty()
+    with os.fdopen(terminal, "wb") as hand, os.fdopen(keyboard, "rb") as seat:
+        process = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-i"], stdin=seat, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, cwd=ROOT, env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "TERM": "dumb"},
+        )  # fmt: skip
+        hand.write(f"source {script}\n{keys}exit\n".encode())
+        hand.flush()
+        shown, _ = process.communicate(timeout=NET)
+    assert shown.splitlines() == [f"fleethook {words}" for words in typed.values()]
