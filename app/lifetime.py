@@ -54,6 +54,15 @@ async def follow_manifests(source: ManifestSource, *, changed: Callable[[], Awai
         await follower
 
 
+def hide_cancelled_requests() -> None:
+    """Let uvicorn log no traceback for requests that a shutdown ends: after its time limit, or at a second signal."""
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
+
+
 @contextlib.asynccontextmanager
 async def follow_cluster(cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended") -> AsyncIterator[None]:
     """Connect to an apiserver, and follow its objects within the context.

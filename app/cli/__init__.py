@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from app import __version__
 from app.cli.command_line import CommandSpec, Group, run
-from app.cli.exit_codes import INTERRUPTED
+from app.cli.exit_codes import INTERRUPTED, exit_at_interrupt
 from app.cli.parameters import Option
 from app.cli.standard_output import check_arguments, report_output_errors
 from app.cli.terminal import write
@@ -116,6 +116,7 @@ def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
 
 def main() -> None:
     """Run the command line, as ``fleethook`` or as kubectl's plugin."""
+    exit_at_interrupt()
     # A collection would visit modules that are being imported, of which it can free nothing. `run` enables it again.
     gc.disable()
     is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
@@ -129,5 +130,5 @@ def main() -> None:
                 return
             run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)
     except KeyboardInterrupt:
-        # Ctrl-C before a command handles signals, for example while a server imports its modules.
+        # Of a command that calls `raise_at_interrupt`.
         sys.exit(INTERRUPTED)

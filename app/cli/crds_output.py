@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
+from app.cli.exit_codes import raise_at_interrupt
 from app.cli.json_output import write_json
 from app.cli.terminal import write, write_error
 from app.crds.failures import CRDsError, Exit
@@ -20,6 +21,7 @@ class Output(StrEnum):
 @contextlib.contextmanager
 def exit_on_error(interrupted: str = "the cache is unchanged") -> Iterator[None]:
     """Print a CRDsError of the block and exit with its code; at Ctrl-C print ``interrupted`` and exit 130."""
+    raise_at_interrupt()
     try:
         yield
     except CRDsError as error:

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import watchfiles
 
 from app.cli.command_line import Group
-from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail, raise_at_interrupt
 from app.cli.input_errors import report_input_errors
 from app.cli.interpret_chain import build_chain, explain_error, read_rules
 from app.cli.interpret_check import check
@@ -204,6 +204,7 @@ def run_tests(
             raise SystemExit(CHECK_FAILED)
         return
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
+    raise_at_interrupt()
     with contextlib.suppress(KeyboardInterrupt):
         for _ in _watch([*paths, *(manifests or []), *python]):
             with contextlib.suppress(SystemExit):

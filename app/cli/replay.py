@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Annotated, Final
 
 from app.asgi import Fleethook, Outside
-from app.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail
+from app.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
 from app.cli.input_errors import report_input_errors
 from app.cli.load_settings import load_settings
 from app.cli.options import FilenameOption, InputOptions
@@ -79,6 +79,7 @@ def replay(
     settle_garbage_collector()
     selection = Selection(routes, find_since(since, recordings))
     printer = make_printer(output)
+    raise_at_interrupt()
     try:
         # JSON is written while the recordings are read, so at the same terminal a bar would be within it.
         hidden = output is Output.JSON and sys.stdout.isatty()

@@ -24,6 +24,7 @@ from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook
 from app.cli.acceptor import Acceptor, Transports
 from app.cli.standard_output import OutputError
+from app.lifetime import hide_cancelled_requests
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -90,6 +91,8 @@ class GracefulServer(uvicorn.Server):
             self._ended()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
+            # The rest of the shutdown is bounded, and a KeyboardInterrupt within it would print a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Begin the shutdown; a second call for the same signal shuts down at once."""
@@ -131,10 +134,8 @@ class GracefulServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, finish the requests unless a second signal arrives, and end the application."""
+        hide_cancelled_requests()
         await super().shutdown(sockets)
-        if self.force_exit:
-            # The end of the event loop cancels the requests that a second signal ends.
-            logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
         if not self.lifespan.shutdown_event.is_set():
             # uvicorn would leave the application running. The end of the event loop then cancels it, with a traceback.
             await self.lifespan.shutdown()
@@ -158,10 +159,6 @@ class GracefulServer(uvicorn.Server):
         self._app.connections = connections
         transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
         return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
-
-
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 def find_port(servers: list[Any]) -> int:

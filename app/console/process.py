@@ -28,7 +28,7 @@ from app.console.review_replay import ReviewReplay
 from app.console.security import loopback_names
 from app.control.server_lease import LEASE, NAME, RESOURCE, find_namespace
 from app.interpret.python_interpreter import load
-from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background
+from app.lifetime import Cluster, follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from app.model.gvk import GroupKind
 from app.settings import Settings
 from app.store import Store
@@ -234,9 +234,16 @@ class ConsoleServer(uvicorn.Server):
         finally:
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
+            # The rest of the shutdown is bounded, and a KeyboardInterrupt within it would print a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections on ``sockets``, and report the port."""
         await super().startup(sockets)
         if self.started and sockets:
             self._ready(int(sockets[0].getsockname()[1]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish the requests, unless a second signal arrives."""
+        hide_cancelled_requests()
+        await super().shutdown(sockets)

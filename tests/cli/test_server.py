@@ -116,10 +116,10 @@ def send_incomplete_request(slow: SlowServer) -> Client:
 
 
 @contextlib.contextmanager
-def serve_slow_clients(directory: Path, workers: str, *arguments: str) -> Iterator[SlowServer]:
+def serve_slow_clients(directory: Path, workers: str, *arguments: str, **environment: str) -> Iterator[SlowServer]:
     """Start a server without time limits for clients, so that only the shutdown ends connections."""
     limits = {"FLEETHOOK_HEADER_TIMEOUT": NEVER, "FLEETHOOK_REQUEST_TIMEOUT": NEVER, "FLEETHOOK_KEEP_ALIVE": NEVER}
-    with serving(directory, "--workers", workers, *arguments, **limits) as server:
+    with serving(directory, "--workers", workers, *arguments, **limits, **environment) as server:
         wait_for(lambda: server.log.read_text().count("Application startup complete") == int(workers))
         with contextlib.ExitStack() as stack:
             yield SlowServer(server, stack)
@@ -226,6 +226,15 @@ def test_a_second_ctrl_c_ends_requests_without_a_traceback(tmp_path: Path, worke
         assert slow.server.process.wait(timeout=NET) == 0
         assert "Traceback" not in slow.server.log.read_text()
         assert slow.server.log.read_text().count("Application shutdown complete") == int(workers)
+
+
+def test_requests_that_outlast_the_shutdown_leave_no_traceback(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path, "1", FLEETHOOK_SHUTDOWN_TIMEOUT="1") as slow:
+        send_incomplete_request(slow)
+        send_to_group(slow.server, signal.SIGINT)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP in slow.server.log.read_text()
+        assert "Traceback" not in slow.server.log.read_text()
 
 
 INTERRUPTIBLE: Final = """

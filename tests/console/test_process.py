@@ -1,6 +1,7 @@
 import contextlib
 import http.client
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,19 @@ def test_a_signal_ends_the_console_with_success(running: Any, number: Any) -> No
     process, _, _ = running
     process.send_signal(number)
     assert process.wait(timeout=NET) == 0
+
+
+def test_a_second_ctrl_c_ends_requests_without_a_traceback(running: Any, tmp_path: Path) -> None:
+    process, port, _ = running
+    with socket.create_connection(("127.0.0.1", port), NET) as client:
+        form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 99\r\nExpect: 100-continue\r\n"
+        client.sendall(f"POST /overriders/edit HTTP/1.1\r\nHost: 127.0.0.1\r\n{form}\r\na".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 100")
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: "Waiting for connections to close" in (tmp_path / "log").read_text(), what="it shuts down")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=NET) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 async def test_no_console_on_another_address_is_open_to_everybody(tmp_path: Path) -> None:
