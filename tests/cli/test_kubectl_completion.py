@@ -55,7 +55,7 @@ def test_the_script_for_a_shell_asks_the_program(shell: str) -> None:
 
 
 def test_bash_completes_values_and_files_at_the_tab_key(tmp_path: Path) -> None:
-    """The keys go to an interactive bash. After each tab, they put ``echo`` before the line, to read what it became."""
+    """The keys go to an interactive bash. After each tab, they put ``echo`` before the line, which prints it."""
     script = tmp_path / "completion"
     script.write_text("\n".join(run("", "fleethook", "--show-completion", "bash")))
     typed = {
