@@ -30,7 +30,10 @@ def check_service(name: ServiceName, service: JSONObject | None, slices: Sequenc
     """Check that a Service has the port that webhooks name, and a ready endpoint."""
     shown = f"{name.namespace}/{name.name}"
     if service is None:
-        remedy = "install the chart in this namespace, or correct clientConfig.service of the webhooks"
+        remedy = (
+            "install the chart in this namespace, correct clientConfig.service of the webhooks, or remove fleethook by "
+            "`fleethook uninstall`"
+        )
         return Diagnosis("error", _CHECK, f"the Service {shown} of the webhooks does not exist", remedy)
     ports = [as_object(one).get("port") for one in as_object(service.get("spec")).get("ports") or ()]
     if name.port not in ports:

@@ -5,20 +5,36 @@ Then come the policies, which would render these writes again.
 """
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app.cli.cluster_reader import Keep, UnservedError, read_resource
+from app.cli.uninstall_objects import (
+    COMPONENTS,
+    DELETABLE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    NAME,
+    NAME_LABEL,
+    POLICIES,
+    RIGHTS,
+    SECRETS,
+    WEBHOOK_SUFFIX,
+    guess_secrets,
+    has_our_keys,
+    is_our_configuration,
+    is_ours,
+    names_of,
+    path_of,
+)
 from app.control.server_lease import NAME as LEASE_NAME
 from app.model.crd import RESOURCES as DEFINED
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import INTERPRETER_CONFIGURATION
 from app.model.openyurt import NUDGED_ANNOTATION
-from app.overrider.policies.compilation import COMPILED_LABEL, OVERRIDER_ANNOTATION
+from app.overrider.policies.compilation import OVERRIDER_ANNOTATION
 from app.overrider.restoration import Restorer, has_traces, list_nudged
-from app.registration.webhooks import CONFIGURATION_NAME, LABELS
 from app.store import ObjectKey, key_of
 from app.store.sources.kubernetes.resources import (
     DEFINITIONS,
@@ -31,46 +47,11 @@ from app.store.sources.kubernetes.resources import (
     YURT_APP_OVERRIDERS,
     YURT_APP_SETS,
     WatchedResource,
-    decode_metadata,
-    decode_object,
 )
 
 if TYPE_CHECKING:
     from app.kube.connection import Connection
     from app.kube.errors import APIError
-
-_RBAC: Final = "rbac.authorization.k8s.io"
-_ADMISSION: Final = "admissionregistration.k8s.io"
-_LABEL: Final = "app.kubernetes.io/name"
-_NAME: Final = LABELS[_LABEL]
-_CHART: Final = re.compile(r"fleethook-\d")
-"""The value of ``helm.sh/chart``, which the chart's value ``nameOverride`` does not change."""
-_COMPONENTS: Final = frozenset({_NAME, f"{_NAME}-crds", f"{_NAME}-console"})
-_WEBHOOK_SUFFIX: Final = ".fleethook.io"
-_SECRET_KEYS: Final = frozenset({"ca.key", "tls.key", "tls.crt"})
-
-_BINDINGS: Final = WatchedResource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", decode_metadata)
-_ROLES: Final = WatchedResource(_RBAC, "v1", "clusterroles", "ClusterRole", decode_metadata)
-# Bindings first: a role without its binding grants nothing.
-_RIGHTS: Final = (
-    _BINDINGS,
-    _BINDINGS._replace(plural="rolebindings", kind="RoleBinding"),
-    _ROLES,
-    _ROLES._replace(plural="roles", kind="Role"),
-)
-_LEASES: Final = WatchedResource("coordination.k8s.io", "v1", "leases", "Lease", decode_object)
-_SECRETS: Final = WatchedResource("", "v1", "secrets", "Secret", decode_object)
-_DEPLOYMENTS: Final = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata)
-_POLICIES: Final = tuple(
-    WatchedResource(_ADMISSION, "v1", plural, kind, decode_metadata, selector=COMPILED_LABEL)
-    for plural, kind in (
-        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
-        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
-    )
-)
-
-# The deletion of another definition would delete subjects, and with these their workloads.
-_DELETABLE: Final = frozenset({"yurtappoverriders", "resourceexploringwebhookconfigurations"})
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -161,14 +142,14 @@ class Uninstaller:
         """
         leases = await self._find_leases()
         await self._delete_webhooks()
-        for resource in _POLICIES:
+        for resource in POLICIES:
             await self._delete_all(resource, await self._list(resource))
         if leases is not None:
             await self._restore_workloads()
-        for resource in _RIGHTS:
+        for resource in RIGHTS:
             await self._delete_all(resource, await self._list(resource, is_ours))
         await self._delete_secrets()
-        await self._delete_all(_LEASES, leases)
+        await self._delete_all(LEASES, leases)
         await self._handle_definitions()
         await self._look_again()
 
@@ -178,13 +159,13 @@ class Uninstaller:
 
         found: list[JSONObject] = []
         for name in (LEASE_NAME, f"{LEASE_NAME}-crds"):
-            listed = await self._list(_LEASES._replace(only=("", name)))
+            listed = await self._list(LEASES._replace(only=("", name)))
             if listed is None:
                 self._note("workloads are not restored: a leader that runs would render them again")
                 return None
             found += listed
         for lease in found:
-            holder, (namespace, name) = get_holder(lease), _names_of(lease)
+            holder, (namespace, name) = get_holder(lease), names_of(lease)
             if not holder:
                 continue
             if self._dry_run:
@@ -200,13 +181,13 @@ class Uninstaller:
 
     async def _delete_webhooks(self) -> None:
         for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS):
-            found = await self._list(resource, _is_our_configuration)
+            found = await self._list(resource, is_our_configuration)
             for one in found or ():
-                self._secrets.update(_guess_secrets(one))
+                self._secrets.update(guess_secrets(one))
             await self._delete_all(resource, found)
         for resource in HOOK_CONFIGURATIONS:
             if resource.group_kind == INTERPRETER_CONFIGURATION:
-                await self._delete_all(resource, await self._list(resource, _is_our_configuration))
+                await self._delete_all(resource, await self._list(resource, is_our_configuration))
 
     async def _restore_workloads(self) -> None:
         """Restore workloads, and remove the annotations of their subjects."""
@@ -243,7 +224,7 @@ class Uninstaller:
         from app.kube.connection import JSON_PATCH  # noqa: PLC0415 - see app.kube
         from app.kube.errors import APIError  # noqa: PLC0415 - as above
 
-        key, path = key_of(workload), _path_of(resource, workload)
+        key, path = key_of(workload), path_of(resource, workload)
         problem = "the apiserver renders it again"
         for attempt in range(_MAX_TRIES):
             plan = restorer.plan(workload)
@@ -268,13 +249,13 @@ class Uninstaller:
                     return
             except APIError as error:
                 problem = error.message
-                if error.code != _CONFLICT and not (error.code == _INTERNAL and _WEBHOOK_SUFFIX in problem):
+                if error.code != _CONFLICT and not (error.code == _INTERNAL and WEBHOOK_SUFFIX in problem):
                     self._refuse(error, done, resource, "patch")
                     return
             # Another client has written the workload, or kube-apiserver does not know yet that webhooks and policies
             # are gone.
             await self._sleep(_PAUSE_SECONDS)
-            found = await self._get(resource, *_names_of(workload), row=done)
+            found = await self._get(resource, *names_of(workload), row=done)
             if found is None:
                 return
             workload = found
@@ -282,14 +263,14 @@ class Uninstaller:
 
     async def _delete_secrets(self) -> None:
         """Delete the Secrets with certificates that servers have created."""
-        found = await self._list(_SECRETS._replace(selector=f"{_LABEL}={_NAME}"), _has_our_keys)
-        named = {_names_of(one): one for one in found or ()}
+        found = await self._list(SECRETS._replace(selector=f"{NAME_LABEL}={NAME}"), has_our_keys)
+        named = {names_of(one): one for one in found or ()}
         for namespace, name in sorted(self._secrets - named.keys()):
-            row = Row(Action.LEFT, _SECRETS.kind, namespace, name)
-            secret = await self._get(_SECRETS, namespace, name, row=row)
-            if secret is not None and _has_our_keys(secret):
+            row = Row(Action.LEFT, SECRETS.kind, namespace, name)
+            secret = await self._get(SECRETS, namespace, name, row=row)
+            if secret is not None and has_our_keys(secret):
                 named[namespace, name] = secret
-        await self._delete_all(_SECRETS, list(named.values()))
+        await self._delete_all(SECRETS, list(named.values()))
 
     async def _handle_definitions(self) -> None:
         """Delete or keep the CustomResourceDefinitions of fleethook, and name the rest of a release."""
@@ -299,7 +280,7 @@ class Uninstaller:
             if name not in names:
                 continue
             row = _row(Action.KEPT, key_of(one))
-            if names[name] not in _DELETABLE:
+            if names[name] not in DELETABLE_DEFINITIONS:
                 self._add(row._replace(detail="its deletion would delete its objects, and their workloads"))
             elif not self._definitions:
                 self._add(row._replace(detail="its deletion would delete its objects; delete it with --crds"))
@@ -307,9 +288,9 @@ class Uninstaller:
                 self._add(row._replace(detail="something else is left; repeat the command with --crds"))
             else:
                 await self._delete_all(DEFINITIONS, [one])
-        selector = f"{_LABEL} in ({','.join(sorted(_COMPONENTS))})"
-        for one in await self._list(_DEPLOYMENTS._replace(selector=selector)) or ():
-            namespace, _ = _names_of(one)
+        selector = f"{NAME_LABEL} in ({','.join(sorted(COMPONENTS))})"
+        for one in await self._list(DEPLOYMENTS._replace(selector=selector)) or ():
+            namespace, _ = names_of(one)
             release = as_object(one["metadata"].get("annotations")).get("meta.helm.sh/release-name")
             remedy = f"run helm uninstall {release} -n {namespace}" if release else "delete it"
             self._add(_row(Action.KEPT, key_of(one), remedy))
@@ -319,7 +300,7 @@ class Uninstaller:
         deleted = {one[1:4] for one in self.rows if one.action is Action.DELETED}
         if self._dry_run or not deleted:
             return
-        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *_POLICIES):
+        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *POLICIES):
             for one in await self._list(resource) or ():
                 row = _row(Action.LEFT, key_of(one), "it exists again: stop all servers, and repeat the command")
                 if row[1:4] in deleted:
@@ -331,7 +312,7 @@ class Uninstaller:
 
         row = _row(Action.CLEANED, key_of(document), detail)
         plural, _, subresource = resource.plural.partition("/")
-        path = _path_of(resource._replace(plural=plural), document)
+        path = path_of(resource._replace(plural=plural), document)
         path = f"{path}/{subresource}" if subresource else path
         work = None if self._dry_run else self._connection.request("PATCH", path, body=change, content_type=MERGE_PATCH)
         if work is None or await self._try(work, resource, "patch", row):
@@ -358,7 +339,7 @@ class Uninstaller:
         for one in found or ():
             overrider = as_object(one["metadata"].get("annotations")).get(OVERRIDER_ANNOTATION)
             row = _row(Action.DELETED, key_of(one), f"of YurtAppOverrider {overrider}" if overrider else "")
-            work = None if self._dry_run else self._connection.request("DELETE", _path_of(resource, one))
+            work = None if self._dry_run else self._connection.request("DELETE", path_of(resource, one))
             if work is None or await self._try(work, resource, "delete", row):
                 self._add(row)
 
@@ -401,46 +382,11 @@ async def _read(connection: "Connection", resource: WatchedResource, keep: Keep 
         return []
 
 
-def is_ours(document: JSONObject) -> bool:
-    """Return whether fleethook or its chart has created an object, by its labels."""
-    labels = as_object(document["metadata"].get("labels"))
-    return labels.get(_LABEL) in _COMPONENTS or bool(_CHART.match(str(labels.get("helm.sh/chart"))))
-
-
-def _is_our_configuration(document: JSONObject) -> bool:
-    """Return whether a configuration calls fleethook only: by its name, its labels, or the names of its webhooks."""
-    names = [str(one.get("name")) for one in document.get("webhooks") or ()]
-    named = bool(names) and all(name.endswith(_WEBHOOK_SUFFIX) for name in names)
-    return document["metadata"]["name"] == CONFIGURATION_NAME or is_ours(document) or named
-
-
-def _guess_secrets(configuration: JSONObject) -> Iterator[tuple[str, str]]:
-    """Yield the Secrets of the chart's servers: those of earlier versions have no label."""
-    for webhook in configuration.get("webhooks") or ():
-        service = as_object(as_object(webhook.get("clientConfig")).get("service"))
-        if service:
-            yield str(service.get("namespace")), f"{service.get('name')}-certs"
-
-
-def _has_our_keys(secret: JSONObject) -> bool:
-    return as_object(secret.get("data")).keys() >= _SECRET_KEYS
-
-
 def _advise(namespace: str, name: str) -> str:
     return (
         f"stop all replicas first, for example with kubectl scale --replicas=0 -n {namespace} deployment/{name}, and "
         "repeat the command"
     )
-
-
-def _names_of(document: JSONObject) -> tuple[str, str]:
-    metadata = document["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
-
-
-def _path_of(resource: WatchedResource, document: JSONObject) -> str:
-    version = document["apiVersion"].rpartition("/")[2]
-    return resource._replace(version=version).in_namespace(*_names_of(document))
 
 
 def _row(action: Action, key: ObjectKey, detail: str = "") -> Row:

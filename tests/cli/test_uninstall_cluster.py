@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from app.cli.uninstall_cluster import Action, LeaderError, Uninstaller, is_ours
+from app.cli.uninstall_cluster import Action, LeaderError, Uninstaller
 from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.overrider.policies.compilation import COMPILED_LABEL
@@ -127,38 +127,6 @@ def cluster() -> Cluster:
     made.put("yurtappsets", SUBJECT)
     made.put("deployments", RENDERED)
     return made
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "ours"),
-    [
-        ("fleethook", {}, True),
-        ("other", {"metadata": {"labels": {"app.kubernetes.io/name": "fleethook"}}}, True),
-        (
-            "renamed",
-            {"metadata": {"labels": {"app.kubernetes.io/name": "x", "helm.sh/chart": "fleethook-0.3.0"}}},
-            True,
-        ),
-        ("fleethook-dispatch", {"webhooks": [{"name": "mutate.dispatch.fleethook.io"}]}, True),
-        ("mixed", {"webhooks": [{"name": "a.fleethook.io"}, {"name": "a.example.org"}]}, False),
-        (
-            "other",
-            {"metadata": {"labels": {"helm.sh/chart": "fleethookish-1"}}, "webhooks": [{"name": "a.b.c"}]},
-            False,
-        ),
-        ("empty", {"webhooks": []}, False),
-    ],
-)
-async def test_only_configurations_that_call_fleethook_are_deleted(name: str, fields: Any, ours: bool) -> None:
-    cluster = Cluster()
-    path = cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", name, **fields))
-    done = await uninstall(cluster)
-    assert (path not in cluster.objects, list_rows(done, Action.DELETED) == [name]) == (ours, ours)
-
-
-def test_objects_of_the_charts_components_are_ours() -> None:
-    for name, ours in (("fleethook-crds", True), ("fleethook-console", True), ("fleethook-x", False)):
-        assert is_ours(document("ClusterRole", "r", metadata={"labels": {"app.kubernetes.io/name": name}})) is ours
 
 
 async def test_webhooks_and_policies_are_deleted_before_workloads_are_written(cluster: Cluster) -> None:

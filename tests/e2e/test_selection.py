@@ -1,16 +1,21 @@
 """The writes that a real apiserver sends to fleethook, and so refuses while fleethook is down."""
 
 import copy
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.registration.announcements import Announcement
 from app.registration.match_conditions import Selection, SubjectName
 from app.registration.webhooks import SELECTED, URLReference, select_workloads, webhook_configurations
 from tests.builders import entry, overrider
-from tests.e2e.cluster import Api, RefusedError
-from tests.e2e.fleet import NAMESPACE, OPENYURT, unregister
+from tests.e2e.chart import CHART, Release
+from tests.e2e.cluster import Api, ControlPlane, RefusedError
+from tests.e2e.conftest import new_namespace
+from tests.e2e.fleet import NAMESPACE, OPENYURT, is_trusted, unregister
 from tests.e2e.installation import CONFIGURATION, Installation, announcements, expressions, selection, selects
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
@@ -176,6 +181,98 @@ def test_an_installation_that_never_becomes_ready_refuses_no_workload(
         bound = expressions(admin)
         admin.apply(CONFIGURATION, mutating, manager="installer")
         assert expressions(admin) == bound
+
+
+def former_chart(directory: Path) -> Path:
+    """Return a chart as of version 0.2: its webhooks for workloads have rules, and no condition on overriders."""
+    made = shutil.copytree(CHART, directory / "former")
+    file = made / "generated" / "webhooks.yaml"
+    generated = yaml.safe_load(file.read_text())
+    (mutating, _) = webhook_configurations(URLReference("https://127.0.0.1:9"), selecting=False)
+    rules = {webhook["name"]: webhook["rules"] for webhook in mutating["webhooks"]}
+    workloads = generated["configurations"][0]
+    workloads["webhooks"] = [
+        {**one, "rules": rules[one["name"]]} for one in workloads["webhooks"] if one["name"] in rules
+    ]
+    file.write_text(yaml.safe_dump(generated))
+    return made
+
+
+def is_admitted(subject: Subject) -> bool:
+    try:
+        edit(subject, "nginx:7.0")
+    except RefusedError:
+        return False
+    return True
+
+
+def uses_mutating_webhooks(admin: Api, namespace: str) -> bool:
+    """Return whether the apiserver sends overriders of a namespace to the mutating webhook for defaults."""
+    rule = overrider(entry("*", items=TO_2))
+    rule["metadata"]["namespace"] = namespace
+    path = f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders"
+    return "defaults.yurtappoverrider" in str(admin.call("POST", path, rule, dryRun="All")[1])
+
+
+@pytest.mark.parametrize("mode", ["webhook", "auto"])
+def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrider(
+    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, plain: Subject, namespace: str, tmp_path: Path,
+    mode: str,
+) -> None:  # fmt: skip
+    """No server runs except in one block, as if its image could not be pulled."""
+    unregister(admin)
+    former, release = former_chart(tmp_path), Release(helm, plane, kubeconfig, namespace)
+    release.values["controller"] = {"overriderMode": mode}
+    # The chart exempts its own namespace.
+    bound, probe = Subject(admin, new_namespace(admin), ["hangzhou"]), new_namespace(admin)
+
+    def wait_for_configuration(*, former: bool) -> None:
+        wait_for(lambda: uses_mutating_webhooks(admin, probe) != former, what="the apiserver uses the configuration")
+
+    try:
+        # Only the former revision exempts this namespace, which shows when the apiserver uses it.
+        release.values["webhooks"]["exemptNamespaces"] = [probe]
+        release.helm("install", "fleethook", str(former), "--values", "-")
+        wait_for(lambda: not is_admitted(plain), what="the former version refuses the workloads of all sets")
+        release.values["webhooks"]["exemptNamespaces"] = []
+        release.helm("upgrade", "fleethook", str(CHART), "--values", "-")
+        wait_for_configuration(former=False)
+        edit(plain, "nginx:7.0")
+
+        with release.server(tmp_path) as server:
+            wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
+            bound.override(entry("*", items=TO_2))
+            wait_for(lambda: bound.status().get("summary") == "1/1")
+            if mode == "auto":
+                wait_for(lambda: not selection(admin).closed, what="a policy applies the overrider")
+        backup, listed = admin[CONFIGURATION], selection(admin)
+        assert listed.subjects == {SubjectName(bound.namespace, "YurtAppSet", "demo")}
+        edit(plain, "nginx:7.1")
+        assert is_admitted(bound) == (mode == "auto")
+
+        release.helm("rollback", "fleethook", "1")
+        registered = {one["name"]: one for one in admin[CONFIGURATION]["webhooks"]}
+        assert all("rules" in registered[name] for name in SELECTED if name in registered)
+        assert selection(admin).closed == listed.closed
+        wait_for_configuration(former=True)
+        edit(plain, "nginx:7.2")
+        assert is_admitted(bound) == (mode == "auto")
+        release.helm("upgrade", "fleethook", str(CHART), "--values", "-")
+        wait_for_configuration(former=False)
+        edit(plain, "nginx:7.3")
+
+        release.helm("uninstall", "fleethook")
+        for member in ("resourceVersion", "uid", "managedFields", "creationTimestamp", "generation"):
+            del backup["metadata"][member]
+        wait_for_configuration(former=True)
+        admin.create(CONFIGURATION.rpartition("/")[0], backup)
+        wait_for_configuration(former=False)
+        edit(plain, "nginx:7.4")
+        assert is_admitted(bound) == (mode == "auto")
+    finally:
+        release.helm("uninstall", "fleethook", "--ignore-not-found")
+        unregister(admin)
+        admin.call("DELETE", bound.rule)
 
 
 def test_without_a_controller_only_workloads_of_overriders_are_refused(
