@@ -5,8 +5,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from app.kube.connection import Connection
-from app.registration.server_side_apply import apply_object, get_object
+from app.registration.server_side_apply import apply_object, get_object, release_fields
 from app.registration.webhooks import ca_bundles, configuration_path
 
 _log: Final = logging.getLogger(__name__)
@@ -46,5 +48,7 @@ class CAInjector:
             names = {webhook["name"]: webhook["clientConfig"].get("caBundle") for webhook in there}
             webhooks = [webhook for webhook in wanted["webhooks"] if webhook["name"] in names]
             if any(names[webhook["name"]] != webhook["clientConfig"]["caBundle"] for webhook in webhooks):
-                await apply_object(self._connection, path, {**wanted, "webhooks": webhooks}, manager=_MANAGER)
+                text = await apply_object(self._connection, path, {**wanted, "webhooks": webhooks}, manager=_MANAGER)
+                present = msgspec.json.decode(text)
                 _log.info("caBundle set", extra={"fields": {"configuration": path.rpartition("/")[2]}})
+            await release_fields(self._connection, path, present, manager=_MANAGER)

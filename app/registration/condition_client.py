@@ -1,12 +1,11 @@
 """Read and write the match conditions that list the subjects with an overrider, and the announcements."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
-
-import msgspec
 
 from app.kube.connection import Connection
 from app.model.json import JSONObject
+from app.patch import diff
 from app.registration.announcements import (
     ANNOUNCED_ANNOTATION,
     Announcement,
@@ -14,10 +13,8 @@ from app.registration.announcements import (
     write_announcements,
 )
 from app.registration.match_conditions import Selection, find_conditions, read_conditions
-from app.registration.server_side_apply import apply_object, get_object
+from app.registration.server_side_apply import get_object, owns_fields, patch_object, release_fields
 from app.registration.webhooks import (
-    API_VERSION,
-    CONFIGURATION_NAME,
     MUTATING,
     SELECTED,
     configuration_path,
@@ -26,17 +23,6 @@ from app.registration.webhooks import (
 
 _FIELD_MANAGER: Final = "fleethook-selection"
 _PATH: Final = configuration_path(MUTATING)
-
-
-class _Metadata(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815 - the field of the API
-
-
-class _Written(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_decode_written: Final = msgspec.json.Decoder(_Written).decode
 
 
 class Registered(NamedTuple):
@@ -49,6 +35,8 @@ class Registered(NamedTuple):
     """``rules`` and ``matchConditions`` of each of them that has some, as `select_workloads` returns them."""
     announcements: tuple[Announcement, ...] = ()
     """The announcements, oldest first."""
+    document: JSONObject = {}  # noqa: RUF012 - never modified
+    """The configuration as read."""
 
     @property
     def listed(self) -> Selection | None:
@@ -60,12 +48,17 @@ class Registered(NamedTuple):
         """Return whether rules and conditions are those of a selection."""
         return self.selecting == select_workloads(self.names, selection)
 
+    @property
+    def is_owned(self) -> bool:
+        """Whether this program owns fields, which it should not: see `release_fields`."""
+        return owns_fields(self.document, _FIELD_MANAGER)
+
 
 class ConditionClient:
-    """Applies the rules, some elements of ``matchConditions`` and the annotation, server-side.
+    """Writes the rules, some elements of ``matchConditions`` and the annotation.
 
-    It has its own field manager: Helm, GitOps tools and ``serve --register`` keep the fields that they own. Several
-    replicas write; a write fails if the configuration has changed since it was read.
+    Helm, GitOps tools and ``serve --register`` keep the other fields, and this program owns none. Several replicas
+    write; a write fails if the configuration has changed since it was read.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -85,7 +78,7 @@ class ConditionClient:
         announced = read_announcements((metadata.get("annotations") or {}).get(ANNOUNCED_ANNOTATION))
         selecting = {name: one for name, one in found.items() if any(one.values())}
         version = metadata.get("resourceVersion") or ""
-        return Registered(version, frozenset(webhooks), selecting, announced) if webhooks else None
+        return Registered(version, frozenset(webhooks), selecting, announced, present) if webhooks else None
 
     async def write(
         self, registered: Registered, selection: Selection, *, announcements: Sequence[Announcement] = ()
@@ -101,15 +94,32 @@ class ConditionClient:
             APIError: The apiserver refuses the write; 409 if the configuration has changed.
             UnreachableError: The apiserver does not respond.
         """
-        metadata: JSONObject = {"name": CONFIGURATION_NAME, "resourceVersion": registered.resource_version}
-        if announcements:
-            metadata["annotations"] = {ANNOUNCED_ANNOTATION: write_announcements(announcements)}
-        selecting = select_workloads(registered.names, selection)
-        body: JSONObject = {
-            "apiVersion": API_VERSION,
-            "kind": MUTATING,
-            "metadata": metadata,
-            "webhooks": [{"name": name, **members} for name, members in selecting.items()],
-        }
-        written = await apply_object(self._connection, _PATH, body, manager=_FIELD_MANAGER)
-        return _decode_written(written).metadata.resourceVersion
+        wanted = _change(registered.document, select_workloads(registered.names, selection), announcements)
+        stored = registered.document
+        if operations := diff(stored, wanted):
+            version = registered.resource_version
+            stored = await patch_object(self._connection, _PATH, version, operations, manager=_FIELD_MANAGER)
+        stored = await release_fields(self._connection, _PATH, stored, manager=_FIELD_MANAGER)
+        return str(stored["metadata"].get("resourceVersion") or "")
+
+
+def _change(
+    document: JSONObject, selecting: Mapping[str, JSONObject], announcements: Sequence[Announcement]
+) -> JSONObject:
+    """Return a configuration with these rules and conditions of workloads, and these announcements."""
+    webhooks = []
+    for webhook in document["webhooks"]:
+        changed = webhook
+        if members := selecting.get(webhook["name"]):
+            ours = find_conditions(webhook)
+            kept = [one for one in webhook.get("matchConditions") or () if one not in ours]
+            changed = {**webhook, "rules": members["rules"], "matchConditions": [*kept, *members["matchConditions"]]}
+        webhooks.append(changed)
+    metadata = document["metadata"]
+    before = metadata.get("annotations") or {}
+    annotations = {name: text for name, text in before.items() if name != ANNOUNCED_ANNOTATION}
+    if announcements:
+        annotations[ANNOUNCED_ANNOTATION] = write_announcements(announcements)
+    if annotations != before:
+        metadata = {**metadata, "annotations": annotations}
+    return {**document, "metadata": metadata, "webhooks": webhooks}

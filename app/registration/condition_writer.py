@@ -120,7 +120,7 @@ class ConditionWriter:
         self._bound = bound.subjects
         left = [one for one in registered.announcements if one in announced]
         many = len(registered.announcements) - len(left) > _MAX_SETTLED
-        if not expired and not many and registered.selects(wanted):
+        if not expired and not many and registered.selects(wanted) and not registered.is_owned:
             return False
         await self._client.write(registered, wanted, announcements=left)
         counts = {"refused": len(wanted.closed), "admitted": len(wanted.open), "byPolicies": len(wanted.covered)}

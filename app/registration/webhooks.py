@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from app.model import karmada, operator
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
-from app.registration.match_conditions import OWNED, Failing, Selection, write_conditions
+from app.registration.match_conditions import BOUND_CONDITION, OWNED, Failing, Selection, write_conditions
 from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_KARMADA,
@@ -187,6 +187,8 @@ Installers register them without rules, so kube-apiserver sends nothing until th
 installation whose replicas never become ready refuses no workload.
 """
 
+_NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
+
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
 
@@ -219,7 +221,10 @@ ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
 
 
 def select_workloads(registered: Collection[str], selection: Selection) -> dict[str, JSONObject]:
-    """Return ``rules`` and ``matchConditions`` of the webhooks of `SELECTED`, without those that get no workload.
+    """Return ``rules`` and ``matchConditions`` of the webhooks of `SELECTED`.
+
+    A webhook that gets no workload has no rules. It has a condition all the same: after a rollback to a version whose
+    installer registers rules, the webhook would otherwise get all workloads until a leader of that version runs.
 
     Args:
         registered: The names of the webhooks in the configuration, which an earlier version may have installed.
@@ -230,8 +235,9 @@ def select_workloads(registered: Collection[str], selection: Selection) -> dict[
     made = {}
     for webhook in selected:
         closed = Failing.CLOSED if webhook.resources in optional else Failing.ALL
-        if conditions := write_conditions(selection, Failing.OPEN if webhook.advises else closed):
-            made[webhook.name] = {"rules": _rules(webhook), "matchConditions": conditions}
+        conditions = write_conditions(selection, Failing.OPEN if webhook.advises else closed)
+        rules = _rules(webhook) if conditions else []
+        made[webhook.name] = {"rules": rules, "matchConditions": conditions or [_NOTHING]}
     return made
 
 

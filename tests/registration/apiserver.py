@@ -4,7 +4,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from app.kube.errors import APIError
+from app.patch import apply
 from app.registration.announcements import (
     ANNOUNCED_ANNOTATION,
     Announcement,
@@ -24,15 +27,17 @@ CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurat
 
 def configuration() -> dict[str, Any]:
     mutating, _ = webhook_configurations(ServiceReference("fleet", "fleethook"))
+    mutating["metadata"]["managedFields"] = [{"manager": "installer", "operation": "Apply"}]
     return mutating
 
 
 class Server:
-    """The configuration with server-side apply; ``meanwhile`` runs between a read and the next write."""
+    """The configuration, with the managers of its fields; ``meanwhile`` runs between a read and the next write."""
 
     def __init__(self, present: dict[str, Any] | None) -> None:
         self.present = present
         self.written: list[Any] = []
+        self.released = 0
         self.reads = 0
         self.failures: list[Exception] = []
         self.meanwhile: list[Callable[[], Any]] = []
@@ -80,16 +85,22 @@ class Server:
         return self.selection().subjects
 
     async def request(self, method: str, path: str, *, query: Any, body: Any, content_type: str) -> bytes:
-        assert (method, content_type) == ("PATCH", "application/apply-patch+yaml")
-        assert (path, query) == (CONFIGURATION, {"fieldManager": "fleethook-selection", "force": "true"})
-        if body["metadata"]["resourceVersion"] != str(self._version):
+        assert (method, content_type) == ("PATCH", "application/json-patch+json")
+        assert (path, query) == (CONFIGURATION, {"fieldManager": "fleethook-selection"})
+        version, *operations = body
+        if version["value"] != str(self._version):
             raise APIError(409, "Conflict", "the object has been modified")
         self._version += 1
-        self.written.append(body["webhooks"])
-        assert self.present is not None
-        self.present.setdefault("metadata", {})["annotations"] = body["metadata"].get("annotations", {})
-        self._set({webhook["name"]: webhook for webhook in body["webhooks"]})
-        return b'{"metadata":{"resourceVersion":"%d"}}' % self._version
+        self.present = apply(self.present, operations)
+        fields = {one["path"] for one in operations}
+        if fields == {"/metadata/managedFields"}:
+            self.released += 1
+        else:
+            self.written.append(operations)
+            self.present["metadata"]["managedFields"].append({"manager": "fleethook-selection", "operation": "Update"})
+        stored = copy.deepcopy(self.present)
+        stored["metadata"]["resourceVersion"] = str(self._version)
+        return msgspec.json.encode(stored)
 
     def announced(self) -> tuple[Announcement, ...]:
         assert self.present is not None

@@ -175,11 +175,11 @@ async def test_announce_waits_for_the_watch() -> None:
 
     announcing = asyncio.create_task(announcer(server, seen=wait).announce(NEW))
     await settled(lambda: asked)
-    assert [asked, server.listed(), announcing.done()] == [["3"], {DEMO}, False]
+    assert [asked, server.listed(), announcing.done()] == [["4"], {DEMO}, False]
     seen.set()
     await announcing
     await announcer(server, seen=wait).announce(NEW)
-    assert asked == ["3"]
+    assert asked == ["4"]
 
 
 async def test_the_wait_for_a_late_watch_is_limited(

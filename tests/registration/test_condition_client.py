@@ -57,7 +57,7 @@ async def test_a_write_sets_conditions_and_announcements() -> None:
     registered = await client(server).read()
     assert registered is not None
     version = await client(server).write(registered, closed(OTHER), announcements=[NEW])
-    assert (server.listed(), server.announced(), version) == ({OTHER}, (NEW,), "2")
+    assert (server.listed(), server.announced(), version) == ({OTHER}, (NEW,), "3")
 
 
 async def test_a_changed_configuration_is_a_conflict() -> None:

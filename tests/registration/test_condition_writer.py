@@ -34,8 +34,26 @@ async def test_only_the_condition_of_the_workload_webhooks_is_written() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: {DEMO}).write()
     wanted = select_workloads(SELECTED, Selection(frozenset({DEMO})))
-    assert server.written == [[{"name": name, **wanted[name]} for name in SELECTED]]
+    assert server.present is not None
+    for before, after in zip(configuration()["webhooks"], server.present["webhooks"], strict=True):
+        members = wanted.get(before["name"], {"matchConditions": []})
+        assert after == {**before, **members, "matchConditions": before["matchConditions"] + members["matchConditions"]}
     assert len(SELECTED) == 4
+
+
+async def test_no_field_stays_owned_so_that_an_installer_can_remove_webhooks() -> None:
+    server = Server(configuration())
+    leader = writer(server, lambda: {DEMO})
+    assert await leader.write()
+    assert server.present is not None
+    assert (server.present["metadata"]["managedFields"], server.released) == (
+        configuration()["metadata"]["managedFields"],
+        1,
+    )
+    # An earlier version owns fields.
+    server.present["metadata"]["managedFields"].append({"manager": "fleethook-selection", "operation": "Apply"})
+    assert [await leader.write() for _ in range(2)] == [True, False]
+    assert (len(server.written), server.released) == (1, 2)
 
 
 async def test_an_equal_condition_is_not_written() -> None:
@@ -176,8 +194,12 @@ async def test_a_webhook_without_workloads_has_no_rules() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: Selection(frozenset(), frozenset({DEMO}))).write()
     assert server.present is not None
-    ruled = [one["name"] for one in server.present["webhooks"] if one["name"] in SELECTED and "rules" in one]
+    selected = [one for one in server.present["webhooks"] if one["name"] in SELECTED]
+    ruled = [one["name"] for one in selected if one["rules"]]
     assert ruled == ["deployments.optional.overrider.fleethook.io", "statefulsets.optional.overrider.fleethook.io"]
+    # A rollback to an installer that sets rules still sends nothing.
+    others = [one["matchConditions"][-1] for one in selected if not one["rules"]]
+    assert others == [{"name": "bound-to-an-overrider", "expression": "false"}] * 2
 
 
 async def test_a_registration_of_an_earlier_version_gets_all_workloads_in_its_own_webhooks() -> None:
@@ -187,7 +209,9 @@ async def test_a_registration_of_an_earlier_version_gets_all_workloads_in_its_ow
     server = Server(present)
     leader = writer(server, lambda: Selection(frozenset({DEMO}), frozenset({OTHER})))
     assert [await leader.write() for _ in range(2)] == [True, False]
-    assert [one["name"] for one in server.written[0]] == [name for name in SELECTED if ".optional." not in name]
-    (condition,) = server.written[0][0]["matchConditions"]
+    ruled = [one["name"] for one in present["webhooks"] if one["name"] in SELECTED]
+    assert ruled == [name for name in SELECTED if ".optional." not in name]
+    assert server.present is not None
+    condition = server.present["webhooks"][0]["matchConditions"][-1]
     assert "fleethook.io/rendered" in condition["expression"]
     assert server.selection() == Selection(frozenset({DEMO}), frozenset({OTHER}))
