@@ -79,7 +79,14 @@ def service(template: JSONObject, items: Items) -> JSONObject:
     """Collect the load balancer addresses of a Service; other types are unchanged."""
     if text(template, "spec", "type") != "LoadBalancer":
         return template
-    return _merge_load_balancers(template, items, "hostname", "ip", "ipMode")
+    merged = _merge_load_balancers(template, items, "hostname", "ip", "ipMode")
+    # The apiserver adds the default mode to an address of a cluster before Kubernetes 1.30.
+    return template if _without_default_mode(merged) == _without_default_mode(template) else merged
+
+
+def _without_default_mode(service: JSONObject) -> list[JSONObject]:
+    addresses = objects(service, "status", "loadBalancer", "ingress")
+    return [{name: value for name, value in one.items() if (name, value) != ("ipMode", "VIP")} for one in addresses]
 
 
 def ingress(template: JSONObject, items: Items) -> JSONObject:
@@ -115,53 +122,90 @@ def _make_port_key(key: tuple[JSON, ...]) -> tuple[JSON, str, bool, str]:
 
 
 def job(template: JSONObject, items: Items) -> JSONObject:
-    """Mark a Job complete if it is complete in all clusters, failed if it failed in any.
+    """Mark a Job complete if it is complete in all clusters, failed if it failed in any and no Pod is active.
 
-    A finished Job is unchanged.
+    Until no Pod is active, a failed Job has the condition FailureTarget. A finished Job is unchanged. Since Kubernetes
+    1.31, the apiserver refuses other statuses (pkg/apis/batch/validation: validateJobStatus). It also refuses counters
+    that decrease, for example because the Job left a cluster.
     """
-    if any(_has_condition(mapping(template, "status"), kind) for kind in ("Complete", "Failed")):
+    current = mapping(template, "status")
+    if any(_has_condition(current, kind) for kind in ("Complete", "Failed")):
         return template
     statuses = _list_statuses(items)
-    status = _merge_counters(template, {name: sum(count(one, name) for one in statuses) for name in _JOB_COUNTERS})
-    status.pop("conditions", None)
-    found = [_make_job_condition(*one) for one in _find_job_conditions(items)]
-    if found:
-        status["conditions"] = found
-    started = [text(one, "startTime") for one in statuses]
-    if "startTime" not in status and started and all(started) and len(started) == len(items):
-        status["startTime"] = min(started)
-    completed = [text(one, "completionTime") for one in statuses]
-    if completed and all(completed) and len(completed) == len(items):
-        status["completionTime"] = max(completed)
+    counters = {name: sum(count(one, name) for one in statuses) for name in _JOB_COUNTERS}
+    counters |= {name: max(counters[name], count(current, name)) for name in ("succeeded", "failed")}
+    status = _merge_counters(template, counters)
+    for name in ("conditions", "completionTime"):
+        status.pop(name, None)
+    # No Pod is ready then, and the API refuses more ready Pods than active ones.
+    if count(status, "ready") > counters["active"]:
+        del status["ready"]
+    conditions = _make_job_conditions(current, items, is_active=counters["active"] > 0)
+    if conditions:
+        status["conditions"] = conditions
+    started = sorted(filter(None, (text(one, "startTime") for one in statuses)))
+    is_finished = any(_has_condition(status, kind) for kind in ("Complete", "Failed"))
+    if "startTime" not in status and (len(started) == len(items) > 0 or is_finished):
+        status["startTime"] = min(started or _list_ends(statuses) or [_now()])
+    if _has_condition(status, "Complete"):
+        status["completionTime"] = max([text(status, "startTime"), *_list_ends(statuses)])
     return _set_status(template, status)
 
 
 _JOB_COUNTERS: Final = ("active", "succeeded", "failed")
 
 
-def _find_job_conditions(items: Items) -> list[tuple[str, str, str]]:
+def _list_ends(statuses: Sequence[JSONObject]) -> list[str]:
+    """Return the times at which the Jobs of the clusters completed or failed, as far as they are known."""
+    times = [text(one, "completionTime") or _find_end(objects(one, "conditions")) for one in statuses]
+    return [one for one in times if one]
+
+
+def _find_end(conditions: Sequence[JSONObject]) -> str:
+    ended = (one for one in conditions if text(one, "type") in ("Complete", "Failed"))
+    return next((text(one, "lastTransitionTime") for one in ended), "")
+
+
+def _make_job_conditions(current: JSONObject, items: Items, *, is_active: bool) -> list[JSONObject]:
+    """Return the conditions of an unfinished Job's next status; those that end it cannot be taken back."""
+    kept = {kind: one for kind in _JOB_TARGETS for one in objects(current, "conditions") if _is_true(one, kind)}
     failed = [text(item, "clusterName") for item in items if _has_condition(mapping(item, "status"), "Failed")]
-    if failed:
-        return [("Failed", "JobFailed", f"Job executed failed in member clusters {','.join(failed)}")]
-    if not items or not all(_has_condition(mapping(item, "status"), "Complete") for item in items):
-        return []
-    findings = [("Complete", "Completed", "Job completed")]
-    if all(_has_condition(mapping(item, "status"), "SuccessCriteriaMet") for item in items):
-        met = "All member clusters have met success criteria"
-        findings.append(("SuccessCriteriaMet", "CompletionsReached", met))
-    return findings
+    if "FailureTarget" in kept or (failed and "SuccessCriteriaMet" not in kept):
+        message = f"Job executed failed in member clusters {','.join(failed)}"
+        target = kept.get("FailureTarget") or _make_job_condition("FailureTarget", "JobFailed", message)
+        if is_active:
+            return [target]
+        return [_make_job_condition("Failed", "JobFailed", message if failed else text(target, "message")), target]
+    done = [mapping(item, "status") for item in items if _has_condition(mapping(item, "status"), "Complete")]
+    if is_active or not items or len(done) < len(items):
+        return list(kept.values())
+    met = all(_has_condition(one, "SuccessCriteriaMet") for one in done)
+    message = "All member clusters have met success criteria" if met else "Job completed"
+    target = kept.get("SuccessCriteriaMet") or _make_job_condition("SuccessCriteriaMet", "CompletionsReached", message)
+    return [_make_job_condition("Complete", "Completed", "Job completed"), target]
+
+
+_JOB_TARGETS: Final = ("FailureTarget", "SuccessCriteriaMet")
+
+
+def _is_true(condition: JSONObject, kind: str) -> bool:
+    return text(condition, "type") == kind and text(condition, "status") == "True"
 
 
 def _has_condition(status: JSONObject, kind: str) -> bool:
-    return any(text(one, "type") == kind and text(one, "status") == "True" for one in objects(status, "conditions"))
+    return any(_is_true(one, kind) for one in objects(status, "conditions"))
 
 
 def _make_job_condition(kind: str, reason: str, message: str) -> JSONObject:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = _now()
     return {
         "type": kind, "status": "True", "reason": reason, "message": message,
         "lastProbeTime": now, "lastTransitionTime": now,
     }  # fmt: skip
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def cron_job(template: JSONObject, items: Items) -> JSONObject:
@@ -197,12 +241,17 @@ def pod(template: JSONObject, items: Items) -> JSONObject:
     status = {name: value for name, value in mapping(template, "status").items() if name not in _POD_MEMBERS}
     if phase := _find_first(_POD_PHASES, _list_phases(items)):
         status["phase"] = phase
-    for member in ("initContainerStatuses", "containerStatuses"):
-        found = [
-            _make_container_status(container) for one in _list_statuses(items) for container in objects(one, member)
-        ]
-        if found:
-            status[member] = found
+    for member, containers in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers")):
+        reported = [container for one in _list_statuses(items) for container in objects(one, member)]
+        stored = objects(template, "status", member)
+        # Karmada omits names. The apiserver compares terminated containers by name, and names stay then.
+        named = any(text(one, "name") for one in stored)
+        if named or any("terminated" in mapping(one, "state") for one in (*reported, *stored)):
+            reported = _merge_containers(template, objects(template, "spec", containers), reported, stored)
+        else:
+            reported = [{**container, "name": ""} for container in reported]
+        if reported:
+            status[member] = [_make_container_status(container) for container in reported]
     return _set_status(template, status)
 
 
@@ -212,9 +261,46 @@ def _make_container_status(container: JSONObject) -> JSONObject:
     The API's type always writes these members. Without them the API server adds them, and each aggregation writes.
     """
     return {
-        "name": "", "state": mapping(container, "state"), "lastState": {}, "ready": flag(container, "ready"),
-        "restartCount": 0, "image": "", "imageID": "",
+        "name": text(container, "name"), "state": mapping(container, "state"), "lastState": {},
+        "ready": flag(container, "ready"), "restartCount": 0, "image": "", "imageID": "",
     }  # fmt: skip
+
+
+def _merge_containers(
+    template: JSONObject, containers: Sequence[JSONObject], reported: Sequence[JSONObject], stored: Sequence[JSONObject]
+) -> list[JSONObject]:
+    """Return one status for each container, the worst of all clusters.
+
+    The apiserver compares statuses of one name, and refuses that a terminated container that may not restart has
+    another state (pkg/apis/core/validation: ValidateContainerStateTransition). Such a state stays.
+    """
+    specs = {text(one, "name"): one for one in containers}
+    ended = {text(one, "name"): one for one in stored if "terminated" in mapping(one, "state")}
+    by_name: dict[str | int, list[JSONObject]] = {}
+    for number, one in enumerate(reported):
+        # A cluster names each container; statuses without names are not merged.
+        by_name.setdefault(text(one, "name") or number, []).append(one)
+    found = []
+    for statuses in by_name.values():
+        name = text(statuses[0], "name")
+        worst = min(statuses, key=_rank_state)
+        if name in ended and not _may_restart(template, specs.get(name, {}), ended[name]):
+            worst = worst if "terminated" in mapping(worst, "state") else ended[name]
+        found.append({**worst, "ready": all(flag(one, "ready") for one in statuses)})
+    return found
+
+
+def _rank_state(container: JSONObject) -> int:
+    """Return the rank of a container's state, 0 for the worst."""
+    state = mapping(container, "state")
+    if "terminated" in state:
+        return 0 if count(state, "terminated", "exitCode") else 4
+    return next((rank for rank, name in enumerate(("waiting", "running"), 1) if name in state), 3)
+
+
+def _may_restart(template: JSONObject, container: JSONObject, ended: JSONObject) -> bool:
+    policy = text(container, "restartPolicy") or text(template, "spec", "restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and count(ended, "state", "terminated", "exitCode") != 0)
 
 
 _POD_MEMBERS: Final = frozenset({"phase", "initContainerStatuses", "containerStatuses"})

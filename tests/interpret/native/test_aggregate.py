@@ -143,3 +143,48 @@ def test_aggregating_does_not_change_its_arguments() -> None:
     template: dict[str, Any] = {"metadata": {"generation": 1}, "status": {"replicas": 1}}
     native_aggregate.workload("replicas")(template, [{"clusterName": "m", "status": {"replicas": 5}}])
     assert template == {"metadata": {"generation": 1}, "status": {"replicas": 1}}
+
+
+def kinds_of(job: dict[str, Any]) -> list[str]:
+    return [one["type"] for one in job["status"].get("conditions", [])]
+
+
+def test_a_failed_job_ends_when_no_pod_is_active_and_its_counters_never_decrease() -> None:
+    failed = {"clusterName": "a", "status": {"failed": 3, "conditions": [{"type": "Failed", "status": "True"}]}}
+    active = {"clusterName": "b", "status": {"active": 1, "succeeded": 2, "startTime": "2026-01-01T00:00:00Z"}}
+    waiting = native_aggregate.job({"kind": "Job"}, [failed, active])
+    assert (kinds_of(waiting), waiting["status"]["active"]) == (["FailureTarget"], 1)
+    assert native_aggregate.job(waiting, [failed, active]) is waiting
+    # The cluster that failed has left, and the target stays.
+    ended = native_aggregate.job(waiting, [{"clusterName": "b", "status": {"succeeded": 1}}])
+    assert kinds_of(ended) == ["Failed", "FailureTarget"]
+    assert (ended["status"]["failed"], ended["status"]["succeeded"], "startTime" in ended["status"]) == (3, 2, True)
+    assert native_aggregate.job(ended, []) is ended
+
+
+def test_a_complete_job_has_the_times_that_the_api_requires() -> None:
+    complete = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-03T00:00:00Z"}
+    items = [
+        {"clusterName": "a", "status": {"conditions": [complete]}},
+        {"clusterName": "b", "status": {"conditions": [complete], "startTime": "2026-01-02T00:00:00Z"}},
+    ]
+    done = native_aggregate.job({"kind": "Job"}, items)["status"]
+    assert (done["startTime"], done["completionTime"]) == ("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")
+    assert [one["type"] for one in done["conditions"]] == ["Complete", "SuccessCriteriaMet"]
+
+
+def test_containers_of_several_clusters_are_one_as_soon_as_one_has_terminated() -> None:
+    ended = {"name": "c", "ready": False, "state": {"terminated": {"exitCode": 0}}}
+    running = {"name": "c", "ready": True, "state": {"running": {}}}
+    template = {"kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+
+    def merge(pod: dict[str, Any], *containers: dict[str, Any]) -> dict[str, Any]:
+        reports = [{"status": {"phase": "Running", "containerStatuses": [one]}} for one in containers]
+        return native_aggregate.pod(pod, reports)
+
+    first = merge(template, ended)
+    assert [one["state"] for one in first["status"]["containerStatuses"]] == [ended["state"]]
+    assert [one["state"] for one in merge(first, running)["status"]["containerStatuses"]] == [ended["state"]]
+    always = {**first, "spec": {"containers": [{"name": "c"}]}}
+    both = merge(always, ended, running)["status"]["containerStatuses"]
+    assert [(one["name"], one["state"], one["ready"]) for one in both] == [("c", {"running": {}}, False)]
