@@ -40,6 +40,11 @@ class Roots:
         """Whether no certificate can be parsed."""
         return next(self._parse(der for found in self._by_subject.values() for der in found), None) is None
 
+    def list_periods(self) -> list[tuple[datetime, datetime]]:
+        """Return the start and the end of each certificate's validity."""
+        found = self._parse(der for encoded in self._by_subject.values() for der in encoded)
+        return [(one.starts, one.ends) for one in found]
+
     def count(self, subjects: Iterable[bytes]) -> tuple[int, int]:
         """Return the number of certificates with one of these subjects, and their size in bytes."""
         sizes = [len(der) for subject in set(subjects) for der in self._by_subject.get(subject, ())]

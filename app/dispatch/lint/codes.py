@@ -18,6 +18,10 @@ CODES: Final[dict[str, Level]] = {
     "selector-contradiction": "error",
     "condition-false": "error",
     "condition-operation": "error",
+    "condition-error": "error",
+    "unsupported-operation": "error",
+    "expired-authority": "error",
+    "slow-leases": "warning",
     "shadowed": "error",
     "service-in-logical-cluster": "error",
     "duplicate-call": "warning",
@@ -47,6 +51,12 @@ MEANINGS: Final[dict[str, str]] = {
     "selector-contradiction": "The requirements of a selector contradict each other, so it matches no object.",
     "condition-false": "A match condition is always false, so no request is sent to the webhook.",
     "condition-operation": "A match condition requires an operation that no rule has.",
+    "condition-error": "A match condition has an error for each request of an operation: `object` is null for DELETE, "
+    "`oldObject` for CREATE, and `namespaceObject` always.",
+    "unsupported-operation": "A rule has no operation that its subresources support, such as CREATE for `pods/status`.",
+    "expired-authority": "All certificates of the caBundle have expired, or are not valid yet, so every call fails.",
+    "slow-leases": "The webhook gets Leases. While it is slow, components lose their leader election, and nodes become "
+    "NotReady.",
     "shadowed": "The resource comes from another logical cluster, whose webhooks are called instead.",
     "service-in-logical-cluster": "A logical cluster has no network with the Service of `clientConfig`. Give a URL.",
     "duplicate-call": "Two webhooks call the same endpoint for the same requests.",

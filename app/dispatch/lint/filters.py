@@ -6,6 +6,7 @@ from typing import Final
 
 from app.dispatch.hooks import EVERY, Hook
 from app.dispatch.lint.codes import Issue
+from app.dispatch.lint.condition_errors import error_findings
 from app.dispatch.lint.served_resources import read_text
 from app.model.json import JSON, as_object
 
@@ -24,6 +25,7 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
         for key in find_contradictions(webhook.get("objectSelector")):
             text = f"objectSelector: its requirements for label {key} contradict each other, so it matches no object"
             yield Issue("selector-contradiction", text)
+    yield from error_findings(hook)
     operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):

@@ -1,6 +1,7 @@
 """Lints the webhook configurations and the APIBindings of a fleet."""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from app.dispatch.cel import compile_condition
@@ -21,17 +22,19 @@ from app.store import ObjectKey, Store
 _NOWHERE: Final[Mapping[ObjectKey, str]] = {}
 
 
-def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Finding]:
+def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE, now: datetime | None = None) -> list[Finding]:
     """Return all findings, sorted by cluster, kind and name of the object.
 
     Args:
         store: Indexed by `app.dispatch.schema_owner.INDEXES`.
         places: File and line of objects.
+        now: The time that decides about expired certificates, by default the current one.
     """
     found: list[tuple[ObjectKey, str, Issue]] = []
+    now = now or datetime.now(UTC)
     for phase in PHASES:
         for cluster in sorted({key.cluster for key in store.keys(PHASES[phase])}):
-            found += _lint_cluster(store, cluster, phase)
+            found += _lint_cluster(store, cluster, phase, now=now)
     found += ((key, "", one) for key, one in binding_findings(store))
     found.sort(key=lambda one: one[0])
     return [
@@ -49,7 +52,7 @@ def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Fi
     ]
 
 
-def _lint_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[ObjectKey, str, Issue]]:
+def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) -> Iterator[tuple[ObjectKey, str, Issue]]:
     keys = [key for key in store.keys(PHASES[phase]) if key.cluster == cluster]
     chain: list[LintedHook] = []
     for key in sorted(keys, key=lambda key: key.name.encode()):
@@ -58,7 +61,11 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[Ob
         chain += _compile(phase, key, configuration)
     for one in chain:
         hook, webhook, key = one
-        each = (rule_findings(hook, store), filter_findings(hook, webhook), call_findings(hook, webhook, store))
+        each = (
+            rule_findings(hook, store),
+            filter_findings(hook, webhook),
+            call_findings(hook, webhook, store, now=now),
+        )
         yield from ((key, hook.name, finding) for findings in each for finding in findings)
     together = [duplicate_findings(chain)]
     if phase == "mutating":

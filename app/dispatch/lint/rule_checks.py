@@ -15,6 +15,10 @@ _CONNECTIONS: Final = {
     "services": frozenset({"proxy", EVERY}),
     "nodes": frozenset({"proxy", EVERY}),
 }
+# The operations of subresources that the types of Kubernetes have. Custom resources have status and scale.
+_UPDATED: Final = frozenset({"status", "scale", "finalize", "approval", "ephemeralcontainers", "resize"})
+_CREATED: Final = frozenset({"binding", "eviction", "token"})
+_CONNECTED: Final = frozenset({"attach", "exec", "portforward", "proxy"})
 
 
 def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
@@ -30,6 +34,7 @@ def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
         yield from _lint_scope(hook, rule, place, store)
         yield from _lint_resources(hook, rule, place, store)
         yield from _lint_connect(rule, place)
+        yield from _lint_operations(rule, place)
         yield from _lint_owner(hook, rule, place, store)
 
 
@@ -87,6 +92,26 @@ def _lint_connect(rule: Rule, place: str) -> Iterator[Issue]:
         "no-connect",
         f"{place}: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT",
     )
+
+
+def _lint_operations(rule: Rule, place: str) -> Iterator[Issue]:
+    """Find rules that name only subresources, and none of their operations."""
+    supported = set[str]()
+    for _, subresource in rule.resources:
+        if subresource in _UPDATED:
+            supported.add("UPDATE")
+        elif subresource in _CREATED:
+            supported.add("CREATE")
+        elif subresource in _CONNECTED:
+            supported.add("CONNECT")
+        else:
+            return
+    if rule.operations == {"CONNECT"} or not rule.operations or rule.operations & {EVERY, *supported}:
+        return
+    paths = ", ".join("/".join(one) for one in rule.resources)
+    listed, wanted = ", ".join(sorted(rule.operations)), " or ".join(sorted(supported))
+    text = f"{place} never matches: {paths} has no {listed} requests: set {wanted}, or name the resource itself"
+    yield Issue("unsupported-operation", text)
 
 
 def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:

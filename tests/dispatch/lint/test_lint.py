@@ -1,10 +1,13 @@
+import base64
 import copy
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.certs.authority import new_authority
 from app.dispatch.lint.codes import CODES, Finding
 from app.dispatch.lint.lint import lint
 from app.store import key_of
@@ -40,6 +43,18 @@ from tests.dispatch.lint.builders import (
 TWO = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
 
 
+LEASES = {**PODS, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+
+
+def make_expired_bundle() -> str:
+    """Return a caBundle of two CAs that ended on 2020-01-06."""
+    made = [new_authority(now=datetime(2020, 1, 1, tzinfo=UTC), lifetime=timedelta(days=5)) for _ in range(2)]
+    return base64.b64encode(b"".join(one.certificate_pem for one in made)).decode()
+
+
+EXPIRED = make_expired_bundle()
+
+
 UNBOUND = binding("c", "p", phase="Binding")
 
 
@@ -56,6 +71,10 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("unserved-resource", [WIDGET, validating(rule(apiVersions=["v3"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widgets of example.org in v3: "),
     ("unserved-resource", [WIDGET, validating(rule(resources=["widgets/scale"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widgets/scale of example.org in v1: "),
     ("unserved-resource", [validating(webhook(rules=[{**PODS, "resources": ["pods/foo"]}]))], "w.example.org", "rules[0]: no definition, export or built-in type has pods/foo of the core group in v1: "),
+    ("unsupported-operation", [validating(webhook(rules=[{**PODS, "resources": ["pods/status"], "operations": ["CREATE", "DELETE"]}]))], "w.example.org", "rules[0] never matches: pods/status has no CREATE, DELETE requests: set UPDATE, or name the resource itself"),
+    ("condition-error", [WIDGET, validating(condition("object.spec.size > 10", ("CREATE", "DELETE")))], "w.example.org", "matchConditions a: it always has an error for DELETE, because object is null there, so these requests are refused (failurePolicy Fail): "),
+    ("expired-authority", [WIDGET, validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": EXPIRED}))], "w.example.org", "clientConfig.caBundle: every call fails, because each of its certificates has expired on 2020-01-06: renew it"),
+    ("slow-leases", [validating(webhook(rules=[LEASES]))], "w.example.org", "rules[0] matches Leases, and timeoutSeconds is 10: while the webhook is slow, components lose their leader election, and nodes become NotReady: exclude Leases, "),
     ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT"),
     ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: its requirements for label a contradict each other, so it matches no object"),
     ("condition-false", [WIDGET, validating(condition(" ( false ) "))], "w.example.org", "matchConditions a: it is always false: remove the webhook, or the condition"),
@@ -69,7 +88,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("ignored-side-effects", [WIDGET, validating(webhook(failurePolicy="Ignore", sideEffects="NoneOnDryRun"))], "w.example.org", "sideEffects is NoneOnDryRun and failurePolicy is Ignore: after a timeout the request is admitted, "),
     ("order-name", [configuration("c", "mutating", name="zzz-last")], "", "its name is chosen for its order, which a new configuration can change: make its webhooks independent"),
     ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, objectSelector={"matchLabels": {"a": "b"}}))], "b.example.org", "its objectSelector matches the labels after hooks/a.example.org/0: "),
-    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions matches the labels after hooks/a.example.org/0: "),
+    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, rules=[{**WIDGETS, "operations": ["CREATE"]}], matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions matches the labels after hooks/a.example.org/0: "),
     ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it must admit its own pods in hooks, but cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
     ("self-lockout", [validating(own(rules=[ALL], namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster=""), namespace("", "hooks", watched="yes")], "w.example.org", "it must admit its own pods in hooks, "),
     ("binding-ambiguous", TWO, "", "several APIBindings of c list widgets.example.org: p (of p), q (of q); remove all but one"),
@@ -94,6 +113,11 @@ def test_every_code_has_a_case() -> None:
 
 FINE: list[tuple[str, Documents]] = [
     ("a plain webhook", [WIDGET, validating(webhook())]),
+    ("updates of a subresource", [validating(webhook(rules=[{**PODS, "resources": ["pods/status"], "operations": ["UPDATE"]}]))]),
+    ("evictions", [validating(webhook(rules=[{**PODS, "resources": ["pods/eviction"], "operations": ["CREATE"]}]))]),
+    ("Leases with a short timeout", [validating(webhook(rules=[LEASES], timeoutSeconds=3))]),
+    ("Leases of some namespaces", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_ITSELF))]),
+    ("a condition that compares with null", [WIDGET, validating(condition("object == null || object.spec.size > 10", ("*",)))]),
     ("everything", [validating(webhook(rules=[ALL]))]),
     ("scope of the resource", [WIDGET, validating(rule(scope="Namespaced"))]),
     ("scope of one of several groups", [validating(webhook(rules=[{**NODES, "apiGroups": ["", "apps"], "scope": "Cluster"}]))]),
