@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import WORKLOAD, MergeSchema
+from app.model.spelling import suggestion
 from app.overrider.elements import describe_identity, index_elements
 from app.patch import format_pointer, parse_pointer
 
@@ -109,7 +110,7 @@ def _locate(node: JSON, token: str, schema: MergeSchema, walked: Sequence[str]) 
     """Return the member or index that a token selects in ``node``; raises PathError if there is none."""
     if isinstance(node, dict):
         if token not in node:
-            raise PathError(f"member {token!r} does not exist")
+            raise PathError(f"member {token!r} does not exist{suggestion(token, [*node])}")
         return token
     if not isinstance(node, list):
         raise PathError(f"{token!r} selects a member of a value that is neither object nor array")

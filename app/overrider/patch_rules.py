@@ -12,6 +12,7 @@ from app.overrider.pool_token import misspelled_tokens
 from app.overrider.protected_fields import protected_pointer
 from app.overrider.shapes import mistyped
 from app.overrider.unknown_fields import PATCH, find_unknown_fields
+from app.overrider.workload_schema.fields import load_structs
 from app.patch import parse_pointer
 
 OPERATIONS: Final = ("add", "remove", "replace")
@@ -30,6 +31,13 @@ _INDEXED: Final = re.compile(r"[A-Za-z]+(\[[^\]]*\])+")
 _BRACKETS: Final = re.compile(r"\[([^\]]*)\]")
 _DOT: Final = re.compile(r"\.(?![^\[]*\])")
 _JSONPATH: Final = re.compile(r"\?\(@\.(\w+) *== *[\"']?([^\"')]*)[\"']?\)")
+_ROOT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_HOMES: Final = (
+    ("/spec", "apps.v1.DeploymentSpec"),
+    ("/spec", "apps.v1.StatefulSetSpec"),
+    ("/spec/template/spec", "core.v1.PodSpec"),
+    ("/metadata", "meta.v1.ObjectMeta"),
+)
 _POD_SPEC: Final = ("spec", "template", "spec")
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 
@@ -88,9 +96,8 @@ def _check_path(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
     except ValueError as error:
         yield Finding("invalid", field, f"{error}; {_suggest_pointer(path)}")
         return
-    for token in tokens:
-        if (problem := _find_selector_problem(token)) is not None:
-            yield Finding("invalid", field, problem)
+    problems = (_find_root_problem(path, tokens), _find_key_problem(tokens), *map(_find_selector_problem, tokens))
+    yield from (Finding("invalid", field, problem) for problem in problems if problem is not None)
     if tokens and tokens[-1] == "-" and operation in ("remove", "replace"):
         message = f"{path} is the place after the last element, where there is nothing to {operation}"
         yield Finding("invalid", field, f"{message}; to append, use operation add")
@@ -122,6 +129,29 @@ def _as_selector(inner: str) -> str:
     return f"{jsonpath[1]}={jsonpath[2]}" if jsonpath else inner if "=" in inner else f"name={inner}"
 
 
+def _find_root_problem(path: str, tokens: Sequence[str]) -> str | None:
+    """Return the mistake of a path that begins below the workload or ends with a slash, None if there is none."""
+    if len(tokens) > 1 and not tokens[-1]:
+        return f"{path} ends with '/', and no member has an empty name: remove the '/'"
+    if not tokens or tokens[0] in _ROOT or not tokens[0]:
+        return None
+    home = next((home for home, name in _HOMES if tokens[0] in load_structs()[name]), None)
+    hint = f": write {home}{path}" if home else f": {_EXAMPLE}"
+    return f"a workload has no member {tokens[0]!r}{hint}"
+
+
+def _find_key_problem(tokens: Sequence[str]) -> str | None:
+    """Return the mistake of a path with ``*``, or with a plain slash in the key of a label, annotation or selector."""
+    if "*" in tokens:
+        return "'*' selects no list element: write a patch for each element, as in [name=app]"
+    for position, token in enumerate(tokens[:-2]):
+        of_metadata = token in ("annotations", "labels") and position and tokens[position - 1] == "metadata"
+        if of_metadata or tuple(tokens[: position + 1]) == (*_POD_SPEC, "nodeSelector"):
+            key = "~1".join(tokens[position + 1 :])
+            return f"the values of {token} are texts: write ~1 for a '/' in a key, as in {token}/{key}"
+    return None
+
+
 def _find_selector_problem(token: str) -> str | None:
     """Return the mistake in a token that selects a list element, such as ``[name=app]``; None if there is none."""
     if not token.startswith("["):
@@ -129,8 +159,14 @@ def _find_selector_problem(token: str) -> str | None:
     key, equals, value = token.removeprefix("[").partition("=")
     if not token.endswith("]"):
         return f"{token!r} does not end with ]: write [name=app], and '/' in a value as ~1"
+    if key[:-1].isdecimal():
+        return f"{token!r} selects no list element: write {key[:-1]}, or a name, as in [name=app]"
     if not equals or not key or value == "]":
         return f"{token!r} selects no list element: write [name=app]"
+    if token.startswith("[?") or value.startswith(("=", "'", '"')):
+        inner = f"{key}={value[:-1].strip('=')}".replace("'", "").replace('"', "")
+        meant = _as_selector(token[1:-1] if token.startswith("[?") else inner)
+        return f"{token!r} selects no list element: write [{meant}]"
     return None
 
 

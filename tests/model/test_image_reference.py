@@ -48,6 +48,12 @@ def test_valid_references_have_no_problem(reference: str) -> None:
     [
         ("http://registry.example.org/app", "an image reference has no scheme: remove http://"),
         ("docker://app", "an image reference has no scheme: remove docker://"),
+        ("${REGISTRY}/app:1", "an image reference has no '$': nothing replaces variables in it"),
+        (SHA, "64 hexadecimal digits are an image ID, not a name"),
+        ("r.io:0/app", "the port of the registry 'r.io:0' must be from 1 to 65535"),
+        ("r.io:65536/app", "the port of the registry 'r.io:65536' must be from 1 to 65535"),
+        ("r.io:1000443/app", "the port of the registry 'r.io:1000443' must be from 1 to 65535"),
+        ("[::1]:70000/app:1", "the port of the registry '[::1]:70000' must be from 1 to 65535"),
         ("my app:1", "an image reference has no spaces"),
         ("app:1\n", "an image reference has no spaces"),
         ("Nginx:1", "the repository name 'Nginx' must be lowercase"),

@@ -103,8 +103,8 @@ def _check_in_pod(container: JSONObject, pod: JSONObject, place: tuple[str | int
                 yield Violation((*place, name), message)
     grace = pod.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_PERIOD)
     for hook in _HOOKS:
-        sleep = as_object(as_object(as_object(container.get("lifecycle")).get(hook)).get("sleep"))
-        seconds = sleep.get("seconds", 0)
+        sleep = as_object(as_object(container.get("lifecycle")).get(hook)).get("sleep")
+        seconds = sleep.get("seconds", 0) if isinstance(sleep, dict) else None
         if isinstance(seconds, int) and isinstance(grace, int) and not 0 <= seconds <= grace:
             message = f"must be from 0 to terminationGracePeriodSeconds, which is {grace}, not {seconds}"
             yield Violation((*place, "lifecycle", hook, "sleep", "seconds"), message)
@@ -118,8 +118,9 @@ def _check_deployment(spec: JSONObject) -> Iterator[Violation]:
     ready, deadline = spec.get("minReadySeconds", 0), spec.get("progressDeadlineSeconds", _DEFAULT_PROGRESS_DEADLINE)
     if isinstance(ready, int) and isinstance(deadline, int) and deadline <= ready:
         member = "progressDeadlineSeconds" if "progressDeadlineSeconds" in spec else "minReadySeconds"
-        message = f"must be more than minReadySeconds: progressDeadlineSeconds is {deadline}, minReadySeconds {ready}"
-        yield Violation((member,), message if member != "minReadySeconds" else message.replace("more", "less", 1))
+        than = "more than minReadySeconds" if member != "minReadySeconds" else "less than progressDeadlineSeconds"
+        message = f"must be {than}: progressDeadlineSeconds is {deadline}, minReadySeconds {ready}"
+        yield Violation((member,), message)
     yield from _check_rolling_update(as_object(spec.get("strategy")))
     pod = as_object(as_object(spec.get("template")).get("spec"))
     for name in ("hostname", "subdomain"):
