@@ -56,6 +56,7 @@ LIMITS: Final[Mapping[str, Mapping[str, tuple[int, int | None]]]] = {
 TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "apps.v1.RollingUpdateDeployment": {"maxSurge": "percent", "maxUnavailable": "percent"},
     "apps.v1.StatefulSetSpec": {"serviceName": "optional-label"},
+    "core.v1.CSIVolumeSource": {"driver": "driver-name"},
     "core.v1.ConfigMapEnvSource": {"name": "subdomain"},
     "core.v1.ConfigMapKeySelector": {"key": "config-map-key", "name": "subdomain"},
     "core.v1.Container": {"name": "label"},
@@ -72,7 +73,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "core.v1.NodeSelectorRequirement": {"key": "qualified-name"},
     "core.v1.PersistentVolumeClaimSpec": {"storageClassName": "optional-subdomain"},
     "core.v1.PodAffinityTerm": {"namespaces": "label", "topologyKey": "qualified-name"},
-    "core.v1.PodDNSConfig": {"nameservers": "ip"},
+    "core.v1.PodDNSConfig": {"nameservers": "ip", "searches": "search-domain"},
     "core.v1.PodReadinessGate": {"conditionType": "qualified-name"},
     "core.v1.PodResourceClaim": {
         "name": "label", "resourceClaimName": "subdomain", "resourceClaimTemplateName": "subdomain",
@@ -85,6 +86,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "core.v1.SecretEnvSource": {"name": "subdomain"},
     "core.v1.SecretKeySelector": {"key": "config-map-key", "name": "subdomain"},
     "core.v1.ServiceAccountTokenProjection": {"path": "file-path"},
+    "core.v1.Sysctl": {"name": "sysctl"},
     "core.v1.TCPSocketAction": {"port": "port"},
     "core.v1.Toleration": {"key": "qualified-name"},
     "core.v1.Volume": {"name": "label"},

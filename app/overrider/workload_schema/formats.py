@@ -20,6 +20,12 @@ _ENV_NAME: Final = re.compile(r"[ -<>-~]+")
 _CONFIG_MAP_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _MAX_KEY: Final = 253
 _HEADER: Final = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
+_SEARCH: Final = "lower case letters, digits, '-', '_' and '.'"
+_SEARCH_PART: Final = r"_?[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
+_SEARCH_DOMAIN: Final = re.compile(rf"{_SEARCH_PART}(?:\.{_SEARCH_PART})*", re.ASCII)
+_SYSCTL_PART: Final = r"[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
+_SYSCTL: Final = re.compile(rf"(?:{_SYSCTL_PART}[./])*{_SYSCTL_PART}", re.ASCII)
+_SYSCTL_SAMPLE: Final = "net.core.somaxconn"
 _PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
 
 
@@ -94,6 +100,19 @@ def _absolute_path_problem(text: str) -> str | None:
     return None if text.startswith("/") else "must be an absolute path: start it with '/'"
 
 
+def _driver_name_problem(text: str) -> str | None:
+    return _subdomain_problem(text.lower())
+
+
+def _search_domain_problem(text: str) -> str | None:
+    # A single dot is the root, and a dot at the end is allowed.
+    return None if text == "." or _SEARCH_DOMAIN.fullmatch(text.removesuffix(".")) else f"must be a domain of {_SEARCH}"
+
+
+def _sysctl_problem(text: str) -> str | None:
+    return None if len(text) <= _MAX_KEY and _SYSCTL.fullmatch(text) else f"must be a name such as {_SYSCTL_SAMPLE}"
+
+
 QUANTITY: Final = "quantity"
 
 FORMATS: Final[Mapping[str, Callable[[str], str | None]]] = {
@@ -101,6 +120,7 @@ FORMATS: Final[Mapping[str, Callable[[str], str | None]]] = {
     "absolute-path": _absolute_path_problem,
     "config-map-key": _config_map_key_problem,
     "descending-path": _descending_path_problem,
+    "driver-name": _driver_name_problem,
     "environment-name": _environment_name_problem,
     "file-path": _file_path_problem,
     "header": _header_problem,
@@ -113,7 +133,9 @@ FORMATS: Final[Mapping[str, Callable[[str], str | None]]] = {
     "port": _port_name_problem,
     "port-name": _port_name_problem,
     "qualified-name": label_key_problem,
+    "search-domain": _search_domain_problem,
     "steps": _steps_problem,
     "subdomain": _subdomain_problem,
+    "sysctl": _sysctl_problem,
 }
 """The problem of a text by the name of its format, None if the text is valid."""

@@ -22,6 +22,12 @@ _HOOKS: Final = ("postStart", "preStop")
 _POD: Final = ("template", "spec")
 _DEFAULT_GRACE_PERIOD: Final = 30
 _DEFAULT_PROGRESS_DEADLINE: Final = 600
+_ONLY_LINUX: Final = (
+    "allowPrivilegeEscalation", "appArmorProfile", "capabilities", "fsGroup", "fsGroupChangePolicy", "privileged",
+    "procMount", "readOnlyRootFilesystem", "runAsGroup", "runAsUser", "seLinuxOptions", "seccompProfile",
+    "supplementalGroups", "supplementalGroupsPolicy", "sysctls",
+)  # fmt: skip
+_ONLY_LINUX_POD: Final = ("hostIPC", "hostPID", "shareProcessNamespace")
 _DEFAULT_ROLLING: Final = "25%"
 
 
@@ -63,6 +69,7 @@ def _check_pod(pod: JSONObject) -> Iterator[Violation]:
     if pod.get("dnsPolicy") == "None" and not as_object(pod.get("dnsConfig")).get("nameservers"):
         yield Violation(("dnsConfig", "nameservers"), "must have an address if dnsPolicy is None", "missing")
     yield from _check_host_namespaces(pod)
+    yield from _check_system(pod)
     yield from _check_host_ports(pod)
     for list_name in _LISTS:
         for number, container in enumerate_objects(pod.get(list_name)):
@@ -73,9 +80,30 @@ def _check_host_namespaces(pod: JSONObject) -> Iterator[Violation]:
     if pod.get("hostPID") is True and pod.get("shareProcessNamespace") is True:
         yield Violation(("shareProcessNamespace",), "must not be true if hostPID is true")
     if pod.get("hostUsers") is False:
-        for name in ("hostPID", "hostIPC"):
+        for name in ("hostPID", "hostIPC", "hostNetwork"):
             if pod.get(name) is True:
                 yield Violation((name,), "must not be true if hostUsers is false")
+
+
+def _check_system(pod: JSONObject) -> Iterator[Violation]:
+    """Yield the members that the operating system of the pod does not have."""
+    name = as_object(pod.get("os")).get("name")
+    contexts: list[tuple[tuple[str | int, ...], JSONObject]] = [
+        (("securityContext",), pod.get("securityContext") or {})
+    ]
+    for list_name in _LISTS:
+        for number, container in enumerate_objects(pod.get(list_name)):
+            contexts.append(((list_name, number, "securityContext"), container.get("securityContext") or {}))
+    if name == "linux":
+        foreign: tuple[str, ...] = ("windowsOptions",)
+    elif name == "windows":
+        foreign = _ONLY_LINUX
+        contexts.append(((), {member: pod[member] for member in _ONLY_LINUX_POD if pod.get(member)}))
+    else:
+        return
+    for place, context in contexts:
+        for member in context if place == () else (one for one in foreign if one in context):
+            yield Violation((*place, member), f"may not be set for a pod of {name}: remove it")
 
 
 def _check_host_ports(pod: JSONObject) -> Iterator[Violation]:
@@ -101,6 +129,11 @@ def _check_in_pod(container: JSONObject, pod: JSONObject, place: tuple[str | int
             if name in container:
                 message = "may not be set for an init container, unless its restartPolicy is Always"
                 yield Violation((*place, name), message)
+    claims = [claim.get("name") for _, claim in enumerate_objects(pod.get("resourceClaims"))]
+    for number, claim in enumerate_objects(as_object(container.get("resources")).get("claims")):
+        if claim.get("name") not in claims:
+            message = f"the pod has no resource claim {shown_value(claim.get('name'))}"
+            yield Violation((*place, "resources", "claims", number), message)
     grace = pod.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_PERIOD)
     for hook in _HOOKS:
         sleep = as_object(as_object(container.get("lifecycle")).get(hook)).get("sleep")

@@ -81,6 +81,8 @@ def _check_label_requirement(requirement: JSONObject) -> Iterator[Violation]:
 def _check_spread(constraint: JSONObject) -> Iterator[Violation]:
     if "minDomains" in constraint and constraint.get("whenUnsatisfiable") != "DoNotSchedule":
         yield Violation(("minDomains",), "may only be set if whenUnsatisfiable is DoNotSchedule")
+    if constraint.get("matchLabelKeys") and "labelSelector" not in constraint:
+        yield Violation(("matchLabelKeys",), "may only be set if labelSelector is set")
 
 
 def _check_metadata(metadata: JSONObject) -> Iterator[Violation]:
@@ -239,18 +241,52 @@ def _check_dns_config(config: JSONObject) -> Iterator[Violation]:
             yield Violation((member,), f"must have at most {most} elements, not {count}")
 
 
+def _check_choice(member: str, known: tuple[str, ...]) -> Rule:
+    def check(node: JSONObject) -> Iterator[Violation]:
+        value = node.get(member)
+        if isinstance(value, str) and value not in known:
+            yield Violation((member,), f"must be one of {', '.join(known)}, not {shown_value(value)}")
+
+    return check
+
+
+def _check_sysctls(context: JSONObject) -> Iterator[Violation]:
+    seen: dict[str, int] = {}
+    for number, sysctl in enumerate_objects(context.get("sysctls")):
+        name = sysctl.get("name")
+        if isinstance(name, str) and (first := seen.setdefault(name, number)) != number:
+            yield Violation(
+                ("sysctls", number, "name"), f"is {shown_value(name)}, which sysctls[{first}] has, too", "duplicate"
+            )
+
+
+def _check_fibre_channel(source: JSONObject) -> Iterator[Violation]:
+    names = [name for name in ("targetWWNs", "wwids") if source.get(name)]
+    if len(names) != 1:
+        yield Violation(("targetWWNs",), "must have exactly one of targetWWNs and wwids")
+    elif names == ["targetWWNs"] and "lun" not in source:
+        yield Violation(("lun",), "is required with targetWWNs: set it", "missing")
+
+
 def _read_list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
 STRUCT_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "core.v1.Container": (_check_resources,),
+    "core.v1.ContainerResizePolicy": (
+        _check_choice("resourceName", ("cpu", "memory")),
+        _check_choice("restartPolicy", ("NotRequired", "RestartContainer")),
+    ),
     "core.v1.DownwardAPIVolumeFile": (_check_downward_file,),
     "core.v1.EmptyDirVolumeSource": (_check_empty_dir,),
     "core.v1.EnvVarSource": (_check_env_source,),
+    "core.v1.FCVolumeSource": (_check_fibre_channel,),
     "core.v1.NodeSelectorTerm": (_check_node_selector_term,),
     "core.v1.PersistentVolumeClaimSpec": (_check_claim,),
     "core.v1.PodDNSConfig": (_check_dns_config,),
+    "core.v1.PodOS": (_check_choice("name", ("linux", "windows")),),
+    "core.v1.PodSecurityContext": (_check_sysctls,),
     "core.v1.PodSpec": (lambda pod: _check_keys(pod, "nodeSelector"),),
     "core.v1.ProjectedVolumeSource": (_check_projected_files,),
     "core.v1.SecurityContext": (_check_security_context,),

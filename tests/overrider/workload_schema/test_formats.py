@@ -6,6 +6,9 @@ from app.overrider.workload_schema.field_rules import TEXTS
 from app.overrider.workload_schema.formats import FORMATS
 
 VALID = {
+    "driver-name": ["csi.example.com", "CSI.Example"],
+    "search-domain": [".", "a.example.", "_tcp.a_b.example"],
+    "sysctl": ["net.core.somaxconn", "net/ipv4/conf/eth0_1"],
     "absolute-path": ("/", "/a"), "config-map-key": ("a.b", "A_1", ".a"), "descending-path": ("", "a/b", "a..b", "..."),
     "environment-name": ("A", "a.b-c", "1A", "a b"), "file-path": ("a/b", ".a"), "header": ("X-A",),
     "ip": ("10.0.0.1", "::1", "010.0.0.1"), "label": ("a", "1-a", "a" * 63), "label-value": ("", "A_1.b"),
@@ -13,6 +16,9 @@ VALID = {
     "qualified-name": ("a", "a.b/C_d"), "quantity": ("1", " 1Gi "), "steps": ("/a", "..a"), "subdomain": ("a.b", "a"),
 }  # fmt: skip
 REFUSED = {
+    "driver-name": ["a b", "-a"],
+    "search-domain": ["A.example", "a!", "a..b", "-a"],
+    "sysctl": ["bad name", ".a", "a" * 254],
     "absolute-path": ("", "a"), "config-map-key": ("", "a b", ".", "..a", "a" * 254), "descending-path": ("/a", "a/../b"),
     "environment-name": ("", "A=B", "ä", "a\t"), "file-path": ("..a", "/a", "../a"), "header": ("", "a b", "a:"),
     "ip": ("", "example", "::x"), "label": ("", "A", "a.b", "a-", "a" * 64), "label-value": ("a b", "-a", "a" * 64),
