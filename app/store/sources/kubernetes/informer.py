@@ -162,7 +162,7 @@ class Informer:
         if not detail and not self.synced:
             detail = "not listed yet"
         age = None if self._heard_at is None else time.monotonic() - self._heard_at
-        refused = not self.synced and self._refused >= _TRIES_BEFORE_REFUSED
+        refused = not self.synced and (self._unserved or self._refused >= _TRIES_BEFORE_REFUSED)
         return PartState(self.resource.name, self.synced, detail, age, failing=failing, refused=refused)
 
     async def run(self) -> None:

@@ -240,6 +240,7 @@ async def test_a_built_in_kind_that_is_not_served_is_a_fault_and_its_objects_sta
     async with run_in_background(informer.run(), name="informer", ended=lambda _: None):
         await settled(lambda: informer.unserved)
         assert (informer.synced, informer.absent) == (False, False)
+        assert informer.state().refused  # so that a Service keeps the replica for requests that need other kinds
         assert "does not serve it at /api/v1/namespaces (404: 404 page not found)" in informer.state().detail
         await settled(lambda: informer.relists == 1 and informer.unserved)
         assert informer.state().failing
