@@ -106,7 +106,7 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
 
     async def read() -> Listed:
         async with Connection(kubeconfig, context=context) as connection:
-            return await _read_all(connection, lists)
+            return await read_listed(connection, lists)
 
     try:
         return asyncio.run(read())
@@ -114,7 +114,8 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
         fail(f"cannot read the cluster: {error}")
 
 
-async def _read_all(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
+async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
+    """Return the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does."""
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
     found: list[Document] = []

@@ -131,12 +131,11 @@ def explain(
     if bool(request) == every:
         fail("give either --request OBJECT or --all")
     source_options = live.beside(given, manifests, reading=reading)
-    if resource and every and not source_options.reads_cluster:
-        fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
-    if resource and not every and len(resource) > 1:
-        fail("--resource may be repeated only with --all")
+    _check_selection(source_options, resource or (), every=every)
     with report_input_errors(output):
-        source = read_source(source_options, select_dispatching(kcp=live.kcp), every_kind=every)
+        source = read_source(
+            source_options, select_dispatching(kcp=live.kcp or live.kcp_export is not None), every_kind=every
+        )
         stored = None if old is None else read_old(old)
     store = source.store(INDEXES)
     named = None if cluster is None else _resolve_cluster(store, cluster, source.unread)
@@ -164,6 +163,16 @@ def explain(
         print_differences([(one.explained, other.explained) for one, other in pairs], view)
     if any(describe_refusal(one.explained.explanation) for one in explained):
         raise SystemExit(CHECK_FAILED)
+
+
+def _check_selection(options: SourceOptions, resources: Sequence[str], *, every: bool) -> None:
+    """Exit with a message if the objects to explain cannot be selected so."""
+    if every and options.kcp_export is not None:
+        fail("--kcp-export explains --request OBJECT; --all needs --kcp")
+    if resources and every and not options.reads_cluster:
+        fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
+    if not every and len(resources) > 1:
+        fail("--resource may be repeated only with --all")
 
 
 def _place(one: InputDocument, namespace: str) -> InputDocument:

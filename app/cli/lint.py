@@ -70,7 +70,9 @@ def lint(
     options = live.beside(files, filename, reading=reading)
     if new and not options.changes:
         fail("--new needs --change or --without")
-    source = read_source(options, [*RESOURCES, *select_dispatching(kcp=live.kcp)], partial=True)
+    source = read_source(
+        options, [*RESOURCES, *select_dispatching(kcp=live.kcp or live.kcp_export is not None)], partial=True
+    )
     write_input_errors(source.errors)
     rows = _check(options, source.documents)
     if new and rows:

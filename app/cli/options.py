@@ -51,6 +51,15 @@ KcpCacheOption = Annotated[
         help="With --kcp, kubeconfig of the kcp's cache server, which has the exports and webhooks of all shards.",
     ),
 ]
+KcpExportOption = Annotated[
+    str | None,
+    Option(
+        "--kcp-export",
+        metavar="NAME",
+        help="Read a kcp with the rights of an API provider: the workspace of the kubeconfig, and the APIBindings of "
+        "all consumers in the virtual workspace of this APIExport.",
+    ),
+]
 ChangeOption = Annotated[
     list[Path] | None,
     Option(

@@ -14,6 +14,7 @@ from app.cli.options import (
     InClusterOption,
     InputOptions,
     KcpCacheOption,
+    KcpExportOption,
     KcpOption,
     KubeconfigOption,
     NamespaceOption,
@@ -52,6 +53,7 @@ class ClusterOptions(NamedTuple):
     change: ChangeOption = None
     without: WithoutOption = None
     kcp_cache_kubeconfig: KcpCacheOption = None
+    kcp_export: KcpExportOption = None
 
     def beside(
         self,
@@ -74,6 +76,7 @@ class ClusterOptions(NamedTuple):
             namespace=self.namespace,
             reading=reading,
             kcp_cache_kubeconfig=self.kcp_cache_kubeconfig,
+            kcp_export=self.kcp_export,
         )
         check_options(given, files_option)
         if given.files or given.in_cluster:
@@ -104,6 +107,7 @@ class SourceOptions(NamedTuple):
         namespace: The only namespace whose objects are read, ``""`` for all.
         reading: How to read files.
         kcp_cache_kubeconfig: Kubeconfig of the cache server of the kcp, None for the objects of one shard.
+        kcp_export: APIExport whose provider's rights are used, None for those of a shard's administrator.
     """
 
     files: Sequence[Path] = ()
@@ -116,6 +120,7 @@ class SourceOptions(NamedTuple):
     namespace: str = ""
     reading: InputOptions = InputOptions()
     kcp_cache_kubeconfig: Path | None = None
+    kcp_export: str | None = None
 
     @property
     def reads_cluster(self) -> bool:
@@ -245,6 +250,8 @@ def _read_cluster(
     options: SourceOptions, resources: Sequence[WatchedResource]
 ) -> tuple[list[Document], dict[str, str]]:
     """Return the objects of the cluster, and why optional resources could not be read."""
+    if options.kcp_export is not None:
+        return _read_export(options, options.kcp_export, resources), {}
     from app.cli.cluster_reader import read_cluster  # noqa: PLC0415 - commands about files start faster without asyncio
 
     found, unread = read_cluster(
@@ -260,6 +267,14 @@ def _read_cluster(
     return found, unread
 
 
+def _read_export(options: SourceOptions, export: str, resources: Sequence[WatchedResource]) -> list[Document]:
+    from app.cli.kcp_export import read_export  # noqa: PLC0415 - as above
+
+    if not set(select_dispatching(kcp=False)).issubset(resources):
+        fail("--kcp-export is for commands about webhooks")
+    return read_export(export, options.kubeconfig, context=options.context)
+
+
 def check_options(options: SourceOptions, files_option: str = "-f") -> None:
     """Exit with a message if the options contradict."""
     kubeconfig = "--kubeconfig" if options.kubeconfig is not None else "--context" if options.context else ""
@@ -272,3 +287,5 @@ def check_options(options: SourceOptions, files_option: str = "-f") -> None:
         fail(f"--kcp reads a cluster: give --kubeconfig or --in-cluster in place of {files_option}")
     if options.kcp_cache_kubeconfig is not None and not options.kcp:
         fail("--kcp-cache-kubeconfig needs --kcp")
+    if options.kcp_export is not None and (options.kcp or options.files):
+        fail(f"give only one of --kcp-export and {'--kcp' if options.kcp else files_option}")

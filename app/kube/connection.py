@@ -51,16 +51,20 @@ _CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 class Connection:
     """Sends requests to one kube-apiserver; use it as an asynchronous context manager."""
 
-    def __init__(self, kubeconfig: Path | RestConfig | None, *, context: str | None = None) -> None:
+    def __init__(
+        self, kubeconfig: Path | RestConfig | None, *, context: str | None = None, server: str | None = None
+    ) -> None:
         """Store the arguments; `__aenter__` reads the credentials.
 
         Args:
             kubeconfig: The kubeconfig file, or credentials in memory. None uses the pod's service account.
             context: The context in the kubeconfig file; None uses its current context.
+            server: The URL of another server for the same credentials and authorities; None uses the kubeconfig's.
         """
         self._kubeconfig: Final = kubeconfig
         self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, RestConfig) else None
         self._context: Final = context
+        self._server: Final = server
         self._configuration: Configuration | None = None
         self._transport: RESTClientObject | None = None
         self._reloaded_at = -_RELOAD_SECONDS
@@ -101,6 +105,8 @@ class Connection:
                     client_configuration=configuration,
                     persist_config=False,
                 )
+            if self._server is not None:
+                configuration.host = self._server
             transport = RESTClientObject(configuration)
             if self._kubeconfig is None:
                 _disable_proxy(transport)

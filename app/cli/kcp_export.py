@@ -1,0 +1,109 @@
+"""Reads the objects of a kcp that an API provider may read.
+
+A provider has rights in its own workspace, and reads the APIBindings of all consumers in the virtual workspace of its
+APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndpointSlice has their URLs.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from app.cli.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
+from app.cli.exit_codes import fail
+from app.cli.terminal import write_error
+from app.model.json import JSON, JSONObject, as_object
+from app.store.sources.kubernetes.identity import EVERY_CLUSTER
+from app.store.sources.kubernetes.resources import (
+    API_RESOURCE_SCHEMAS,
+    APIBINDINGS,
+    APIEXPORTS,
+    DEFINITIONS,
+    MUTATING_CONFIGURATIONS,
+    NAMESPACES,
+    VALIDATING_CONFIGURATIONS,
+)
+from app.store.yaml_reader import Document
+
+if TYPE_CHECKING:
+    from app.kube.connection import Connection
+
+_OWN: Final = (
+    DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
+)  # fmt: skip
+_SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
+
+
+def read_export(export: str, kubeconfig: Path | None, *, context: str | None) -> list[Document]:
+    """Return the provider's objects and the bindings of its consumers. Exits with a message if they cannot be read.
+
+    Args:
+        export: Name of the APIExport.
+        kubeconfig: File with the credentials; the URL of its server names the provider's workspace.
+        context: Context of the kubeconfig, None for its current context.
+    """
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
+
+    async def read() -> list[Document]:
+        async with Connection(kubeconfig, context=context) as connection:
+            if "/clusters/" not in connection.host:
+                fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
+            found = (await read_listed(connection, [ListRequest(one) for one in _OWN])).documents
+            urls = await _find_urls(connection, export)
+        for url in urls:
+            async with Connection(kubeconfig, context=context, server=_find_base(url)) as behind:
+                found += await _read_consumers(behind, urlsplit(url).path.rstrip("/") + EVERY_CLUSTER)
+        return found
+
+    try:
+        return asyncio.run(read())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot read the consumers of APIExport {export}: {error}")
+
+
+def _find_base(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+async def _find_urls(connection: "Connection", export: str) -> list[str]:
+    """Return the URLs of the virtual workspaces. Exits with a message if there are none."""
+    found = as_object(await connection.json("GET", _SLICES)).get("items")
+    slices = [as_object(one) for one in (found if isinstance(found, list) else ())]
+    urls = dict.fromkeys(url for one in slices if _names_export(one, export) for url in _list_urls(one))
+    if not urls:
+        fail(
+            f"APIExport {export} has no virtual workspace in {connection.host}: check the name and the context; kcp "
+            "writes its URL to an APIExportEndpointSlice as soon as the export has consumers"
+        )
+    return list(urls)
+
+
+def _names_export(slice_: JSON, export: str) -> bool:
+    return as_object(as_object(as_object(slice_).get("spec")).get("export")).get("name") == export
+
+
+def _list_urls(slice_: JSON) -> Iterator[str]:
+    endpoints = as_object(as_object(slice_).get("status")).get("endpoints")
+    for one in endpoints if isinstance(endpoints, list) else ():
+        if isinstance(url := as_object(one).get("url"), str):
+            yield url
+
+
+async def _read_consumers(connection: "Connection", prefix: str) -> list[Document]:
+    """Return the bindings of consumers, and their Namespaces if the export claims them."""
+    found: list[JSONObject] = []
+    try:
+        found += await read_resource(connection, APIBINDINGS, prefix=prefix)
+    except UnservedError as error:
+        fail(f"{connection.host}{prefix} is no virtual workspace of an APIExport: {error}")
+    try:
+        found += await read_resource(connection, NAMESPACES, prefix=prefix)
+    except UnservedError:
+        write_error(
+            "note: Namespaces of consumers are unknown, because the APIExport has no accepted claim for them; "
+            "webhooks with a namespaceSelector cannot be explained"
+        )
+    return [Document(one, CLUSTER, 0) for one in found]
