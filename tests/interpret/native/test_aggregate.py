@@ -174,8 +174,12 @@ def test_a_complete_job_has_the_times_that_the_api_requires() -> None:
 
 
 def test_containers_of_several_clusters_are_one_as_soon_as_one_has_terminated() -> None:
-    ended = {"name": "c", "ready": False, "state": {"terminated": {"exitCode": 0}}}
-    running = {"name": "c", "ready": True, "state": {"running": {}}}
+    ended = {
+        "name": "c",
+        "ready": False,
+        "state": {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}},
+    }
+    running = {"name": "c", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
     template = {"kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
 
     def merge(pod: dict[str, Any], *containers: dict[str, Any]) -> dict[str, Any]:
@@ -187,4 +191,4 @@ def test_containers_of_several_clusters_are_one_as_soon_as_one_has_terminated() 
     assert [one["state"] for one in merge(first, running)["status"]["containerStatuses"]] == [ended["state"]]
     always = {**first, "spec": {"containers": [{"name": "c"}]}}
     both = merge(always, ended, running)["status"]["containerStatuses"]
-    assert [(one["name"], one["state"], one["ready"]) for one in both] == [("c", {"running": {}}, False)]
+    assert [(one["name"], one["state"], one["ready"]) for one in both] == [("c", running["state"], False)]
