@@ -27,7 +27,7 @@ def every(reference: object = SERVICE) -> list[dict[str, object]]:
 
 def is_for_registration(path: str) -> bool:
     """kube-apiserver sends no webhook configurations to webhooks, and dispatch is registered for the tenants' kinds."""
-    return not path.startswith(("/clusters/", "/dispatch/", "/validate-admissionregistration-"))
+    return not path.startswith(("/clusters/", "/dispatch/", "/observe", "/validate-admissionregistration-"))
 
 
 def test_each_review_route_is_registered_once() -> None:
