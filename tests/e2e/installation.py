@@ -8,7 +8,7 @@ from pathlib import Path
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
 from tests.e2e.cluster import Api, ControlPlane, free_port
-from tests.e2e.fleet import BY_WEBHOOK, NAMESPACE, WEBHOOKS, is_ready, is_trusted, service_account
+from tests.e2e.fleet import ACCOUNT, BY_WEBHOOK, NAMESPACE, RBAC, RULES, WEBHOOKS, is_ready, is_trusted, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -55,6 +55,39 @@ def expressions(admin: Api) -> set[str]:
 def selection(admin: Api) -> Selection:
     """Return the subjects that the webhooks for workloads select."""
     return read_conditions(expressions(admin))
+
+
+@contextlib.contextmanager
+def without_leader(admin: Api) -> Iterator[None]:
+    """Let somebody else hold the Lease, so that no replica leads."""
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleethook"
+    admin.call("DELETE", lease)
+    held = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "acquireTime": "2026-06-01T00:00:00.000000Z"}
+    spec = {**held, "renewTime": "2026-06-01T00:00:00.000000Z", "leaseTransitions": 0}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "fleethook"}, "spec": spec}
+    admin.create(lease.removesuffix("/fleethook"), body)
+    try:
+        yield
+    finally:
+        admin.delete(lease)
+
+
+@contextlib.contextmanager
+def without_right(admin: Api, resource: str) -> Iterator[None]:
+    """Take the right to read a resource from the servers."""
+    path, role = f"{RBAC}/clusterroles/{ACCOUNT}", {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+
+    def grant(*, everything: bool) -> None:
+        rules = [
+            {**one, "resources": [each for each in one["resources"] if everything or each != resource]} for one in RULES
+        ]
+        admin.apply(path, {**role, "metadata": {"name": ACCOUNT}, "rules": [one for one in rules if one["resources"]]})
+
+    grant(everything=False)
+    try:
+        yield
+    finally:
+        grant(everything=True)
 
 
 def announcements(admin: Api) -> tuple[Announcement, ...]:

@@ -4,15 +4,17 @@ A workload of an overrider with mode ``policy`` is never refused. In mode ``webh
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from app.registration.match_conditions import SubjectName
-from tests.builders import entry, image
-from tests.e2e.installation import selection
+from app.registration.webhooks import URLReference, webhook_configurations
+from tests.builders import entry, image, overrider
+from tests.e2e.fleet import WEBHOOKS, unregister
+from tests.e2e.installation import Installation, checks, selection, without_leader, without_right
 from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Change, JSONObject, Scenario, build_pool, scenario
@@ -132,7 +134,7 @@ def test_with_policies_an_outage_refuses_no_workload_and_each_edit_rolls_out_onc
             assert refusals(demo, "demo") + refusals(demo, PLAIN) == []
         demo.wait_for_specs(expected(demo, "nginx:2.0"))
         demo.settle("demo")
-        minimal = {pool: 1 + sum(a != b for a, b in pairwise(found)) for pool, found in templates.items()}
+        minimal = {pool: 1 + sum(a != b for a, b in itertools.pairwise(found)) for pool, found in templates.items()}
         assert demo.counts() == {pool: (minimal[pool], minimal[pool]) for pool in demo.workloads()}
         assert {one["metadata"]["labels"]["person"] for one in demo.workloads().values()} == {"added"}
 
@@ -154,3 +156,51 @@ def test_with_policies_an_outage_refuses_no_workload_and_each_edit_rolls_out_onc
         with server.away():
             demo.remove("demo")
             assert demo.workloads() == {}
+
+
+def test_at_no_moment_is_a_workload_without_an_overrider_refused(
+    version: Version, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    plane = version.start_plane(request)
+    admin, installation, numbers = plane.api(), Installation(plane, tmp_path), itertools.count(1)
+    with scenario(admin, release=version.release, form=version.form) as demo:
+        demo.create(BEIJING, HANGZHOU, name=PLAIN)
+
+        def edit_plain(moment: str) -> None:
+            set_template(demo, container(f"nginx:1.{next(numbers)}"), name=PLAIN)
+            settle_owner(demo, PLAIN)
+            assert refusals(demo, PLAIN) == [], moment
+
+        for configuration in webhook_configurations(URLReference("https://127.0.0.1:9")):
+            kind = configuration["kind"].lower()
+            admin.apply(f"{WEBHOOKS}/{kind}s/fleethook", configuration, manager="installer")
+        wait_for(
+            lambda: admin.call("POST", *new_overrider(demo))[0] == 500, what="the apiserver uses the configuration"
+        )
+        edit_plain("the replicas of an installation never become ready")
+        with installation.up():
+            demo.override(TO_2)
+            demo.create(BEIJING, HANGZHOU)
+            settle_owner(demo, "demo")
+            assert refusals(demo, "demo") == []
+        set_template(demo, container("nginx:1.1"))
+        wait_for(lambda: refusals(demo, "demo"), what="a workload of an overrider is refused")
+        edit_plain("all replicas are gone")
+        with without_right(admin, "yurtappsets"), installation.started() as server:
+            wait_for(lambda: "forbidden" in str(checks(server)[1]), what="a kind cannot be read")
+            edit_plain("a kind cannot be read")
+        with without_leader(admin), installation.started() as server:
+            wait_for(lambda: checks(server)[0] == 200, what="the server is ready")
+            edit_plain("no replica leads")
+        with installation.started():
+            edit_plain("a replica starts")
+            demo.wait_for_specs(
+                {BEIJING: demo.expected(BEIJING, with_image("nginx:2.0")), HANGZHOU: demo.expected(HANGZHOU)}
+            )
+    unregister(admin)
+
+
+def new_overrider(demo: Scenario) -> tuple[str, JSONObject]:
+    rule = overrider(TO_2, name="early", subject={"apiVersion": demo.form.version, "kind": "YurtAppSet", "name": PLAIN})
+    rule["metadata"]["namespace"] = demo.namespace
+    return demo.overrider_path("").rstrip("/"), rule

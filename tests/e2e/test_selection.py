@@ -15,8 +15,16 @@ from tests.builders import entry, overrider
 from tests.e2e.chart import CHART, Release
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import new_namespace
-from tests.e2e.fleet import NAMESPACE, OPENYURT, is_trusted, unregister
-from tests.e2e.installation import CONFIGURATION, Installation, announcements, expressions, selection, selects
+from tests.e2e.fleet import OPENYURT, is_trusted, unregister
+from tests.e2e.installation import (
+    CONFIGURATION,
+    Installation,
+    announcements,
+    expressions,
+    selection,
+    selects,
+    without_leader,
+)
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.waiting import wait_for
@@ -115,23 +123,14 @@ def test_an_overrider_is_in_the_configuration_while_no_replica_leads(
 ) -> None:
     with installation.up():
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
-    lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleethook"
-    admin.delete(lease)
-    held = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "acquireTime": "2026-06-01T00:00:00.000000Z"}
-    spec = {**held, "renewTime": "2026-06-01T00:00:00.000000Z", "leaseTransitions": 0}
-    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "fleethook"}, "spec": spec}
-    admin.create(lease.removesuffix("/fleethook"), body)
-    try:
-        with installation.up() as server:
-            plain.override(entry("*", items=TO_2))
-            assert selects(admin, plain.namespace)
-            assert "fleethook_leader 0.0" in server.request("GET", "/metrics")[1].decode()
-            # A touch is sent even if the list does not name the subject, for example after a rollback.
-            select(admin, Selection())
-            touch = {"metadata": {"annotations": {"LastOverrideTime": "2026-06-01T00:00:00Z overrider@1"}}}
-            wait_for(lambda: images(admin.merge(plain.paths["hangzhou"], touch)) == {"nginx": "nginx:2.0"})
-    finally:
-        admin.delete(lease)
+    with without_leader(admin), installation.up() as server:
+        plain.override(entry("*", items=TO_2))
+        assert selects(admin, plain.namespace)
+        assert "fleethook_leader 0.0" in server.request("GET", "/metrics")[1].decode()
+        # A touch is sent even if the list does not name the subject, for example after a rollback.
+        select(admin, Selection())
+        touch = {"metadata": {"annotations": {"LastOverrideTime": "2026-06-01T00:00:00Z overrider@1"}}}
+        wait_for(lambda: images(admin.merge(plain.paths["hangzhou"], touch)) == {"nginx": "nginx:2.0"})
 
 
 def other_owner(subject: Subject, **reference: str) -> dict[str, Any]:
