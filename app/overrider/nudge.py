@@ -135,6 +135,7 @@ class Nudger:
             self._waits.nudged(binding, well=False)
             return
         self._waits.nudged(binding, well=True)
+        self._outdated.note_nudge(at.keys)
         message = (
             f"{at.lack}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away: "
             f"fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"

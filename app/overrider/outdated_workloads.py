@@ -43,6 +43,8 @@ class OutdatedWorkloads:
         self._behind: Final[set[ObjectKey]] = set()
         # The differences of workloads that the apiserver would not store for their owner either.
         self._unkept: Final[dict[ObjectKey, frozenset[str]]] = {}
+        # Workloads whose owner this leader has nudged, and which have not changed since.
+        self._nudged: Final[set[ObjectKey]] = set()
 
     def compare(self, key: ObjectKey, document: JSONObject) -> bool:
         """Compare a complete workload with its template; return whether it is outdated."""
@@ -56,6 +58,7 @@ class OutdatedWorkloads:
     def changed(self, key: ObjectKey, *, gone: bool) -> None:
         """Forget the result for a workload that has changed."""
         self._behind.discard(key)
+        self._nudged.discard(key)
         if gone:
             self._unkept.pop(key, None)
 
@@ -63,13 +66,29 @@ class OutdatedWorkloads:
         """Return the outdated workloads of a subject.
 
         If a workload that is not outdated has the same revision, the owner has written both, and another client has
-        changed this one since. It is not outdated.
+        changed this one since. It is not outdated. A workload with an override is a weaker proof, because an entry may
+        hide the change of the template. Then one nudge shows whether the owner has something to write.
         """
         behind = [key for key in keys if key in self._behind]
         if not behind:
             return []
-        current = {self._read_revision(key) for key in keys if key not in self._behind} - {""}
-        return [key for key in behind if self._read_revision(key) not in current]
+        others = [key for key in keys if key not in self._behind]
+        current = {self._read_revision(key) for key in others if not self._has_override(key)} - {""}
+        doubtful = {self._read_revision(key) for key in others} - {""}
+        return [
+            key
+            for key in behind
+            if (revision := self._read_revision(key)) not in current
+            and (revision not in doubtful or key not in self._nudged)
+        ]
+
+    def note_nudge(self, keys: Sequence[ObjectKey]) -> None:
+        """Record that the owner of these workloads was nudged."""
+        self._nudged.update(self._behind.intersection(keys))
+
+    def _has_override(self, key: ObjectKey) -> bool:
+        workload = self._workloads.get(key)
+        return workload is not None and bool(hash_of(workload))
 
     async def confirm(self, keys: Sequence[ObjectKey], *, lane: Binding) -> bool:
         """Return whether a write of the owner could update these workloads, which a dry run tests.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.builders import entry, patch
+from tests.builders import entry, image, patch
 from tests.overrider.running import Fleet
 
 # A sidecar: the override does not cover the template's image.
@@ -61,6 +61,25 @@ async def test_a_later_edit_of_another_client_causes_no_nudge() -> None:
     async with fleet.leader():
         await fleet.wait(60 * MINUTE)
         assert not fleet.server.writes
+
+
+async def test_an_override_that_hides_an_edit_of_the_template_leaves_no_other_pool_behind() -> None:
+    """The webhook was away, so both writes were refused. The entry replaces the image, so its workload looks current."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.override(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0")
+    for name in POOLS:
+        label = {"metadata": {"labels": {"apps.openyurt.io/controller-revision-hash": "demo-1"}}}
+        fleet.server.edit(fleet.path(pool_name=name), label)
+    fleet.edit_template(subject, tag="9")
+    before = dict(fleet.server.writes)
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.nudges(subject))
+        # One nudge shows whether the owner has something to write.
+        await fleet.wait(60 * MINUTE)
+        assert fleet.server.writes == {**before, subject: 1}
 
 
 async def test_a_subject_without_overrider_is_not_nudged() -> None:
