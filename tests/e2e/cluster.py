@@ -106,13 +106,18 @@ class Api:
         send = self.put if method == "PUT" else functools.partial(self.call, method)
         status, answer, _ = send(path, body, **rest)
         deadline = time.monotonic() + START_SECONDS
-        while status == 429 and time.monotonic() < deadline:
-            # "storage is (re)initializing": a kube-apiserver that has just started.
+        while (status == 429 or _came_too_late(status, answer)) and time.monotonic() < deadline:
+            # 429: "storage is (re)initializing", a kube-apiserver that has just started.
             time.sleep(0.1)
             status, answer, _ = send(path, body, **rest)
         if status >= 300:
             raise RefusedError(status, answer)
         return answer
+
+
+def _came_too_late(status: int, answer: Any) -> bool:
+    """Return whether a webhook was slower than its timeout, as it can be on a busy machine; users send the write again."""
+    return status == 500 and "failed calling webhook" in str(answer) and "context deadline exceeded" in str(answer)
 
 
 def decode(response: http.client.HTTPResponse) -> tuple[int, Any, list[str]]:
