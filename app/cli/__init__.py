@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from app import __version__
 from app.cli.command_line import CommandSpec, Group, run
-from app.cli.exit_codes import INTERRUPTED, exit_at_interrupt
+from app.cli.exit_codes import INTERRUPTED, exit_at_interrupt, fail
 from app.cli.parameters import Option
 from app.cli.standard_output import check_arguments, report_output_errors
 from app.cli.terminal import write
@@ -111,7 +111,13 @@ COMMANDS: Final = Group(
 
 def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
     """Run a command line without the program's name."""
-    run(COMMANDS, words, program)
+    try:
+        run(COMMANDS, words, program)
+    except OSError as error:
+        # Of a path that cannot be examined, for example below a directory that the user may not read.
+        if error.filename is None:
+            raise
+        fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
 
 
 def main() -> None:

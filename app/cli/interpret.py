@@ -20,7 +20,7 @@ from app.cli.interpret_register import register
 from app.cli.json_output import write_json
 from app.cli.kubeconfig import TargetOptions
 from app.cli.lua_scripts import has_scripts, warn_untested
-from app.cli.manifests import InputError, read_manifests, read_mappings, read_values, write_input_errors
+from app.cli.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
 from app.cli.options import FilesArgument, InputOptions, InterpretersOption
 from app.cli.parameters import Argument, Option
 from app.cli.sources import replace_objects
@@ -63,16 +63,14 @@ class _Input(NamedTuple):
     interpreters: list[Document]
 
 
-def _read_input(paths: Sequence[Path]) -> _Input:
-    """Return the object to ask about, and the interpreters. A directory may hold both."""
+def _read_input(paths: Sequence[Path], reading: InputOptions) -> _Input:
+    """Return the object to ask about, and the interpreters. A file or directory may hold both."""
     found = _Input([], [])
-    for path in paths:
-        for document in read_manifests([path]).documents if path.is_dir() else read_mappings(path):
-            key = key_of(document.object)
-            if has_scripts(document) or key.group_kind in (*CONFIGURATIONS, DEFINITION):
-                found.interpreters.append(document)
-            else:
-                found.objects.append(document.object)
+    for document in read_objects(paths, reading):
+        if has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION):
+            found.interpreters.append(document)
+        else:
+            found.objects.append(document.object)
     return found
 
 
@@ -127,7 +125,7 @@ def run(
     """
     with report_input_errors(output):
         items = _read_status_items(status_file)
-        given = _read_input([*(files or ()), *(filenames or ())])
+        given = _read_input([*(files or ()), *(filenames or ())], reading)
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = read_rules(karmada, manifests or (), reading)
     if len(given.objects) + (desired_file is not None) > 1:

@@ -18,14 +18,14 @@ from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.outbound.client import HookClient
 from app.settings import Settings
 from app.store import Store
-from app.store.manifest_files import list_files
+from app.store.manifest_files import is_directory, list_files
 from app.store.sources.kubernetes.resources import INTERPRETING, karmada_config
 from app.store.yaml_reader import Document, ManifestError
 
 
 def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:
     """Yield the Python files in directories that may define an interpreter. Other files are not run."""
-    directories = [path for path in paths if path.is_dir()]
+    directories = [path for path in paths if is_directory(path)]
     for file in list_files(directories, exclude, testdata=True, python=True):
         if isinstance(file, Path) and _may_define_interpreter(file):
             yield file

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from app.cli.exit_codes import fail
@@ -27,6 +28,10 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         fail(f"settings: {problems}")
+    # Errors of YAML and of its encoding, and of a file that is no mapping.
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        fail(f"--config: {config or os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
 
 
 @contextlib.contextmanager

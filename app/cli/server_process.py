@@ -51,6 +51,8 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
     """
     tune_allocator()
     async with contextlib.AsyncExitStack() as stack:
+        if settings.follows_cluster:
+            await _check_credentials(settings)
         app = _create_app(settings, lines, stack)
 
         async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
@@ -77,6 +79,14 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
         await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
         return server.started
+
+
+async def _check_credentials(settings: Settings) -> None:
+    """Raise UnreachableError for unusable credentials; a failing start of the application would log a traceback."""
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+
+    async with Connection(settings.kubeconfig, context=settings.context):
+        pass
 
 
 def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExitStack) -> Fleethook:

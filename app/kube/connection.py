@@ -95,6 +95,8 @@ class Connection:
             self._configuration, self._transport = await open_transport(self._kubeconfig)
             return
         configuration = Configuration()
+        # It logs the error of a credential plugin, and raises it, too.
+        logging.getLogger("kubernetes_asyncio.config.kube_config").setLevel(logging.CRITICAL)
         try:
             if self._kubeconfig is None:
                 kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]

@@ -24,10 +24,18 @@ def list_files(
     A file that the caller names may have any suffix, and may begin with a dot.
     """
     for path in paths:
-        if path.is_dir():
+        if is_directory(path):
             yield from list_directory(path, exclude=exclude, testdata=testdata, python=python)
         elif path == STANDARD_INPUT or not is_excluded(path, exclude):
             yield path
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether a path is a directory. One that cannot be examined is none, and a read of it says why."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def list_directory(

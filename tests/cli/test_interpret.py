@@ -25,6 +25,8 @@ from tests.cli.interpreting import (
 from tests.serving import ROOT
 from tests.waiting import NET
 
+CONFIG_MAPS = "/api/v1/namespaces/karmada-system/configmaps"
+
 
 def test_the_fixtures_of_the_example_pass() -> None:
     code, out, _ = run("test", str(DIRECTORY / "testdata"), "--interpreters", DATABASE)
@@ -168,20 +170,30 @@ def test_watch_runs_again_after_a_change(tmp_path: Path) -> None:
 def test_run_asks_the_customizations_of_a_karmada(cluster: tuple[Cluster, tuple[str, ...]], tmp_path: Path) -> None:
     held, options = cluster
     path = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
-    held.lists = {path: [yaml.safe_load(CUSTOMIZATION)]}
+    held.lists = {path: [yaml.safe_load(CUSTOMIZATION)], CONFIG_MAPS: []}
     game = tmp_path / "game.yaml"
     game.write_text(GAME)
     call = ("run", "--operation", "InterpretHealth", "--observed-file", str(game), *options)
     code, out, _ = run(*call)
     assert code == 0
     assert "healthy" in out
-    assert (
-        held.queries["/api/v1/namespaces/karmada-system/configmaps"]["fieldSelector"] == "metadata.name=karmada-config"
-    )
+    assert held.queries[CONFIG_MAPS]["fieldSelector"] == "metadata.name=karmada-config"
     mine = tmp_path / "mine.yaml"
     mine.write_text(CUSTOMIZATION.replace("observedObj.status.ready == true", "false"))
     _, out, _ = run(*call, "-f", str(mine))
     assert "false" in out
+
+
+def test_an_object_without_kind_is_an_error_with_its_line(tmp_path: Path) -> None:
+    for text, reason in (
+        ("apiVersion: v1\nmetadata: {name: a}\n", "apiVersion and kind are required"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: [1]\n", "metadata"),
+    ):
+        (tmp_path / "a.yaml").write_text(text)
+        code, out, err = run("run", "--operation", "InterpretHealth", "-f", str(tmp_path / "a.yaml"))
+        assert (code, out) == (2, "")
+        assert f"{tmp_path}/a.yaml:1: " in err
+        assert reason in err
 
 
 def test_check_and_test_take_the_customizations_of_a_karmada(
@@ -189,7 +201,7 @@ def test_check_and_test_take_the_customizations_of_a_karmada(
 ) -> None:
     held, options = cluster
     path = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
-    held.lists = {path: [yaml.safe_load(CUSTOMIZATION.replace('print("seen"', 'x = print("seen"'))]}
+    held.lists = {path: [yaml.safe_load(CUSTOMIZATION.replace('print("seen"', 'x = print("seen"'))], CONFIG_MAPS: []}
     code, out, _ = run("check", *options)
     assert (code, out.splitlines()[0]) == (0, "ok   cluster: ResourceInterpreterCustomization game")
     code, out, _ = run("check", *options, "--output", "sarif")

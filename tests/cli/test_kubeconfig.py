@@ -1,12 +1,13 @@
 """The kubeconfig of a command, as kubectl finds it."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from app.cli.kubeconfig import KubeconfigError, find_kubeconfig, list_files
-from tests.cli.commands import invoke
+from tests.cli.commands import invoke, run_command
 
 
 @pytest.fixture
@@ -109,3 +110,19 @@ def test_every_command_takes_one_cluster_only(home: Path, words: str) -> None:
         assert (done.exit_code, done.stdout) == (2, "")
         assert "only one of" in line or "needs a kubeconfig" in line or "one of --manifests" in line
         assert option in line
+
+
+@pytest.mark.parametrize("words", ["doctor", "serve --port 0 --cert-dir {home}"])
+def test_a_missing_credential_plugin_is_one_line(home: Path, words: str) -> None:
+    plugin = {"exec": {"command": "/nowhere/plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": plugin}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (home / "k").write_text(json.dumps(config))
+    done = run_command(*words.format(home=home).split(), "--kubeconfig", str(home / "k"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "No such file or directory" in line

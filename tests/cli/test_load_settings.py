@@ -50,3 +50,13 @@ def test_a_missing_file_and_an_invalid_setting_end_the_command(
     with pytest.raises(SystemExit):
         load_settings({}, write(tmp_path, "port: nowhere\n"))
     assert "settings: port: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "word", "port: \xe9"])
+def test_a_file_without_settings_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(SystemExit) as left:
+        load_settings({}, file)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith(f"fleethook: --config: {file}: not YAML with settings: ")

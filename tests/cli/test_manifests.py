@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.manifests import read_manifests, read_mappings, read_objects, read_values
+from tests.cli.commands import invoke
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 
@@ -68,3 +69,13 @@ def test_a_missing_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         read_objects([tmp_path / "missing.yaml"])
     assert "No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", ["lint {}", "replay {} -f .", "lint --kubeconfig {}", "interpret check {}", "console {}"]
+)
+def test_a_path_that_cannot_be_examined_exits_2(words: str) -> None:
+    """So does a path below a directory that the user may not read."""
+    done = invoke(words.format("x" * 5000).split())
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert done.stderr.endswith(": File name too long\n")
