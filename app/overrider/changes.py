@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from app.model.admission import AdmissionRequest
+from app.model.json import JSONObject
 from app.model.openyurt import REVISION_LABEL
 
 _ABSENT: Final = msgspec.Raw(b"")
@@ -54,14 +55,15 @@ def changes_workload(request: AdmissionRequest) -> bool:
     return bytes(before.spec) != bytes(after.spec) or _read_revision(before) != _read_revision(after)
 
 
-def unchanged_members(request: AdmissionRequest) -> frozenset[str]:
-    """Return the names of those members among ``metadata`` and ``spec`` that an update certainly does not change."""
+def stored_members(request: AdmissionRequest) -> JSONObject:
+    """Return the stored values of those members among ``metadata`` and ``spec`` that an update may change."""
     try:
         before, after = _decode_members(request.old_object_raw), _decode_members(request.object_raw)
+        pairs = {"metadata": (before.metadata, after.metadata), "spec": (before.spec, after.spec)}
+        changed = {name: known for name, (known, now) in pairs.items() if bytes(known) != bytes(now)}
+        return {name: msgspec.json.decode(known) if bytes(known) else {} for name, known in changed.items()}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return frozenset()
-    pairs = {"metadata": (before.metadata, after.metadata), "spec": (before.spec, after.spec)}
-    return frozenset(name for name, (known, now) in pairs.items() if bytes(known) == bytes(now))
+        return {}
 
 
 def changes_overrider(request: AdmissionRequest) -> bool:

@@ -266,16 +266,21 @@ def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> I
             yield from _walk(inner, (*tokens, identity), (*path, str(position)))
 
 
-def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
-    """Return a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
-    text = ""
+def address_of(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> tuple[str, ...]:
+    """Return a path with a text for each token: ``("containers", "[name=app]", "image")``."""
+    address: list[str] = []
     for token in tokens:
         if isinstance(token, str):
-            text += format_pointer((token,))
+            address.append(token)
             schema = schema.fields.get(token, _NO_SCHEMA)
         else:
-            text += format_pointer((describe_identity(token, schema),))
-    return text
+            address.append(describe_identity(token, schema))
+    return tuple(address)
+
+
+def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
+    """Return a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
+    return format_pointer(address_of(tokens, schema))
 
 
 def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) -> tuple[Token, ...]:

@@ -13,6 +13,8 @@ from app.overrider.overlay import DEFAULT_STRATEGY, EXCLUSIVE, covers, differs_b
 from app.overrider.rollout.defaults import find_default
 from app.overrider.workload_schema.fields import load_structs, struct_name
 
+PULL_POLICIES: Final = ("imagePullPolicy", "pullPolicy")
+"""The members whose default depends on an image."""
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 _Tokens = tuple[str, ...]
@@ -75,8 +77,8 @@ class _Settling:
             return False
         if value is None or (self._is_same and before is _MISSING):
             return True
-        if name in ("imagePullPolicy", "pullPolicy"):
-            return bool(value == _find_pull_policy(made.get("image") or made.get("reference")))
+        if name in PULL_POLICIES:
+            return bool(value == find_pull_policy(made))
         default = find_default((*tokens, name))
         if default is None:
             default = _find_zero((*tokens, name))
@@ -124,8 +126,9 @@ def _find_zero(tokens: _Tokens) -> JSON:
     return _MISSING
 
 
-def _find_pull_policy(image: JSON) -> str:
-    """Return the default pull policy of an image."""
+def find_pull_policy(owner: JSON) -> str:
+    """Return the default pull policy of a container, or of the image of a volume."""
+    image = as_object(owner).get("image") or as_object(owner).get("reference")
     name, _, digest = str(image or ":").partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or digest or not image) else "IfNotPresent"

@@ -3,7 +3,8 @@
 Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), which renders Deployments only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -12,10 +13,12 @@ from app.control.slices import Slice, Sliced, run_at_once
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, JSONObject, as_object
-from app.overrider.changes import unchanged_members
-from app.overrider.delta import MISSING, describe_place, leaves, value_at
-from app.overrider.differences import ABSENT, find_differences
+from app.overrider.changes import stored_members
+from app.overrider.delta import MISSING, Leaf, address_of, leaves, value_at
+from app.overrider.differences import ABSENT, find_differences, find_value, is_empty
+from app.overrider.overlay import covers
 from app.overrider.owner import Owner, find_owner
+from app.overrider.plan import Plan
 from app.overrider.plan_cache import PlanCache
 from app.overrider.policies.probe import is_probe
 from app.overrider.pool_template import SubjectError
@@ -28,9 +31,11 @@ from app.overrider.render import (
     render_selected,
     select_plan_in_slices,
 )
+from app.overrider.rollout.defaults import find_default
+from app.overrider.settle import PULL_POLICIES, find_pull_policy
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
-from app.overrider.undo import RENDERED_ANNOTATION, Memory, remembered
+from app.overrider.undo import RENDERED_ANNOTATION, RESERVED_PREFIX, Memory, remembered
 from app.patch import apply, format_pointer
 from app.store import StoreView
 
@@ -106,7 +111,7 @@ def _mutate_owned(
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
     # A workload that was not rendered before has no overridden values that a user could have changed.
-    replaced = _describe_replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
+    replaced = [] if memory in (None, NEVER_RENDERED) else _describe_replaced_values(request, workload, rendering)
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
 
 
@@ -139,59 +144,114 @@ def _read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | No
     return None if remembered(workload) is None else NEVER_RENDERED
 
 
-def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
-    """Return a warning for each value of the update that an entry or the template replaces.
-
-    The update set a value if it differs from the value in the stored object and from the value in the template.
-    """
+def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> list[str]:
+    """Return a warning for each value of the update that an entry or the template replaces."""
     if rendering.plan is None or not rendering.plan.applies:
-        return ()
-    if unchanged_members(request).issuperset(name for name, _ in rendering.plan.shared.plan.update.delta.members):
-        return ()  # The controller's touch changes only an annotation.
-    plan = rendering.plan.for_update
-    stored = request.old_object
-    unchanged = {name for name in ("metadata", "spec") if workload.get(name) == as_object(stored).get(name)}
-    found = []
-    for leaf in leaves(plan.update.delta):
-        if leaf.tokens[0] in unchanged:
-            continue
-        wanted, before = value_at(workload, leaf.tokens), value_at(stored, leaf.tokens)
-        if leaf.after is MISSING or wanted in (MISSING, leaf.after, leaf.before) or wanted == before:
-            continue
-        source = f"YurtAppOverrider {rendering.overrider} sets in {plan.source_of(leaf.tokens)}"
-        found.append(
-            f"{describe_place(leaf.tokens)}: {_quote(wanted)} is replaced by {_quote(leaf.after)}, which {source}; "
-            "edit the overrider to change it"
-        )
-    return (*found, *_describe_restored_values(request, workload, rendering))[:MAX_REPLACED_VALUES]
+        return []
+    stored = _select_writable(stored_members(request))
+    asked = _select_writable({name: workload.get(name) for name in stored})
+    edited = frozenset(one.address for one in find_differences(stored, asked, leaves=True))
+    if not edited:
+        return []
+    around = frozenset(one[:end] for one in edited for end in range(1, len(one)))
+    made: JSONObject = apply(workload, rendering.operations)
+    found = _Replaced(rendering.plan.for_update, workload, made, rendering.overrider)
+    made = _select_writable({name: made.get(name) for name in stored})
+    replaced = (one.address for one in find_differences(asked, made, leaves=True) if not found.is_owners(one.address))
+    addresses = dict.fromkeys(place for address in replaced if (place := _find_edit(address, edited, around)))
+    texts = [found.describe(address) for address in addresses]
+    if len(texts) <= MAX_REPLACED_VALUES:
+        return texts
+    return [*texts[:MAX_REPLACED_VALUES], f"{len(texts) - MAX_REPLACED_VALUES} more values are replaced"]
 
 
-def _describe_restored_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> Iterator[str]:
-    """Yield a warning for each value of the update that the render replaces, although no entry sets it.
+def _select_writable(members: JSONObject) -> JSONObject:
+    """Return the members that users write, without fleethook's annotations."""
+    if "metadata" not in members:
+        return members
+    metadata = as_object(members["metadata"])
+    kept = {name: as_object(metadata.get(name)) for name in ("labels", "annotations")}
+    kept = {
+        name: {key: value for key, value in values.items() if not key.startswith(RESERVED_PREFIX)}
+        for name, values in kept.items()
+    }
+    return {**members, "metadata": kept}
 
-    The template of the subject sets it. OpenYurt's controller would keep it until the next revision of the template.
-    """
-    assert rendering.plan is not None
-    covered = {describe_place(leaf.tokens) for leaf in leaves(rendering.plan.for_update.update.delta)}
-    edited = [one.address for one in find_differences(dict(as_object(request.old_object)), workload, leaves=True)]
-    rendered: JSONObject = apply(workload, rendering.operations)
-    for one in find_differences(workload, rendered, leaves=True):
-        places = [format_pointer(one.address[: end + 1]) for end in range(len(one.address))]
-        is_edited = any(address[: len(one.address)] == one.address[: len(address)] for address in edited)
-        if (
-            not is_edited
-            or one.insignificant
-            or not covered.isdisjoint(places)
-            or places[1:2] == ["/metadata/annotations"]
-        ):
-            continue
-        if one.stored in (ABSENT, None):
+
+_Addresses = AbstractSet[tuple[str, ...]]
+
+
+def _find_edit(address: tuple[str, ...], edited: _Addresses, around: _Addresses) -> tuple[str, ...] | None:
+    """Return the edit that a replaced value belongs to, its own address if it has edits inside, or None."""
+    for end in range(1, len(address) + 1):
+        if address[:end] in edited:
+            return address[:end]
+    return address if address in around else None
+
+
+class _Replaced:
+    """Describes the values of an update that a render replaces."""
+
+    def __init__(self, plan: Plan, asked: JSONObject, made: JSONObject, overrider: str) -> None:
+        self._plan: Final = plan
+        self._asked: Final = asked
+        self._made: Final = made
+        self._overrider: Final = overrider
+        self._leaves: Final = {address_of(one.tokens): one for one in leaves(plan.update.delta)}
+        self._inside: Final[dict[tuple[str, ...], list[Leaf]]] = {}
+        for address, leaf in self._leaves.items():
+            for end in range(1, len(address)):
+                self._inside.setdefault(address[:end], []).append(leaf)
+        # OpenYurt's controller writes all members of the pod template, a person some of them. A few values of the
+        # template with defaults may equal those of an entry.
+        inner = [one for one in self._leaves.values() if one.tokens[:2] == ("spec", "template")]
+        kept = sum(value_at(asked, one.tokens) == one.after and not self._has_template_value(one) for one in inner)
+        self._is_partial: Final = kept > 0 and 2 * kept >= len(inner)
+
+    def is_owners(self, address: tuple[str, ...]) -> bool:
+        """Return whether OpenYurt's controller may have written a replaced value, because the template has it."""
+        leaf = self._find_leaf(address)
+        if leaf is None and address == ("spec", "replicas"):
+            return True  # `_keep_replicas` has a warning of its own.
+        if self._is_partial:
+            return False
+        found = self._inside.get(address, []) if leaf is None else [leaf]
+        return bool(found) and all(map(self._has_template_value, found))
+
+    def describe(self, address: tuple[str, ...]) -> str:
+        """Return a warning about a replaced value."""
+        wanted, made = (find_value(one, address) for one in (self._asked, self._made))
+        leaf = self._find_leaf(address)
+        if leaf is None and made is ABSENT:
+            leaf = next(iter(self._inside.get(address, [])), None)
+        decides = ": while an overrider applies, the template decides; edit the owner to change it"
+        if leaf is not None:
+            source = self._plan.source_of(leaf.tokens)
+            decides = f", which YurtAppOverrider {self._overrider} sets in {source}; edit the overrider to change it"
+        if made in (ABSENT, None):
+            change = f"{_quote(wanted)} is removed"
+        elif wanted in (ABSENT, None):
             change = "its removal is undone"
-        elif one.requested is ABSENT:
-            change = f"{_quote(one.stored)} is removed"
         else:
-            change = f"{_quote(one.stored)} is replaced by {_quote(one.requested)}"
-        yield f"{places[-1]}: {change}: while an overrider applies, the template decides; edit the owner to change it"
+            change = f"{_quote(wanted)} is replaced by {_quote(made)}"
+        return f"{format_pointer(address)}: {change}{decides}"
+
+    def _find_leaf(self, address: tuple[str, ...]) -> Leaf | None:
+        """Return the change of the overrider at an address or around it."""
+        around = (self._leaves.get(address[:end]) for end in range(len(address), 0, -1))
+        return next((one for one in around if one is not None), None)
+
+    def _has_template_value(self, leaf: Leaf) -> bool:
+        """Return whether the update has the value of the template, or the default without one."""
+        value = value_at(self._asked, leaf.tokens)
+        if leaf.tokens == ("spec", "replicas"):
+            return bool(value == self._plan.bare["spec"].get("replicas", self._plan.template.default_replicas))
+        if leaf.before is not MISSING:
+            return value is not MISSING and covers(value, leaf.before)
+        default = find_default(tuple(one if isinstance(one, str) else "*" for one in leaf.tokens))
+        if leaf.tokens[-1] in PULL_POLICIES:
+            default = find_pull_policy(value_at(self._asked, leaf.tokens[:-1]))
+        return value is MISSING or is_empty(value) or bool(value == default)
 
 
 def _quote(value: JSON) -> str:

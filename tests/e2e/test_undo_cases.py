@@ -1,6 +1,7 @@
 """After an overrider is gone, the stored workload equals one that never had it, for each field and each choice.
 
 kube-apiserver fills in its defaults between all steps, as dry runs. A second review of a stored workload makes no change.
+A person's edit of a member that no entry names is kept, or a warning says that the template replaces it.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from app.model.admission import Response
 from app.model.merge_keys import WORKLOAD
 from app.overrider.elements import index_elements
 from app.overrider.plan_cache import PlanCache
@@ -120,14 +122,17 @@ class Reviews(NamedTuple):
     rule: JSONObject | None
     plans: PlanCache
 
-    def operations(self, workload: JSONObject, old: JSONObject | None = None) -> list[JSONObject]:
-        """Return the operations for a creation, or for an update of ``old``."""
+    def ask(self, workload: JSONObject, old: JSONObject | None = None) -> Response:
+        """Return the answer for a creation, or for an update of ``old``."""
         store = store_of(self.subject, *NODE_POOLS.values(), *([self.rule] if self.rule else []))
         asked = request(workload, "CREATE" if old is None else "UPDATE", old)
         answer = mutate_workload(asked, store=store, plans=self.plans)
         if not answer.allowed or any("not rendered" in one for one in answer.warnings):
             raise RefusedError(answer.message or answer.warnings)
-        return list(answer.patch)
+        return answer
+
+    def operations(self, workload: JSONObject, old: JSONObject | None = None) -> list[JSONObject]:
+        return list(self.ask(workload, old).patch)
 
     def review(self, workload: JSONObject, old: JSONObject | None = None) -> JSONObject:
         made: JSONObject = apply(workload, self.operations(workload, old))
@@ -249,6 +254,13 @@ class Run:
         former = to_former_format(created)
         yield from self._review_again("second review after creation", cases, ours, created)
         yield from self._review_again("second review after update", cases, ours, updated)
+        written = self._write(subject, created)
+        yield from _find_warnings("a write of the owner warns", cases, ours.ask(written, created))
+        yield from _find_warnings("a second review warns", cases, ours.ask(created, created))
+        # A person sets the members that no entry names.
+        asked = {**created, "metadata": fewer["metadata"]}
+        left = [case for number, case in enumerate(cases) if not number % 2]
+        yield from _compare_edits(left, fewer, asked, other.ask(asked, fewer))
         steps: list[tuple[str, Any, JSONObject]] = [
             ("deleted", lambda: bare.review(created, created), never),
             ("deleted after update", lambda: bare.review(updated, updated), never),
@@ -264,7 +276,7 @@ class Run:
             ("edited", lambda: other.review(created, created), fewer),
             ("edited in former format", lambda: other.review(former, former), fewer),
             ("extended", lambda: ours.review(fewer, fewer), created),
-            ("owner writes", lambda: ours.review(self._write(subject, created), created), created),
+            ("owner writes", lambda: ours.review(written, created), created),
             ("owner writes after deletion", lambda: bare.review(self._write(subject, created), created), never),
             (
                 "owner writes a new template after deletion",
@@ -304,6 +316,32 @@ class Run:
         yield from outcomes
         if _comparable(made) != _comparable(expected) and all(one.result == "equal" for one in outcomes):
             yield Outcome(scenario, f"{cases[0].label} …", f"{fault} elsewhere: {describe(made, expected)}")
+
+
+def _find_warnings(scenario: str, cases: list[Case], answer: Response) -> Iterator[Outcome]:
+    texts = [one for one in answer.warnings if one.startswith("/")]
+    for case in cases:
+        about = [one for one in texts if _is_about(one, case)]
+        yield Outcome(scenario, case.label, f"warned: {about}" if about else "equal")
+
+
+def _compare_edits(cases: list[Case], before: JSONObject, asked: JSONObject, answer: Response) -> Iterator[Outcome]:
+    """Yield whether each edit is kept, or replaced with a warning."""
+    made = apply(asked, answer.patch)
+    for case in cases:
+        had, wanted, found = (_part(one, case) for one in (before, asked, made))
+        about = [one for one in answer.warnings if _is_about(one, case)]
+        result = "equal" if bool(about) == (had != wanted != found) else f"{'false' if about else 'missing'} warning"
+        kind = "kept" if wanted == found else "replaced with a warning"
+        text = f"{result}: {had}, then {wanted}, then {found}: {about}"
+        yield Outcome(f"an edit is {kind}", case.label, result if result == "equal" else text)
+
+
+def _is_about(warning: str, case: Case) -> bool:
+    value = case.before if case.before is not None else case.after
+    place = f"{case.member}/[name={value['name']}]" if case.is_element else case.pointer
+    shown = warning.partition(": ")[0]
+    return f"{shown}/".startswith(f"{place}/") or place.startswith(f"{shown}/")
 
 
 def _compare_parts(
@@ -374,8 +412,11 @@ def storage(plane: ControlPlane) -> Iterator[Storage]:
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda one: one.name)
-def test_nothing_is_left_of_an_overrider(plane: ControlPlane, storage: Storage, world: World) -> None:
+def test_nothing_is_left_of_an_overrider(
+    plane: ControlPlane, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api = plane.api()
+    monkeypatch.setattr("app.overrider.workload_admission.MAX_REPLACED_VALUES", 1_000_000)
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import REVISION_LABEL
-from app.overrider.changes import changes_overrider, changes_workload, unchanged_members
+from app.overrider.changes import changes_overrider, changes_workload, stored_members
 from tests.builders import entry, overrider, request, workload
 
 OLD = workload()
@@ -36,10 +36,11 @@ def test_a_workload_changes_with_its_spec_or_its_revision(path: tuple[str, ...],
     assert changes_workload(request(edited(OLD, *path, value=value), "UPDATE", OLD)) is expected
 
 
-def test_members_that_have_the_same_text_are_unchanged() -> None:
-    assert unchanged_members(request(OLD, "UPDATE", OLD)) == {"metadata", "spec"}
-    assert unchanged_members(request(edited(OLD, "spec", "replicas", value=9), "UPDATE", OLD)) == {"metadata"}
-    assert unchanged_members(request(edited(OLD, "metadata", "name", value="a"), "UPDATE", OLD)) == {"spec"}
+def test_only_members_with_another_text_may_have_changed() -> None:
+    assert stored_members(request(OLD, "UPDATE", OLD)) == {}
+    assert stored_members(request(edited(OLD, "spec", "replicas", value=9), "UPDATE", OLD)) == {"spec": OLD["spec"]}
+    made = edited(OLD, "metadata", "name", value="a")
+    assert stored_members(request(made, "UPDATE", OLD)) == {"metadata": OLD["metadata"]}
 
 
 @pytest.mark.parametrize(
@@ -61,4 +62,4 @@ def test_objects_of_another_shape_count_as_changed() -> None:
     made = request(edited(OLD, "metadata", "labels", value=[]), "UPDATE", OLD)
     assert changes_workload(made)
     assert changes_overrider(request(RULE, "UPDATE", ["overrider"]))
-    assert unchanged_members(request(OLD, "UPDATE", [])) == frozenset()
+    assert stored_members(request(OLD, "UPDATE", [])) == {}

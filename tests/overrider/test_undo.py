@@ -15,7 +15,7 @@ from app.overrider.pool_template import SubjectError
 from app.overrider.preview import cells, preview
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
-from app.patch import apply, identical
+from app.patch import apply, identical, parse_pointer
 from tests.builders import (
     container,
     entry,
@@ -145,6 +145,81 @@ def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: An
         for document in (edited, fresh):
             document["spec"].pop("replicas", None)
         assert index_by_name(remove_own_annotations(edited)) == index_by_name(remove_own_annotations(fresh))
+
+
+_IDENTIFYING = {"name", "containerPort", "protocol", "key", "effect", "operator"}
+
+
+def edit_like_a_user(document: dict[str, Any], draw: Any) -> None:
+    """Set, remove or add a member of the pods at a random place."""
+    places: list[tuple[Any, Any]] = []
+    pending: list[Any] = [document["spec"]["template"]["spec"], document["spec"]["template"]["metadata"]["labels"]]
+    while pending:
+        value = pending.pop()
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            if key not in _IDENTIFYING:
+                places.append((value, key))
+            if isinstance(inner, (dict, list)):
+                pending.append(inner)
+    value, key = draw(st.sampled_from(places))
+    if isinstance(value[key], str) and draw(st.booleans()):
+        value[key] = "theirs"
+    elif isinstance(value[key], dict) and draw(st.booleans()):
+        value[key]["theirs"] = "1"
+    elif not (isinstance(value, list) and len(value) == 1) and key != "containers":
+        del value[key]
+
+
+def list_leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Return the values of a document by their place, with the elements of lists by name."""
+    if isinstance(value, dict) and value:
+        return {
+            place: leaf for name, inner in value.items() for place, leaf in list_leaves(inner, (*path, name)).items()
+        }
+    if isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
+        made = {f"[name={one['name']}]": one for one in value}
+        return {
+            place: leaf for name, inner in made.items() for place, leaf in list_leaves(inner, (*path, name)).items()
+        }
+    return {} if value in ({}, []) else {path: value}
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS, st.data())
+def test_each_edit_that_a_review_replaces_is_a_warning_and_no_other(subject: Any, rule: Any, data: Any) -> None:
+    plan = plan_of(subject, rule)
+    assume(plan.steps)
+    written = stored_by_owner(plan.bare)
+    stored = rendered(written, subject, rule, operation="UPDATE", old=written)
+    asked = copy.deepcopy(stored)
+    for _ in range(data.draw(st.integers(1, 3))):
+        edit_like_a_user(asked, data.draw)
+    answer = review(asked, subject, rule, operation="UPDATE", old=stored)
+    assume(answer.allowed and not any("more values" in one for one in answer.warnings))
+    before, wanted, made = (list_leaves(one["spec"], ("spec",)) for one in (stored, asked, apply(asked, answer.patch)))
+    lost = {place for place in {*before, *wanted, *made} if before.get(place) != wanted.get(place) != made.get(place)}
+    warned = [tuple(parse_pointer(one.partition(": ")[0])) for one in answer.warnings if one.startswith("/spec/")]
+    template = list_leaves(plan.base["spec"], ("spec",))
+    # A write of the template's value counts as a write of OpenYurt's controller.
+    clear = {place for place in lost if wanted.get(place) != template.get(place)}
+    assert [one for one in clear if not any(is_around(place, one) for place in warned)] == []
+    assert [place for place in warned if not any(is_around(place, one) for one in lost)] == []
+
+
+def is_around(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
+
+
+@PROPERTY
+@given(SUBJECTS, OVERRIDERS)
+def test_a_write_of_the_owner_is_no_edit(subject: Any, rule: Any) -> None:
+    plan = plan_of(subject, rule)
+    written = stored_by_owner(plan.bare)
+    stored = rendered(written, subject, rule, operation="UPDATE", old=written)
+    written["metadata"]["annotations"] |= stored["metadata"]["annotations"]
+    answer = review(written, subject, rule, operation="UPDATE", old=stored)
+    assert [one for one in answer.warnings if one.startswith("/")] == []
 
 
 def index_by_name(value: Any) -> Any:
