@@ -78,7 +78,7 @@ async def test_a_denial_carries_code_reason_message_and_causes(app: Fleethook) -
     )
     assert status["message"].endswith(f"; {SWITCH_OFF_HINT}")
     assert status["details"]["causes"][0] == {
-        "field": "entries[0].pools", "message": "names no node pool; write '*' for all of them", "reason": "FieldValueRequired",
+        "field": "entries[0].pools", "message": "names no node pool; write '*' for all of them, or poolSelector for some labels", "reason": "FieldValueRequired",
     }  # fmt: skip
 
 

@@ -88,7 +88,12 @@ def rule(tag: str, *pools: str) -> dict[str, Any]:
 
 def test_a_cluster_is_rendered(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
-    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set()], f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "beijing")]}
+    held.lists = {
+        f"{ALPHA}/yurtappsets": [yurt_app_set()],
+        f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "beijing")],
+        f"{ALPHA}/nodepools": [],
+        f"{ALPHA}/yurtappdaemons": [],
+    }
     code, out, err = render_here(*options, "-o", "json")
     assert (code, err) == (0, "")
     assert [(row["pool"], len(row["changes"])) for row in json.loads(out)] == [("hangzhou", 0), ("beijing", 1)]
@@ -114,7 +119,12 @@ def test_only_workloads_that_a_change_affects_are_printed(
     cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
 ) -> None:
     held, options = cluster
-    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set()], f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "beijing")]}
+    held.lists = {
+        f"{ALPHA}/yurtappsets": [yurt_app_set()],
+        f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "beijing")],
+        f"{ALPHA}/nodepools": [],
+        f"{ALPHA}/yurtappdaemons": [],
+    }
     change = write_yaml("change.yaml", rule("nginx:3", "beijing"))
     code, out, err = render_here(*options, "--change", change, "-o", "diff")
     assert (code, err) == (0, "1 of 2 workloads differ\n")

@@ -148,15 +148,11 @@ def test_short_names_and_columns_of_the_crds(stories: Path, binaries: Path) -> N
 
 def test_the_registration_equals_the_generated_one(stories: Path, admin: Api) -> None:
     mutating = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]
-    (deployments,) = [hook for hook in mutating["webhooks"] if hook["name"].startswith("deployments.")]
-    settings = {
-        name: deployments[name] for name in ("failurePolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy")
-    }
-    assert settings == {
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "timeoutSeconds": 5,
-        "reinvocationPolicy": "IfNeeded",
+    members = ("failurePolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy")
+    deployments = {hook["name"]: hook for hook in mutating["webhooks"] if hook["name"].startswith("deployments.")}
+    assert {name: tuple(hook[one] for one in members) for name, hook in deployments.items()} == {
+        "deployments.overrider.fleethook.io": ("Fail", "None", 5, "IfNeeded"),
+        "deployments.optional.overrider.fleethook.io": ("Ignore", "None", 5, "IfNeeded"),
     }
     owners = {entry["manager"] for entry in mutating["metadata"]["managedFields"]}
     assert "fleethook" in owners

@@ -305,7 +305,9 @@ def check_changes(shown: Preview, bare: Any) -> None:
     places = [place_of(change, bare, shown.workload) for change in shown.changes]
     for change, place in zip(shown.changes, places, strict=True):
         assert at(bare, place) == change.before, (change, place)
-        assert at(shown.workload, place) == change.after, (change, place)
+        made = at(shown.workload, place)
+        # A zero value that the template writes may stay where a replaced object lacks it: the API stores both alike.
+        assert made == change.after or (change.after is None and made in ({}, "", 0)), (change, place)
         assert change.before != change.after
     own = ("metadata", "annotations")
     before, after = (
