@@ -70,7 +70,10 @@ async def test_a_secret_that_a_chart_made_empty_is_filled_and_keeps_its_labels(
     async with Connection(config(plane, "filled", plane.port)) as connection:
         credentials = await open_store(connection, namespace, tmp_path).ensure()
     assert read_credentials(admin, "certs", namespace) == credentials
-    assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == metadata["labels"]
+    assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == {
+        **metadata["labels"],
+        "app.kubernetes.io/name": "fleethook",
+    }
 
 
 async def test_an_unusable_secret_is_replaced_and_its_key_is_not_logged(

@@ -94,7 +94,7 @@ def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert cache.directory == Path(mounts["data"], "cache")
     (port,) = container["ports"]
-    assert (place.kubeconfig, place.host, place.port) == (None, "0.0.0.0", port["containerPort"])
+    assert (place.cluster.kubeconfig, place.host, place.port) == (None, "0.0.0.0", port["containerPort"])
     probes = {container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe")}
     assert (probes, container["readinessProbe"]["httpGet"]["path"]) == ({"/healthz"}, "/readyz")
     return options, place.namespace

@@ -14,9 +14,10 @@ from tests.e2e.fleet import ACCOUNT, RBAC, RULES, run_registered_server
 from tests.e2e.subject import Subject
 from tests.serving import Server
 
-# The offline rules do not check the names of sysctls.
-SYSCTL = patch("add", "/spec/template/spec/securityContext", {"sysctls": [{"name": "A B", "value": "1"}]})
-TEXT = "kube-apiserver refuses the Deployment: /spec/template/spec/securityContext/sysctls/0/name: Invalid value"
+# The offline rules do not check the values of Kubernetes' own annotations.
+COST = "controller.kubernetes.io/pod-deletion-cost"
+INVALID = patch("add", "/spec/template/metadata/annotations", {COST: "much"})
+TEXT = "kube-apiserver refuses the Deployment: "
 POOLS = ["beijing", "hangzhou", "shanghai"]
 
 
@@ -33,7 +34,7 @@ def subject(admin: Api, namespace: str) -> Subject:
 
 def test_an_overrider_is_refused_with_the_message_of_kube_apiserver(server: Server, subject: Subject) -> None:
     with pytest.raises(RefusedError) as refused:
-        subject.override(entry("*", patches=[SYSCTL]))
+        subject.override(entry("*", patches=[INVALID]))
     (cause,) = refused.value.body["details"]["causes"]
     assert cause["field"] == "entries[0].patches[0]"
     assert cause["message"].startswith(f"node pool beijing: {TEXT}")
@@ -55,7 +56,7 @@ def test_a_command_sends_the_same_dry_run(
         "dry-run", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
     )
     change = tmp_path / "rule.yaml"
-    rule = {**overrider(entry("*", patches=[SYSCTL])), "metadata": {"name": "demo1", "namespace": namespace}}
+    rule = {**overrider(entry("*", patches=[INVALID])), "metadata": {"name": "demo1", "namespace": namespace}}
     change.write_text(yaml.safe_dump(rule))
     result = invoke(["lint", "--kubeconfig", str(kubeconfig), "--change", str(change)])
     assert (result.exit_code, TEXT in result.stdout) == (1, True), result.output

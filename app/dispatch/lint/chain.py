@@ -147,7 +147,15 @@ def order_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Is
         field = _find_label_filter(later.hook)
         if not field:
             continue
-        earlier = next((one for one in chain[:number] if _match_same(one.hook, later.hook)), None)
+        # Webhooks of one server know each other's changes.
+        earlier = next(
+            (
+                one
+                for one in chain[:number]
+                if one.hook.endpoint != later.hook.endpoint and _match_same(one.hook, later.hook)
+            ),
+            None,
+        )
         if earlier is not None:
             text = (
                 f"its {field} matches the labels after {earlier.hook.uid}: do not rely on the labels that the client "
