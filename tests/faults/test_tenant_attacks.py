@@ -52,14 +52,13 @@ def test_as_many_hanging_webhooks_as_a_request_may_have_cost_the_other_consumer_
         check_victim(stage, stage.victim(count=200), "128 hanging webhooks, 4 requests at a time")
 
 
-@pytest.mark.parametrize("size", [0, 200_000])
-def test_more_hanging_reviews_than_connections_cost_the_other_consumer_nothing(tmp_path: Path, size: int) -> None:
+def test_more_hanging_reviews_than_connections_cost_the_other_consumer_nothing(tmp_path: Path) -> None:
     """The chart's limits; all requests come from one address, as those of an apiserver do."""
     limits = {"FLEETHOOK_MAX_CONNECTIONS": "256", "FLEETHOOK_BODY_MEMORY": "256Mi"}
     with (
         run_tenant_server(
             tmp_path, policy="Fail", hanging=1, hanging_policy="Ignore", hanging_seconds=30, **limits
         ) as stage,
-        stage.attack(request(kind="Gadget", text="x" * size), parallel=300, ended=20),
+        stage.attack(request(kind="Gadget"), parallel=300, ended=20),
     ):
-        check_victim(stage, stage.victim(count=58, parallel=8), f"300 hanging reviews of {size} bytes, Ignore")
+        check_victim(stage, stage.victim(count=58, parallel=8), "300 hanging reviews, Ignore")
