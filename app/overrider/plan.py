@@ -4,7 +4,7 @@ Only this module runs the steps of an overrider, on the workload that the bare t
 validation, digest and undo all use the result, so they all see the same order of elements.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -42,19 +42,20 @@ from app.overrider.pool_template import (
     seed,
     without_reserved,
 )
+from app.overrider.protected_fields import METADATA_MAPS, find_reserved_keys, protected_change
 from app.overrider.steps import REPLICAS, RenderError, Step, compile_entries, compile_steps
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.template import REQUIRED, apply_pool_patch, build_template, place
 from app.overrider.template_shape import shape_problem
-from app.overrider.undo import RESERVED_PREFIX, as_annotation, hash_text, undo_of
+from app.overrider.undo import as_annotation, hash_text, undo_of
 from app.overrider.workload_schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
 from app.overrider.workload_schema.fields import Kind
-from app.patch import StrategicMergeError, format_pointer, identical
+from app.patch import StrategicMergeError, identical
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2
 MAX_FINDINGS: Final = 10
-_MISSING: Final = object()
+_NODE_SELECTOR: Final = ("spec", "template", "spec", "nodeSelector")
 
 
 class Variant(NamedTuple):
@@ -395,10 +396,10 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
 
 def _find_lost_keys(before: JSONObject, after: JSONObject, step: Step) -> list[str]:
     """Return the labels, annotations or keys of a node selector that a patch with ``add`` removes."""
-    parents, name = tuple(step.path.split("/")[1:-1]), step.path.rpartition("/")[2]
-    if not step.adds or (parents, name) not in _MAPS_OF_USERS:
+    place = tuple(step.path.split("/")[1:])
+    if not step.adds or place not in (*METADATA_MAPS, _NODE_SELECTOR):
         return []
-    known, now = (value_at(one, (*parents, name), WORKLOAD) for one in (before, after))
+    known, now = (value_at(one, place, WORKLOAD) for one in (before, after))
     lost = as_object(known).keys() - as_object(now).keys()
     # `_keep_bookkeeping` restores those of OpenYurt.
     return sorted(key for key in lost if not key.startswith(f"{GROUP}/"))
@@ -435,7 +436,7 @@ def check_rendered(
     """
     if (path := protected_change(before, rendered)) is not None:
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
-    for path in _find_reserved_keys(rendered):
+    for path in find_reserved_keys(rendered):
         raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
     findings = [
         (find_source(rendered, finding.pointer, sources), finding) for finding in _find_new_findings(before, stored)
@@ -463,61 +464,6 @@ def find_source(rendered: JSONObject, pointer: str, sources: Sequence[Source]) -
                 return source.field
         tokens = tokens[:-1]
     return "entries"
-
-
-_IDENTITY: Final = ("name", "generateName", "namespace", "uid", "ownerReferences", "finalizers", "deletionTimestamp")
-
-
-def protected_change(before: JSONObject, after: JSONObject) -> str | None:
-    """Return the pointer of the first protected member that differs, or None.
-
-    Protected members identify the workload and its owner, select its pods, or are labels and annotations of OpenYurt's
-    controllers. The author of an overrider must not be able to take a workload away from its owner.
-    """
-    for name in _IDENTITY:
-        if before["metadata"].get(name, _MISSING) != after["metadata"].get(name, _MISSING):
-            return f"/metadata/{name}"
-    for name in ("apiVersion", "kind", "status"):
-        if before.get(name, _MISSING) != after.get(name, _MISSING):
-            return f"/{name}"
-    if before["spec"].get("selector") != after["spec"].get("selector"):
-        return "/spec/selector"
-    selected = as_object(as_object(before["spec"].get("selector")).get("matchLabels"))
-    for parents, name in _METADATA_MAPS:
-        known, now = (_map_at(document, parents, name) for document in (before, after))
-        for key in (*known.keys(), *(now.keys() - known.keys())):
-            owned = key.startswith(f"{GROUP}/") or (parents and name == "labels" and key in selected)
-            if owned and known.get(key) != now.get(key):
-                return format_pointer((*parents, "metadata", name, key))
-    return None
-
-
-_METADATA_MAPS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    ((), "labels"),
-    ((), "annotations"),
-    (("spec", "template"), "labels"),
-    (("spec", "template"), "annotations"),
-)
-
-
-_MAPS_OF_USERS: Final = (
-    *(((*parents, "metadata"), name) for parents, name in _METADATA_MAPS),
-    (("spec", "template", "spec"), "nodeSelector"),
-)
-
-
-def _map_at(document: JSONObject, parents: tuple[str, ...], name: str) -> JSONObject:
-    for token in parents:
-        document = document.get(token) or {}
-    found = (document.get("metadata") or {}).get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _find_reserved_keys(rendered: JSONObject) -> Iterator[str]:
-    for parents, name in _METADATA_MAPS:
-        for key in _map_at(rendered, parents, name):
-            if key.startswith(RESERVED_PREFIX):
-                yield format_pointer((*parents, "metadata", name, key))
 
 
 def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str) -> bytes:

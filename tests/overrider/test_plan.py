@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import MAX_FINDINGS, Plan, compile_bare, compile_plan, protected_change
+from app.overrider.plan import MAX_FINDINGS, Plan, compile_bare, compile_plan
 from app.overrider.pool_template import SubjectError
 from app.overrider.steps import RenderError
-from tests.builders import container, entry, image, overrider, patch, pod_template, pool, workload, yurt_app_set
+from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 
 SPEC = "/spec/template/spec"
 
@@ -102,28 +102,3 @@ def test_a_pool_patch_that_breaks_the_shape_is_an_error_of_the_subject() -> None
     broken = yurt_app_set(pools=[pool("a", patch={"spec": {"template": "x"}})])
     with pytest.raises(SubjectError, match="the pool's own patch does not fit: "):
         compile_bare(YURT_APP_SET, broken, kind="Deployment", pool="a", node_pool=None)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "pointer"),
-    [
-        ("metadata.name", "x", "/metadata/name"),
-        ("metadata.ownerReferences", [], "/metadata/ownerReferences"),
-        ("kind", "StatefulSet", "/kind"),
-        ("status", {}, "/status"),
-        ("spec.selector", {}, "/spec/selector"),
-        ("metadata.labels", {"app": "demo"}, "/metadata/labels/apps.openyurt.io~1pool-name"),
-        ("metadata.annotations", {"apps.openyurt.io/patch": "x"}, "/metadata/annotations/apps.openyurt.io~1patch"),
-        ("spec.template.metadata", {"labels": {}}, "/spec/template/metadata/labels/app"),
-        ("metadata.annotations", {"apps.openyurt.io/patch": "", "a": "b"}, None),
-        ("spec.replicas", 9, None),
-    ],
-)
-def test_a_change_of_a_protected_member_is_found(path: str, value: Any, pointer: str | None) -> None:
-    changed = workload()
-    *parents, last = path.split(".")
-    node = changed
-    for part in parents:
-        node = node[part]
-    node[last] = value
-    assert protected_change(workload(), changed) == pointer
