@@ -147,7 +147,7 @@ def order_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Is
         field = _find_label_filter(later.hook)
         if not field:
             continue
-        # Webhooks of one server know each other's changes.
+        # Webhooks of one URL are one program, which knows its own changes: an installation of fleethook has such pairs.
         earlier = next(
             (
                 one

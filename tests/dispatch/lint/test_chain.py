@@ -34,6 +34,13 @@ def test_configurations_are_ordered_by_name() -> None:
     assert [(one[0], one[1]) for one in results] == [("order-labels", "x.example.org")]
 
 
+def test_a_webhook_may_rely_on_the_labels_that_its_own_program_changes() -> None:
+    selecting = slow("b", 1, objectSelector={"matchLabels": {"a": "b"}})
+    assert list_codes(WIDGET, mutating(slow("a", 1), selecting)) == ["order-labels"]
+    same = {**selecting, "clientConfig": slow("a", 1)["clientConfig"]}
+    assert "order-labels" not in list_codes(WIDGET, mutating(slow("a", 1), same))
+
+
 def test_webhooks_without_an_endpoint_do_not_count_in_the_budget() -> None:
     both = [slow(name, 30, clientConfig=OWN) for name in "ab"]
     assert list_codes(WIDGET, mutating(*both)) == ["service-in-logical-cluster"] * 2
