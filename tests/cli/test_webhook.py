@@ -202,6 +202,12 @@ def test_recorded_reviews_are_sent_once_for_each_record(example: Example, tmp_pa
     ]
     assert "1 records are no admission reviews, and not sent" in result.stderr
     assert f"{file}:6: " in result.stderr
+    with recording(tmp_path) as (requests, config):
+        hooks = tmp_path / "hooks.json"
+        hooks.write_text(json.dumps(configuration("ws1", "validating", webhook(clientConfig=config))))
+        run("-f", str(hooks), "--objects", str(EXAMPLE), "--records", str(file), "--operation", "CREATE")
+    # None of the reviews was a dry run when it was recorded, and the webhook must have no side effects now.
+    assert [(one["operation"], one["dryRun"]) for one in requests] == [("CREATE", True)] * 2
     none = try_example(example, "--records", str(EXAMPLE))
     assert (none.exit_code, f"{EXAMPLE} has no recording" in none.stderr) == (2, True)
 

@@ -35,7 +35,8 @@ def test_long_values_are_cut_and_control_characters_are_escaped(capsys: pytest.C
 def test_many_outcomes_of_a_kind_are_counted_unless_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     many = [tried(str(number), "refused", message="no") for number in range(MAX_SHOWN + 2)]
     print_results(many, Output.TEXT, verbose=False)
-    assert "c/w: 2 more refused (--verbose prints them)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert (out.count("refused  CREATE"), "c/w: 2 more refused (--verbose prints them)" in out) == (MAX_SHOWN, True)
     print_results([*many, tried("last", "allowed")], Output.TEXT, verbose=True)
     out = capsys.readouterr().out
     assert (out.count("refused  CREATE"), "allowed  CREATE Widget default/last, c/w" in out) == (MAX_SHOWN + 2, True)

@@ -192,3 +192,13 @@ def test_containers_of_several_clusters_are_one_as_soon_as_one_has_terminated() 
     always = {**first, "spec": {"containers": [{"name": "c"}]}}
     both = merge(always, ended, running)["status"]["containerStatuses"]
     assert [(one["name"], one["state"], one["ready"]) for one in both] == [("c", running["state"], False)]
+
+
+def test_the_default_mode_that_the_apiserver_adds_to_an_address_is_no_change() -> None:
+    reported = [{"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}}]
+    template = {"kind": "Service", "spec": {"type": "LoadBalancer"}}
+    assert native_aggregate.service(template, reported)["status"] == reported[0]["status"]
+    stored = {**template, "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1", "ipMode": "VIP"}]}}}
+    assert native_aggregate.service(stored, reported) is stored
+    other = {**template, "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1", "ipMode": "Proxy"}]}}}
+    assert native_aggregate.service(other, reported)["status"] == reported[0]["status"]
