@@ -24,6 +24,8 @@ class _Meta(TypedDict, total=False):
 class _Scalars(TypedDict, total=False):
     replicas: Any
     type: Any
+    paused: Any
+    updateStrategy: Any
 
 
 class _Observed(TypedDict, total=False):

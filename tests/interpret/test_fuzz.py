@@ -37,9 +37,13 @@ NAMES = (
     "volumeClaimTemplates", "claimRef", "volumeName", "disruptedPods", "active", "startTime", "containerStatuses", "data", "configMap",
     "projected", "sources", "jobTemplate", "overhead", "restartPolicy", "resourcetemplate.karmada.io/generation",
     "resourcetemplate.karmada.io/retain-replicas", "currentHealthy", "desiredHealthy", "volumeMounts", "imagePullSecrets",
+    "paused", "updateStrategy", "rollingUpdate", "partition", "updatedReplicas", "availableReplicas",
 )  # fmt: skip
 bent = st.recursive(
-    scalars | st.sampled_from(["100m", "1Gi", "true", "True", "Failed", "Complete", "LoadBalancer", "Running", "1"]),
+    scalars
+    | st.sampled_from(
+        ["100m", "1Gi", "true", "True", "Failed", "Complete", "OnDelete", "LoadBalancer", "Running", "1"]
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
     max_leaves=25,
 )

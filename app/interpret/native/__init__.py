@@ -27,13 +27,13 @@ _BUDGET: Final = ("disruptionsAllowed", "expectedPods", "desiredHealthy", "curre
 _WORKLOAD: Final[_Rules] = {
     Operation.REPLICA: replicas.workload,
     Operation.REVISE_REPLICA: replicas.set_member("spec", "replicas"),
-    Operation.HEALTH: health.workload,
     Operation.DEPENDENCY: dependencies.workload,
 }
 
 NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("apps", "v1", "Deployment"): {
         **_WORKLOAD,
+        Operation.HEALTH: health.deployment,
         Operation.RETAIN: retain.deployment,
         Operation.STATUS: status.workload(*_REPLICAS, "unavailableReplicas", "observedGeneration"),
         Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "unavailableReplicas"),
@@ -50,6 +50,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     },
     GroupVersionKind("apps", "v1", "StatefulSet"): {
         **_WORKLOAD,
+        Operation.HEALTH: health.stateful_set,
         Operation.DEPENDENCY: dependencies.stateful_set,
         # Karmada v1.16 does not report observedGeneration, so it never considers a StatefulSet rolled out.
         Operation.STATUS: status.workload(

@@ -3,7 +3,7 @@
 Source: karmada v1.16 pkg/resourceinterpreter/default/native/healthy.go.
 """
 
-from app.interpret.access import count, mapping, number, objects, text
+from app.interpret.access import count, flag, mapping, number, objects, text
 from app.model.json import JSONObject
 
 
@@ -12,13 +12,29 @@ def _is_observed(document: JSONObject) -> bool:
     return count(document, "status", "observedGeneration") == count(document, "metadata", "generation")
 
 
-def workload(document: JSONObject) -> bool:
-    """Return whether all replicas of a Deployment or StatefulSet are updated and available."""
-    replicas = number(document, "spec", "replicas")
+def deployment(document: JSONObject) -> bool:
+    """Return whether all replicas of a Deployment are available and updated; those of a paused one may be old."""
+    return _is_observed(document) and _is_rolled_out(document, held=flag(document, "spec", "paused"))
+
+
+def stateful_set(document: JSONObject) -> bool:
+    """Return whether all replicas of a StatefulSet are available, and those that its strategy updates are updated."""
+    on_delete = text(document, "spec", "updateStrategy", "type") == "OnDelete"
+    partition = count(document, "spec", "updateStrategy", "rollingUpdate", "partition")
+    return _is_observed(document) and _is_rolled_out(document, held=on_delete or partition)
+
+
+def _is_rolled_out(document: JSONObject, *, held: int | bool) -> bool:
+    """Apply the rule for workloads of docs/interpreters.md, which ``fleet.rolled_out`` has for scripts.
+
+    Args:
+        document: The workload.
+        held: The number of replicas that the spec keeps at the old version; True for the whole update.
+    """
+    replicas = number(document, "spec", "replicas") or 0
     updated = count(document, "status", "updatedReplicas")
-    if not _is_observed(document) or (replicas is not None and updated < replicas):
-        return False
-    return count(document, "status", "availableReplicas") >= updated
+    kept = replicas if held is True else held
+    return updated >= replicas - kept and count(document, "status", "availableReplicas") >= max(replicas, updated)
 
 
 def replica_set(document: JSONObject) -> bool:
@@ -28,11 +44,13 @@ def replica_set(document: JSONObject) -> bool:
 
 
 def daemon_set(document: JSONObject) -> bool:
-    """Return whether all desired Pods of a DaemonSet are updated and available."""
+    """Return whether all desired Pods of a DaemonSet are available and updated; with OnDelete they may be old."""
+    desired = count(document, "status", "desiredNumberScheduled")
     updated = count(document, "status", "updatedNumberScheduled")
-    if not _is_observed(document) or updated < count(document, "status", "desiredNumberScheduled"):
+    held = text(document, "spec", "updateStrategy", "type") == "OnDelete"
+    if not _is_observed(document) or (updated < desired and not held):
         return False
-    return count(document, "status", "numberAvailable") >= updated
+    return count(document, "status", "numberAvailable") >= max(desired, updated)
 
 
 def job(document: JSONObject) -> bool:
@@ -70,9 +88,14 @@ def persistent_volume_claim(document: JSONObject) -> bool:
 
 
 def pod(document: JSONObject) -> bool:
-    """Return whether a Pod is running and ready, or has succeeded."""
+    """Return whether a Pod is running and ready, has succeeded, or is held back by its scheduling gates."""
     phase = text(document, "status", "phase")
-    return phase == "Succeeded" or (phase == "Running" and _has_condition(document, "Ready"))
+    if phase == "Running":
+        return _has_condition(document, "Ready")
+    return phase == "Succeeded" or any(
+        text(condition, "type") == "PodScheduled" and text(condition, "reason") == "SchedulingGated"
+        for condition in objects(document, "status", "conditions")
+    )
 
 
 def pod_disruption_budget(document: JSONObject) -> bool:

@@ -43,4 +43,5 @@ def test_replica_set_is_healthy_once_all_replicas_are_available(
     ],
 )
 def test_workload_is_healthy_once_all_replicas_are_updated_and_available(spec: Any, status: Any, healthy: bool) -> None:
-    assert health.workload({"spec": spec, "status": status}) is healthy
+    assert health.deployment({"spec": spec, "status": status}) is healthy
+    assert health.stateful_set({"spec": spec, "status": status}) is healthy

@@ -1,4 +1,4 @@
--- require("fleet"): helpers for scripts that aggregate the statuses of many clusters.
+-- require("fleet"): rules of health, and helpers for scripts that aggregate the statuses of many clusters.
 --
 -- No function fails for a missing status, a nil list or an empty list of clusters.
 
@@ -57,16 +57,68 @@ function fleet.current(object)
   return observed == nil or observed == get(object, "metadata", "generation")
 end
 
+-- Returns whether the status reports the current generation, unlike `current` also if it does not report observedGeneration.
+function fleet.observed(object)
+  return get(object, "status") ~= nil and get(object, "status", "observedGeneration") == get(object, "metadata", "generation")
+end
+
+-- Health: docs/interpreters.md has the rules.
+
 -- Returns the health of kinds with a Ready condition: the current generation is observed, and the condition is True.
 function fleet.ready(object, kind)
   return get(object, "status") ~= nil and fleet.current(object) and fleet.is(object, kind or "Ready")
 end
 
--- Returns the health of kinds with spec.suspend. Suspending changes the generation, and the controller does not observe it.
-function fleet.ready_or_suspended(object)
-  if get(object, "status") == nil then return false end
-  if get(object, "spec", "suspend") == true then return not fleet.is(object, "Ready", "False") end
-  return fleet.ready(object)
+-- Returns whether the object is suspended or paused as a whole: by a member of spec, or by one of the named annotations
+-- or labels, unless its value is "false" or "off". For Pods that an update keeps, see `rolled_out`.
+function fleet.suspended(object, ...)
+  local spec = get(object, "spec")
+  for _, name in ipairs({ "suspend", "suspended", "pause", "paused" }) do
+    if get(spec, name) == true then return true end
+  end
+  for _, name in ipairs({ ... }) do
+    local value = get(object, "metadata", "annotations", name) or get(object, "metadata", "labels", name)
+    if value ~= nil and value ~= "false" and value ~= "off" then return true end
+  end
+  return get(spec, "runPolicy", "suspend") == true
+end
+
+-- Returns whether the status reports a failure: Failed or Stalled is True, or Ready (or the condition of another type) is
+-- False for another reason than the suspension.
+function fleet.failed(object, kind)
+  local ready = condition(object, kind or "Ready")
+  for _, name in ipairs({ "Failed", "Stalled", "NotReady" }) do
+    if fleet.is(object, name) then return true end
+  end
+  if get(ready, "status") ~= "False" then return false end
+  local reason = string.lower(tostring(ready.reason))
+  return not (string.find(reason, "suspend", 1, true) or string.find(reason, "pause", 1, true))
+end
+
+-- Returns the health of kinds that can be suspended: `ready`, or suspended without a failure. The controller may not observe
+-- the generation of a suspended object. More arguments are those of `suspended`.
+function fleet.ready_or_suspended(object, kind, ...)
+  if fleet.suspended(object, ...) then return not fleet.failed(object, kind) end
+  return fleet.ready(object, kind)
+end
+
+-- Returns the number of Pods that a partition keeps at the old version: a number, or a percentage. A percentage is rounded
+-- up, but less than 100 % leaves a Pod to update, as in Kruise.
+function fleet.partition(partition, all)
+  if type(partition) == "number" then return partition end
+  local percent = type(partition) == "string" and tonumber((string.match(partition, "^(%d+)%%$"))) or 0
+  local old = math.ceil(all * percent / 100)
+  if old == all and percent < 100 and all > 1 then old = all - 1 end
+  return old
+end
+
+-- Returns the health of a workload by its counters, all in `pods`: `wanted` of the spec, `updated` and `available` of the
+-- status. All wanted Pods are available, and all are updated but those that the spec holds back: `held`, a number, or true
+-- for the whole update. The caller checks the generation.
+function fleet.rolled_out(pods)
+  local wanted, updated, held = pods.wanted or 0, pods.updated or 0, pods.held or 0
+  if held == true then held = wanted end
+  return updated >= wanted - held and (pods.available or 0) >= math.max(wanted, updated)
 end
 
 -- Returns a table with the named members that `object` has.
@@ -173,6 +225,90 @@ function fleet.merged_conditions(items)
     end
   end
   return list
+end
+
+-- Jobs of Kubeflow's family (PyTorchJob, TFJob, MPIJob, XGBoostJob, ...), with the conditions Created, Running, Restarting,
+-- Suspended, Succeeded and Failed.
+
+-- Returns the health: the controller has reported a condition, or the job is suspended, and it has not failed.
+function fleet.training_healthy(object)
+  local conditions = get(object, "status", "conditions")
+  local reported = type(conditions) == "table" and conditions[1] ~= nil
+  return (reported or fleet.suspended(object)) and not fleet.is(object, "Failed")
+end
+
+-- Returns the counters of each role, without zeros, because the API's types omit them; nil if there are none.
+local function sum_roles(items)
+  local totals
+  for member in statuses(items) do
+    for role, one in pairs(type(member.replicaStatuses) == "table" and member.replicaStatuses or {}) do
+      for _, name in ipairs({ "active", "succeeded", "failed" }) do
+        if count(one, name) > 0 then
+          totals = totals or {}
+          totals[role] = totals[role] or {}
+          totals[role][name] = count(totals[role], name) + count(one, name)
+        end
+      end
+    end
+  end
+  return totals
+end
+
+-- Returns the clusters in which the condition of a type is True, and the latest times of these conditions.
+local function find_true(items, kind)
+  local clusters, latest = {}, {}
+  for member, cluster in statuses(items) do
+    local one = condition({ status = member }, kind)
+    if get(one, "status") == "True" then
+      clusters[#clusters + 1] = cluster or "?"
+      for _, name in ipairs({ "lastTransitionTime", "lastUpdateTime" }) do
+        local time = one[name]
+        if type(time) == "string" and (latest[name] == nil or time > latest[name]) then latest[name] = time end
+      end
+    end
+  end
+  return clusters, latest
+end
+
+-- Aggregates the status of a job. The status of a single cluster is the status of the template. Otherwise a condition is True
+-- if it is True in one cluster, but Succeeded only if in all clusters, and Suspended only if nothing runs or has failed.
+-- The state is the last condition, because kubectl prints that one.
+function fleet.aggregate_training(template, items)
+  local all, name = items ~= nil and #items or 0, template.kind or "Job"
+  local first = statuses(items)()
+  if first == nil then return template end
+  if all == 1 then
+    template.status = first
+    return template
+  end
+  local status, list = fleet.status(template), {}
+  local function add(kind, reason, message)
+    local clusters, made = find_true(items, kind)
+    if clusters[1] == nil then return end
+    made.type, made.status, made.reason = kind, "True", name .. reason
+    made.message = name .. message .. (kind == "Created" and "." or " in member clusters: " .. table.concat(clusters, ", "))
+    list[#list + 1] = made
+  end
+  local failed, done = #find_true(items, "Failed") > 0, #find_true(items, "Succeeded") == all
+  add("Created", "Created", " is created")
+  if failed then
+    add("Failed", "Failed", " executed failed")
+  elseif done then
+    local _, made = find_true(items, "Succeeded")
+    made.type, made.status, made.reason, made.message = "Succeeded", "True", "Completed", name .. " completed successfully"
+    list[#list + 1] = made
+  else
+    local before = #list
+    add("Restarting", "Restarting", " is restarting")
+    add("Running", "Running", " is running")
+    if #list == before then add("Suspended", "Suspended", " is suspended") end
+  end
+  status.conditions = list[1] and list
+  status.replicaStatuses = sum_roles(items)
+  status.startTime = fleet.earliest(items, "startTime")
+  status.completionTime = done and not failed and fleet.latest(items, "completionTime") or nil
+  status.lastReconcileTime = fleet.latest(items, "lastReconcileTime")
+  return template
 end
 
 -- Returns the worst value of a member over the clusters, by a list from the best to the worst value; nil if no cluster has
