@@ -83,13 +83,14 @@ directory lists.
 def _render_bundle_page() -> str:
     rows, total = [], 0
     for kind in read_bundle():
-        group, _, name = kind.folder.partition("/")
+        group = kind.folder.partition("/")[0]
+        names = dict.fromkeys(rule.kind.kind for rule in kind.rules)
         versions = sorted({rule.kind.version for rule in kind.rules})
         counts = Counter(case.question.operation for case in kind.cases())
         total += sum(counts.values())
         operations = [one.operation for one in FUNCTIONS if one.operation in counts]
         rules = ", ".join(f"{operation} {counts[operation]}" for operation in operations)
-        rows.append(f"| {name} ({group}) | {', '.join(versions)} | {rules} |")
+        rows.append(f"| {', '.join(names)} ({group}) | {', '.join(versions)} | {rules} |")
     differences = yaml.safe_load((UPSTREAM / "differences.yaml").read_text("utf-8"))
     upstream = (UPSTREAM / "thirdparty").rglob("*.yaml")
     fixtures = sum(1 for path in upstream for _ in yaml.compose_all(path.read_text("utf-8"), yaml.CSafeLoader))

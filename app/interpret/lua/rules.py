@@ -46,7 +46,8 @@ FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
 _BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
 
 ALSO_FOR: Final = "fleethook.io/also-for"
-"""An annotation of a customization: other apiVersions of the kind that it also applies to, separated by commas."""
+"""An annotation of a customization: what else it applies to, separated by commas. An entry is another apiVersion of its
+kind, or an apiVersion and kinds: ``group/v2, group/v1 Other Third``."""
 
 _GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
 _SCRIPT_MEMBERS: Final = ("health.lua", "retention.lua")
@@ -112,16 +113,16 @@ def read_customization(document: JSONObject) -> ParsedRules:
             found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
             continue
         _add_rule(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
-    for version in _list_other_versions(document):
-        more = GroupVersionKind(*parse_api_version(version), kind.kind if kind is not None else "")
+    for more in _list_other_kinds(document, kind.kind if kind is not None else ""):
         found.rules.extend([rule._replace(kind=more) for rule in found.rules if rule.kind == kind])
     return found
 
 
-def _list_other_versions(document: JSONObject) -> list[str]:
+def _list_other_kinds(document: JSONObject, kind: str) -> Iterator[GroupVersionKind]:
     annotations = as_object(as_object(document.get("metadata")).get("annotations"))
-    names = (name.strip() for name in str(annotations.get(ALSO_FOR) or "").split(","))
-    return [name for name in names if name]
+    for words in (entry.split() for entry in str(annotations.get(ALSO_FOR) or "").split(",")):
+        for name in words[1:] or (words and [kind]):
+            yield GroupVersionKind(*parse_api_version(words[0]), name)
 
 
 # The reason of a YAML error may quote a value of up to 8 MiB.

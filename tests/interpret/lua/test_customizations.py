@@ -99,15 +99,17 @@ async def test_customizations_are_asked_before_the_config_map(app: Fleethook) ->
     assert b"customization" in base64.b64decode(response["patch"])
 
 
-async def test_annotation_applies_a_customization_to_other_versions(app: Fleethook) -> None:
+async def test_annotation_applies_a_customization_to_other_versions_and_kinds(app: Fleethook) -> None:
     document = customization("a", healthInterpretation="function InterpretHealth(o) return true end")
-    document["metadata"]["annotations"] = {"fleethook.io/also-for": "example.com/v2, example.com/v3"}
+    document["metadata"]["annotations"] = {"fleethook.io/also-for": "example.com/v2, example.com/v3 Bar Baz"}
     app.store.put(document)
-    for version in ("v1", "v2", "v3"):
-        answer = await explore(app, "InterpretHealth", object={**FOO, "apiVersion": f"example.com/{version}"})
-        assert answer["response"]["healthy"] is True
-    answer = await explore(app, "InterpretHealth", object={**FOO, "apiVersion": "example.com/v4"})
-    assert not answer["response"]["successful"]
+    kind = FOO["kind"]
+    for version, name, known in (
+        ("v1", kind, True), ("v2", kind, True), ("v3", "Bar", True), ("v3", "Baz", True), ("v3", kind, False), ("v2", "Bar", False),
+    ):  # fmt: skip
+        asked = {**FOO, "apiVersion": f"example.com/{version}", "kind": name}
+        answer = await explore(app, "InterpretHealth", object=asked)
+        assert answer["response"]["successful"] is known, (version, name)
 
 
 async def test_rule_answers_only_its_operation(app: Fleethook) -> None:

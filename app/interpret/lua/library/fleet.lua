@@ -121,6 +121,16 @@ function fleet.rolled_out(pods)
   return updated >= wanted - held and (pods.available or 0) >= math.max(wanted, updated)
 end
 
+-- Returns the health of kinds with a phase: the current generation is observed, and a member of the status, such as "phase",
+-- has one of the values.
+function fleet.in_phase(object, name, ...)
+  local value = get(object, "status", name)
+  for _, healthy in ipairs({ ... }) do
+    if value == healthy then return fleet.current(object) end
+  end
+  return false
+end
+
 -- Returns a table with the named members that `object` has.
 function fleet.pick(object, ...)
   local picked = {}
@@ -130,10 +140,10 @@ function fleet.pick(object, ...)
   return picked
 end
 
--- Returns the status to report: the named members, and generation and resourceTemplateGeneration, which `generation` needs
--- to set the template's observedGeneration.
+-- Returns the status to report: the named members (without names, all), and generation and resourceTemplateGeneration, which
+-- `generation` needs to set the template's observedGeneration.
 function fleet.reflect(object, ...)
-  local status = fleet.pick(get(object, "status"), ...)
+  local status = select("#", ...) > 0 and fleet.pick(get(object, "status"), ...) or get(object, "status") or {}
   status.generation = get(object, "metadata", "generation")
   local annotations = get(object, "metadata", "annotations")
   status.resourceTemplateGeneration = tonumber(get(annotations, "resourcetemplate.karmada.io/generation"))
@@ -327,6 +337,68 @@ function fleet.worst(items, name, order, missing)
   return found
 end
 
+local TIMES = {
+  earliest = function(a, b) return a < b end,
+  latest = function(a, b) return a > b end,
+}
+
+-- Returns the value of a member for two clusters, by the rules of `aggregate`.
+local function combine(name, known, value, rules)
+  if type(known) ~= type(value) then return known end
+  if type(value) == "number" then return rules.sum[name] and known + value or known end
+  if type(value) == "table" then
+    if #known > 0 or #value > 0 then return known end
+    local combined = {}
+    for member, one in pairs(known) do combined[member] = one end
+    for member, one in pairs(value) do
+      if known[member] ~= nil then one = combine(member, known[member], one, rules) end
+      combined[member] = one
+    end
+    return next(combined) and combined or known
+  end
+  if rules.worst[name] then
+    return fleet.worst({ { status = { known } }, { status = { value } } }, 1, rules.worst[name])
+  end
+  return rules.before[name] and rules.before[name](value, known) and value or known
+end
+
+-- Sets the template's status. Members have the value of the first cluster that reports them, except those in `rules`:
+-- `sum`, `latest`, `earliest` (lists of names) and `worst` (lists of values from best to worst, by name). The names apply at
+-- any depth. Conditions are those of `conditions`, where `bad` is a list of types. `missing` has the values of members of
+-- the status that a cluster does not report, if another one does.
+function fleet.aggregate(template, items, rules)
+  local set = { sum = {}, worst = rules.worst or {}, before = {}, bad = {} }
+  for _, name in ipairs(rules.sum or {}) do set.sum[name] = true end
+  for _, kind in ipairs(rules.bad or {}) do set.bad[kind] = true end
+  for member, before in pairs(TIMES) do
+    for _, name in ipairs(rules[member] or {}) do set.before[name] = before end
+  end
+  local status, types, known = {}, {}, {}
+  for member in statuses(items) do
+    for name, value in pairs(member) do
+      if status[name] ~= nil then value = combine(name, status[name], value, set) end
+      status[name] = value
+    end
+    for _, one in ipairs(member.conditions or {}) do
+      if not known[one.type] then types[#types + 1] = one.type end
+      known[one.type] = true
+    end
+  end
+  for name, value in pairs(rules.missing or {}) do
+    for _, item in ipairs(items or {}) do
+      local reported = status[name] == nil or get(item, "status", name) ~= nil
+      if not reported then status[name] = combine(name, status[name], value, set) end
+    end
+  end
+  local observed = status.observedGeneration ~= nil
+  status.generation, status.resourceTemplateGeneration = nil, nil
+  status.observedGeneration = get(template, "status", "observedGeneration")
+  template.status = status
+  if #types > 0 then fleet.conditions(template, items, types, set.bad) end
+  if observed then fleet.generation(template, items) end
+  return template
+end
+
 -- Returns the value of a member that comes before the values of all other clusters.
 local function foremost(items, name, before)
   local found
@@ -339,10 +411,10 @@ end
 
 -- Returns the latest (or earliest) time of a member over the clusters, nil if no cluster has one.
 function fleet.latest(items, name)
-  return foremost(items, name, function(a, b) return a > b end)
+  return foremost(items, name, TIMES.latest)
 end
 function fleet.earliest(items, name)
-  return foremost(items, name, function(a, b) return a < b end)
+  return foremost(items, name, TIMES.earliest)
 end
 
 -- Retains a member of the observed object: fleet.keep(desired, observed, "spec", "replicas").
@@ -378,6 +450,52 @@ function fleet.keep_marks(desired, observed, ...)
   return desired
 end
 
+-- Members that name objects, by the ends of their names: strings, lists of strings, and objects with a name.
+local NAMES = {
+  secretName = "Secret", SecretName = "Secret", configMapName = "ConfigMap", ConfigMapName = "ConfigMap",
+  claimName = "PersistentVolumeClaim", serviceAccountName = "ServiceAccount",
+}
+local LISTS = { secrets = "Secret", imagePullSecrets = "Secret", configMaps = "ConfigMap" }
+local REFERENCES = {}
+for _, ending in ipairs({ "", "s", "Ref", "Refs", "KeyRef", "Reference", "Selector" }) do
+  for word, kind in pairs({ ecret = "Secret", onfigMap = "ConfigMap" }) do REFERENCES[word .. ending] = kind end
+end
+
+-- Returns the kind for the longest ending of a member's name that a table has.
+local function find_reference(member, kinds)
+  for i = 1, #member do
+    local kind = kinds[string.sub(member, i)]
+    if kind ~= nil then return kind end
+  end
+end
+
+-- Returns the requirements of Pods by a part of a spec: its resources, those of its sidecars, and its scheduling members.
+function fleet.requirements(part)
+  local pod = fleet.pick(part, "nodeSelector", "tolerations", "affinity", "priorityClassName", "initContainers")
+  -- Percona's affinity is a name of a topology, or `advanced`.
+  pod.affinity = get(part, "affinity", "advanced") or pod.affinity
+  pod.containers = { { resources = get(part, "resources") } }
+  for i, sidecar in ipairs(get(part, "sidecars") or {}) do pod.containers[i + 1] = { resources = sidecar.resources } end
+  return require("kube").accuratePodRequirements({ spec = pod })
+end
+
+-- Returns a collector of components: add(name, replicas, part) adds the Pods of a part, see `requirements`, unless it is nil
+-- or has enabled: false; found() returns the list. A paused object has no Pods.
+function fleet.components(paused)
+  local list = {}
+  return {
+    add = function(name, replicas, part)
+      if part == nil or part.enabled == false then return end
+      list[#list + 1] = {
+        name = name,
+        replicas = paused and 0 or tonumber(replicas) or 0,
+        replicaRequirements = fleet.requirements(part),
+      }
+    end,
+    found = function() return list end,
+  }
+end
+
 -- Returns a collector of dependencies: add(apiVersion, kind, name[, namespace]) ignores empty names and duplicates; found()
 -- returns the list.
 function fleet.dependencies(object)
@@ -400,6 +518,37 @@ function fleet.dependencies(object)
     for _, one in ipairs(require("kube").getPodDependencies(template, own)) do
       collector.add(one.apiVersion, one.kind, one.name, one.namespace)
     end
+  end
+  -- Adds the objects that members of a value name, at any depth: {secretName}, {configMapName}, {claimName},
+  -- {serviceAccountName}, {xSecretRef: {name}}, {configMaps: [name]}, {kind: Secret, name}, {name, key}. The strings of
+  -- further named members are Secrets.
+  function collector.references(value, ...)
+    local secrets = {}
+    for _, name in ipairs({ ... }) do secrets[name] = true end
+    local function add(kind, name, namespace)
+      if type(namespace) ~= "string" then namespace = nil end
+      if kind ~= nil then collector.add("v1", kind, name, namespace) end
+    end
+    local function walk(one, parent)
+      if type(one) == "string" then
+        return add(one ~= "default" and find_reference(parent, NAMES) or secrets[parent] and "Secret", one)
+      elseif type(one) ~= "table" then
+        return
+      end
+      if type(one.name) == "string" then
+        local kind = find_reference(parent, REFERENCES) or type(one.key) == "string" and one.value == nil and "Secret"
+        if type(one.kind) == "string" then kind = (one.kind == "Secret" or one.kind == "ConfigMap") and one.kind end
+        add(kind or nil, one.name, one.namespace)
+      end
+      for member, inner in pairs(one) do
+        if type(member) == "number" and type(inner) == "string" then
+          add(find_reference(parent, LISTS), inner)
+        else
+          walk(inner, type(member) == "string" and member or parent)
+        end
+      end
+    end
+    walk(value, "")
   end
   function collector.found() return list end
   return collector
