@@ -342,11 +342,26 @@ local TIMES = {
   latest = function(a, b) return a > b end,
 }
 
+local combine
+
+-- Returns the entries of two lists; those with the same name are one.
+local function combine_named(known, value, rules)
+  local list, at = {}, {}
+  for _, entries in ipairs({ known, value }) do
+    for _, one in ipairs(entries) do
+      local i = at[one.name or ""] or #list + 1
+      list[i], at[one.name or ""] = list[i] and combine("", list[i], one, rules) or one, i
+    end
+  end
+  return list
+end
+
 -- Returns the value of a member for two clusters, by the rules of `aggregate`.
-local function combine(name, known, value, rules)
+function combine(name, known, value, rules)
   if type(known) ~= type(value) then return known end
   if type(value) == "number" then return rules.sum[name] and known + value or known end
   if type(value) == "table" then
+    if rules.named[name] then return combine_named(known, value, rules) end
     if #known > 0 or #value > 0 then return known end
     local combined = {}
     for member, one in pairs(known) do combined[member] = one end
@@ -363,11 +378,12 @@ local function combine(name, known, value, rules)
 end
 
 -- Sets the template's status. Members have the value of the first cluster that reports them, except those in `rules`:
--- `sum`, `latest`, `earliest` (lists of names) and `worst` (lists of values from best to worst, by name). The names apply at
--- any depth. Conditions are those of `conditions`, where `bad` is a list of types. `missing` has the values of members of
+-- `sum`, `latest`, `earliest` (lists of names), `named` (names of lists, which have one entry for each name) and `worst` (lists
+-- of values from best to worst, by name). The names apply at any depth. Conditions are those of `conditions`, where `bad` is a list of types. `missing` has the values of members of
 -- the status that a cluster does not report, if another one does.
 function fleet.aggregate(template, items, rules)
-  local set = { sum = {}, worst = rules.worst or {}, before = {}, bad = {} }
+  local set = { sum = {}, worst = rules.worst or {}, before = {}, bad = {}, named = {} }
+  for _, name in ipairs(rules.named or {}) do set.named[name] = true end
   for _, name in ipairs(rules.sum or {}) do set.sum[name] = true end
   for _, kind in ipairs(rules.bad or {}) do set.bad[kind] = true end
   for member, before in pairs(TIMES) do
@@ -434,6 +450,14 @@ end
 function fleet.keep_unset(desired, observed, ...)
   if get(desired, ...) ~= nil then return desired end
   return fleet.keep(desired, observed, ...)
+end
+
+-- Retains a member, such as spec.suspend, of an object in a queue of Kueue, which suspends and starts the objects of its
+-- queues in the member cluster. Returns whether there is a queue.
+function fleet.keep_queued(desired, observed, ...)
+  if get(observed, "metadata", "labels", "kueue.x-k8s.io/queue-name") == nil then return false end
+  fleet.keep(desired, observed, ...)
+  return true
 end
 
 -- Retains the annotations and labels of the observed object whose names have one of the prefixes.
