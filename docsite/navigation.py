@@ -12,7 +12,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Tutorials": ("tutorials/*",),
     "How-to": ("how-to/*",),
     DEFAULT_SECTION: (),
-    "Reference": ("reference/*", "bundle.md", "python.md", "clients.md"),
+    "Reference": ("reference/*", "bundle.md", "conventions.md", "python.md", "clients.md"),
     "Explanations": ("explanation/*", "failure-policy.md", "who-calls-dispatch.md"),
     "Project": ("project/*",),
 }

@@ -57,8 +57,9 @@ _BUNDLE_PAGE = """# The bundle
 
 fleethook bundles interpreters for well-known custom resources. The table lists the number of fixtures for each rule.
 The interpreters are Karmada ResourceInterpreterCustomizations with Lua scripts, in
-`app/interpret/bundle/<group>/<kind>/customization.yaml`. `fleethook interpret test app/interpret/bundle` runs all
-{total} fixtures.
+`app/interpret/bundle/<group>/<kind>/customization.yaml`. Kinds that follow
+[the conventions of Kubernetes](conventions.md) need no script: `app/interpret/bundle/<group>/conventions.yaml` lists
+them. `fleethook interpret test app/interpret/bundle` runs all {total} fixtures of the {kinds} kinds.
 
 fleethook calls your own customizations, webhooks and Python interpreters before the bundle, and the native
 interpreters after it. To override an operation, write a ResourceInterpreterCustomization for the same kind. Yours is
@@ -81,11 +82,12 @@ directory lists.
 
 
 def _render_bundle_page() -> str:
-    rows, total = [], 0
+    rows, total, kinds = [], 0, 0
     for kind in read_bundle():
         group = kind.folder.partition("/")[0]
-        names = dict.fromkeys(rule.kind.kind for rule in kind.rules)
-        versions = sorted({rule.kind.version for rule in kind.rules})
+        names = sorted({one.kind for one in kind.kinds})
+        versions = sorted({one.version for one in kind.kinds})
+        kinds += len(names)
         counts = Counter(case.question.operation for case in kind.cases())
         total += sum(counts.values())
         operations = [one.operation for one in FUNCTIONS if one.operation in counts]
@@ -96,6 +98,7 @@ def _render_bundle_page() -> str:
     fixtures = sum(1 for path in upstream for _ in yaml.compose_all(path.read_text("utf-8"), yaml.CSafeLoader))
     return _BUNDLE_PAGE.format(
         total=total,
+        kinds=kinds,
         rows="\n".join(rows),
         fixtures=fixtures,
         same=fixtures - sum(len(row.get("fixtures", ())) for row in differences),

@@ -164,10 +164,12 @@ async def _answer(
 
 def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
     if output is RunOutput.JSON:
-        write_json({"layer": step.layer, "hook": step.hook, "results": found})
+        reason = {"rule": step.detail} if step.detail else {}
+        write_json({"layer": step.layer, "hook": step.hook, **reason, "results": found})
         return
+    rule = f": {step.detail}" if step.detail else ""
     for position, (name, value) in enumerate(found.items(), start=1):
-        write("---", f"# [{position}/{len(found)}] {name}: ({step.layer}: {step.hook})")
+        write("---", f"# [{position}/{len(found)}] {name}: ({step.layer}: {step.hook}{rule})")
         write_document(yaml_text(value).removesuffix("...\n"))
 
 

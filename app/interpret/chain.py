@@ -177,7 +177,8 @@ class Chain:
                 raise ChainError(error, tuple(steps), tuple(calls)) from error
             if self._traces:
                 calls += _note_call(found, question, answer=final)
-            return Explained(final, (*steps, _make_answered_step(layer.name, found.hook)), tuple(calls))
+            step = _make_answered_step(layer.name, found.hook, final.rule or "")
+            return Explained(final, (*steps, step), tuple(calls))
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
@@ -217,8 +218,8 @@ def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Step
 
 
 @lru_cache(maxsize=1024)
-def _make_answered_step(layer: str, hook: str) -> Step:
-    return Step(layer, hook, "answered")
+def _make_answered_step(layer: str, hook: str, rule: str) -> Step:
+    return Step(layer, hook, "answered", rule)
 
 
 class NativeLayer:

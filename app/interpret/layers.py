@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.interpret.chain import Chain, Layer, NativeLayer, Observe, PythonLayer
-from app.interpret.lua.bundle import load_bundle_rules
+from app.interpret.lua.bundle import BundleLayer
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
@@ -38,6 +38,5 @@ def assemble_chain(
         PythonLayer(interpreters),
     ]
     if bundle:
-        load_bundle_rules()  # at startup, so that no review waits for it
-        layers.append(LuaLayer("bundle", load_bundle_rules, runner, observe=observe))
+        layers.append(BundleLayer(runner, observe=observe))
     return Chain([*layers, NativeLayer()], traces=traces)

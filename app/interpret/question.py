@@ -37,6 +37,8 @@ class Answer(NamedTuple):
     status: JSON = None
     healthy: bool | None = None
     dependencies: list[JSONObject] | None = None
+    rule: str | None = None
+    """The rule that decided, for explanations."""
 
 
 Function = Callable[..., Any]

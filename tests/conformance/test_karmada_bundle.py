@@ -8,8 +8,7 @@ import yaml
 
 from app.interpret.chain import Chain
 from app.interpret.fixtures import Fixture, compare_answer, read_fixtures
-from app.interpret.lua.bundle import load_bundle_rules
-from app.interpret.lua.layer import LuaLayer
+from app.interpret.lua.bundle import BundleLayer
 from app.interpret.lua.runner import Runner
 from app.store.yaml_reader import read_values
 
@@ -31,7 +30,7 @@ def chain() -> Chain:
     def unobserved(*_: Any) -> None:
         return
 
-    return Chain([LuaLayer("bundle", load_bundle_rules, Runner(), observe=unobserved)])
+    return Chain([BundleLayer(Runner(), observe=unobserved)])
 
 
 @pytest.mark.parametrize(
