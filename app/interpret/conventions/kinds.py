@@ -1,4 +1,4 @@
-"""Kinds that follow the conventions: which operations they answer, and how."""
+"""Kinds that follow the conventions: the operations that they answer, and the answers."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
