@@ -503,6 +503,13 @@ function fleet.requirements(part)
   return require("kube").accuratePodRequirements({ spec = pod })
 end
 
+-- Returns the requirements of Pods of a Pod spec (nil if none) with one more container, which has the given resources.
+function fleet.pod_requirements(spec, resources)
+  local part = fleet.pick(spec, "nodeSelector", "tolerations", "affinity", "priorityClassName", "initContainers")
+  part.resources, part.sidecars = resources, get(spec, "containers")
+  return fleet.requirements(part)
+end
+
 -- Returns a collector of components: add(name, replicas, part) adds the Pods of a part, see `requirements`, unless it is nil
 -- or has enabled: false; found() returns the list. A paused object has no Pods.
 function fleet.components(paused)
