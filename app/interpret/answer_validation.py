@@ -11,7 +11,7 @@ import msgspec
 from app.interpret.access import InterpretError
 from app.interpret.question import Answer, Question
 from app.interpret.requirements_validation import check_requirements
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import PATCHING, Operation
 from app.model.selectors import validate_selector
 
@@ -54,15 +54,16 @@ def _require_same_object(sent: JSONObject, answered: JSON) -> JSONObject:
     if not isinstance(answered, dict):
         raise InterpretError(f"the answer is {type(answered).__name__}, expected an object", code=500)
     metadata = answered.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
         raise InterpretError("metadata of the answer is not an object", code=500)
     for name in ("apiVersion", "kind"):
         if sent.get(name) != answered.get(name):
             raise InterpretError(f"{name} was changed: the answer must be the same object", code=500)
+    known = as_object(sent.get("metadata"))
     for name in _IDENTITY:
-        if (sent.get("metadata") or {}).get(name) != (metadata or {}).get(name) and not _is_pruned(
-            name, metadata or {}
-        ):
+        if known.get(name) != metadata.get(name) and not _is_pruned(name, metadata):
             raise InterpretError(f"metadata.{name} was changed: the answer must be the same object", code=500)
     return answered
 

@@ -7,21 +7,27 @@ import pytest
 import yaml
 
 from app.interpret.chain import Chain, NativeLayer
-from app.interpret.lua.bundle import load_bundle_rules
-from app.interpret.lua.layer import LuaLayer
+from app.interpret.conventions.health import HealthRule
+from app.interpret.lua.bundle import BundleLayer, load_bundle_rules, read_bundle
 from app.interpret.lua.runner import Runner
 from app.interpret.native import NATIVE
 from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
-from app.patch import merge_patch
+from app.patch import merge_patch, parse_pointer
 
 _TABLE: Final = yaml.safe_load((Path(__file__).parent / "held_back.yaml").read_text("utf-8"))
-_BUNDLED: Final = {kind for kind, operation in load_bundle_rules() if operation is Operation.HEALTH}
+_SCRIPTED: Final = {kind for kind, operation in load_bundle_rules() if operation is Operation.HEALTH}
 KINDS: Final = {
     f"{kind.group}/{kind.kind}": kind
-    for kind in sorted(_BUNDLED | {kind for kind, rules in NATIVE.items() if Operation.HEALTH in rules})
+    for kind in sorted(_SCRIPTED | {kind for kind, rules in NATIVE.items() if Operation.HEALTH in rules})
 }
+CONVENTIONAL: Final = [
+    (kind, found.conventions.health)
+    for found in read_bundle()
+    if found.conventions is not None and Operation.HEALTH in found.conventions.answered
+    for kind in sorted(found.kinds - _SCRIPTED)
+]
 
 
 def unobserved(*_: Any) -> None:
@@ -30,7 +36,12 @@ def unobserved(*_: Any) -> None:
 
 @pytest.fixture(scope="module")
 def chain() -> Chain:
-    return Chain([LuaLayer("bundle", load_bundle_rules, Runner(), observe=unobserved), NativeLayer()])
+    return Chain([BundleLayer(Runner(), observe=unobserved), NativeLayer()])
+
+
+async def is_healthy(chain: Chain, kind: GroupVersionKind, patch: Any) -> bool | None:
+    document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x", "generation": 2}}
+    return (await chain.answer(Question(Operation.HEALTH, kind, merge_patch(document, patch)))).answer.healthy
 
 
 def test_table_has_every_kind_with_a_health_rule() -> None:
@@ -44,8 +55,20 @@ def test_table_has_every_kind_with_a_health_rule() -> None:
 async def test_held_back_object_is_healthy_unless_something_fails_or_is_missing(chain: Chain, name: str) -> None:
     kind: GroupVersionKind = KINDS[name]
     for case in _TABLE["kinds"][name]:
-        held = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x", "generation": 2}}
-        held = merge_patch(held, {member: value for member, value in case.items() if member != "unhealthy"})
-        for document, expected in [(held, True), *((merge_patch(held, patch), False) for patch in case["unhealthy"])]:
-            answer = (await chain.answer(Question(Operation.HEALTH, kind, document))).answer
-            assert answer.healthy is expected, document
+        held = {member: value for member, value in case.items() if member != "unhealthy"}
+        assert await is_healthy(chain, kind, held) is True, held
+        for patch in case["unhealthy"]:
+            assert await is_healthy(chain, kind, merge_patch(held, patch)) is False, patch
+
+
+@pytest.mark.parametrize(("kind", "rule"), CONVENTIONAL, ids=[f"{kind.group}/{kind.kind}" for kind, _ in CONVENTIONAL])
+async def test_suspended_object_without_script_is_healthy_unless_it_fails(
+    chain: Chain, kind: GroupVersionKind, rule: HealthRule
+) -> None:
+    for pointer in ("/spec/suspend", *rule.paused):
+        held: Any = True
+        for name in reversed(parse_pointer(pointer)):
+            held = {name: held}
+        assert await is_healthy(chain, kind, held) is True, pointer
+        failed = {"status": {"conditions": [{"type": "Stalled", "status": "True"}]}}
+        assert await is_healthy(chain, kind, {**held, **failed}) is False, pointer

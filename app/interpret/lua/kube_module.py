@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from app.interpret.access import InterpretError
 from app.interpret.native.pod_templates import dependencies, requirements
-from app.model.json import JSON
+from app.model.json import JSON, JSONObject
 from app.model.quantity import Quantity
 
 _INT64: Final = 2**63
@@ -36,16 +36,38 @@ def quantity_number(amount: Any = None) -> int | float:
 
 def pod_requirements(template: Any = None) -> JSON:
     """Return the requirements of a Pod of a template; raises InterpretError."""
-    if not isinstance(template, dict):
-        raise InterpretError("accuratePodRequirements takes a pod template")
-    return requirements(template)
+    return _read_template(template, requirements, "accuratePodRequirements takes a pod template")
 
 
 def pod_dependencies(template: Any = None, namespace: Any = None) -> JSON:
     """Return the dependencies of a Pod of a template; raises InterpretError."""
+    own = namespace if isinstance(namespace, str) and namespace else "default"
+    return _read_template(
+        template,
+        lambda read: list(dependencies(read, own)),
+        "getPodDependencies takes a pod template and a namespace",
+    )
+
+
+def _read_template(template: Any, read: Callable[[JSONObject], JSON], usage: str) -> JSON:
+    """Return the result of ``read``. If it fails, read the template as Karmada does, which has only one empty table."""
+    if not template and isinstance(template, list):
+        template = {}
     if not isinstance(template, dict):
-        raise InterpretError("getPodDependencies takes a pod template and a namespace")
-    return list(dependencies(template, namespace if isinstance(namespace, str) and namespace else "default"))
+        raise InterpretError(usage)
+    try:
+        return read(template)
+    except InterpretError:
+        return read(_drop_empty_tables(template))
+
+
+def _drop_empty_tables(value: Any) -> Any:
+    """Return a value without members that are empty (karmada luavm/lua_convert.go); empty elements become objects."""
+    if isinstance(value, dict):
+        return {name: _drop_empty_tables(member) for name, member in value.items() if member not in ({}, [])}
+    if isinstance(value, list):
+        return [{} if element in (None, {}, []) else _drop_empty_tables(element) for element in value]
+    return value
 
 
 def _parse_quantity(amount: Any, position: int, function: str) -> Quantity:

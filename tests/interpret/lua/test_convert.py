@@ -147,6 +147,20 @@ def test_empty_table_takes_the_type_at_its_path(source: str, expected: Any) -> N
     assert repr(document) == before
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a.list.name = 1", {"list": {"name": 1}, "object": {}}),
+        ("a.list.name = {b = 1}", {"list": {"name": {"b": 1}}, "object": {}}),
+        ("a.object[1] = 2", {"list": [], "object": [2]}),
+        ("table.insert(a.object, {b = 1})", {"list": [], "object": [{"b": 1}]}),
+    ],
+)
+def test_empty_list_may_become_an_object_and_an_empty_object_a_list(source: str, expected: Any) -> None:
+    """Both are the same empty table for a script in Karmada."""
+    assert call(f"function F(a) {source} return a end", {"list": [], "object": {}}) == expected
+
+
 def test_integers_floats_and_nulls() -> None:
     document = {"big": 2**53 + 1, "least": -(2**63), "float": 2.0, "null": None, "list": [None, 1], "beyond": 2**80}
     found = value("{b = a.big, l = a.least, n = a.null == nil, i = #a.list, x = a.big + 1, f = a.float}", document)
@@ -175,6 +189,7 @@ def test_table_may_appear_in_two_places() -> None:
         ("a.list.name = 1", "a list that is given names, or has holes, at list"),
         ("a.list[1] = nil", "a list with holes: use table.remove to take elements out, at list"),
         ("a[1] = 2", "an object that is given elements"),
+        ("a.empty[1], a.empty.x = 2, 3", "an object that is given elements, at empty"),
         ("a.x = 0/0", "a number that JSON does not have: "),
         ("a.x = 1/0", "a number that JSON does not have: +Inf, at x"),
         ("a.x = string", "a library cannot be part of an object, at x"),
@@ -184,7 +199,7 @@ def test_table_may_appear_in_two_places() -> None:
 )
 def test_value_without_json_form_is_refused_with_its_path(source: str, text: str) -> None:
     with pytest.raises(LuaError) as caught:
-        call(f"function F(a) {source} return a end", {"list": [1, 2, 3]})
+        call(f"function F(a) {source} return a end", {"list": [1, 2, 3], "empty": {}})
     assert text in str(caught.value)
     assert caught.value.kind == "script"
 

@@ -62,5 +62,15 @@ def test_a_template_has_requirements_and_dependencies() -> None:
         assert pod_dependencies(TEMPLATE, missing)[0]["namespace"] == "default"
 
 
+def test_empty_tables_of_a_template_have_no_type_as_in_karmada() -> None:
+    spec = {**TEMPLATE["spec"], "volumes": {}, "nodeSelector": [], "initContainers": [None, []], "imagePullSecrets": {}}
+    template = {"metadata": [], "spec": spec}
+    assert pod_requirements(template) == pod_requirements(TEMPLATE)
+    assert pod_dependencies(template) == []
+    assert pod_requirements([]) == pod_requirements({})
+    with pytest.raises(InterpretError, match="containers"):
+        pod_requirements({"spec": {"containers": {"name": "x"}}})
+
+
 def test_scripts_get_the_functions_of_karmada() -> None:
     assert set(FUNCTIONS) == {"resourceAdd", "getResourceQuantity", "accuratePodRequirements", "getPodDependencies"}

@@ -21,7 +21,7 @@ function fleet.count(object, ...)
 end
 local count = fleet.count
 
--- Iterates over the statuses of the items, each with the name of its cluster.
+-- Iterates over the statuses of the items, each with the name of its cluster ("?" if it has none).
 function fleet.statuses(items)
   local i = 0
   return function()
@@ -29,18 +29,48 @@ function fleet.statuses(items)
       i = i + 1
       local item = items[i]
       if item == nil then return nil end
-      if type(item.status) == "table" and next(item.status) ~= nil then return item.status, item.clusterName end
+      local status, name = get(item, "status"), get(item, "clusterName")
+      if type(status) == "table" and next(status) ~= nil then return status, type(name) == "string" and name or "?" end
     end
   end
 end
 local statuses = fleet.statuses
 
+-- Returns the list at a path, without elements that are no objects; an empty list if it is missing.
+function fleet.objects(object, ...)
+  local list, found = get(object, ...), {}
+  for _, one in ipairs(type(list) == "table" and list or {}) do
+    if type(one) == "table" and next(one) ~= nil then found[#found + 1] = one end
+  end
+  return found
+end
+
+-- Returns the string at a path, "" if it is missing or another value.
+function fleet.text(object, ...)
+  local value = get(object, ...)
+  return type(value) == "string" and value or ""
+end
+local objects, text = fleet.objects, fleet.text
+
+-- Returns the table at a path for `pairs`, an empty one if it is missing or another value.
+function fleet.members(object, ...)
+  local value = get(object, ...)
+  return type(value) == "table" and value or {}
+end
+
+-- Returns the types of the conditions of a status.
+function fleet.types(status)
+  local types = {}
+  for _, one in ipairs(objects(status, "conditions")) do
+    if text(one, "type") ~= "" then types[#types + 1] = one.type end
+  end
+  return types
+end
+
 -- Returns the condition of a type, nil if there is none.
 function fleet.condition(object, kind)
-  local conditions = get(object, "status", "conditions")
-  if type(conditions) ~= "table" then return nil end
-  for _, condition in ipairs(conditions) do
-    if condition.type == kind then return condition end
+  for _, one in ipairs(objects(object, "status", "conditions")) do
+    if one.type == kind then return one end
   end
 end
 local condition = fleet.condition
@@ -106,6 +136,7 @@ end
 -- up, but less than 100 % leaves a Pod to update, as in Kruise.
 function fleet.partition(partition, all)
   if type(partition) == "number" then return partition end
+  if type(all) ~= "number" then return 0 end
   local percent = type(partition) == "string" and tonumber((string.match(partition, "^(%d+)%%$"))) or 0
   local old = math.ceil(all * percent / 100)
   if old == all and percent < 100 and all > 1 then old = all - 1 end
@@ -116,7 +147,7 @@ end
 -- status. All wanted Pods are available, and all are updated but those that the spec holds back: `held`, a number, or true
 -- for the whole update. The caller checks the generation.
 function fleet.rolled_out(pods)
-  local wanted, updated, held = pods.wanted or 0, pods.updated or 0, pods.held or 0
+  local wanted, updated, held = count(pods, "wanted"), pods.updated or 0, pods.held or 0
   if held == true then held = wanted end
   return updated >= wanted - held and (pods.available or 0) >= math.max(wanted, updated)
 end
@@ -161,10 +192,20 @@ function fleet.sum(template, items, ...)
   return template
 end
 
--- Returns the template's status, created if it is missing.
+-- Returns the template's status (or spec), created if it is missing.
 function fleet.status(template)
   if type(template.status) ~= "table" then template.status = {} end
   return template.status
+end
+function fleet.spec(template)
+  if type(template.spec) ~= "table" then template.spec = {} end
+  return template.spec
+end
+
+-- Sets the template's generation to 0 if it has none, as Karmada's scripts do.
+function fleet.default_generation(template)
+  if type(template.metadata) ~= "table" then return end
+  template.metadata.generation = template.metadata.generation or 0
 end
 
 -- Sets the template's observedGeneration once every cluster has observed its current generation.
@@ -183,6 +224,14 @@ function fleet.generation(template, items)
   return template
 end
 
+-- Returns the message of a condition, or else its reason or its status.
+local function describe(one)
+  for _, name in ipairs({ "message", "reason", "status" }) do
+    if text(one, name) ~= "" then return one[name] end
+  end
+  return "unknown"
+end
+
 local WORSE = { ["False"] = 3, Unknown = 2, True = 1 }
 
 -- Sets the template's conditions of the given types: True if the condition is True in all clusters, otherwise the worst
@@ -197,10 +246,10 @@ function fleet.conditions(template, items, types, bad)
       if found ~= nil then
         there = there + 1
         local is_bad = bad and bad[kind]
-        local r = WORSE[found.status] or 2
+        local r = WORSE[text(found, "status")] or 2
         if is_bad and r ~= 2 then r = 4 - r end
         if r > rank then worst, rank = found, r end
-        if r > 1 then messages[#messages + 1] = (name or "?") .. ": " .. (found.message or found.reason or found.status) end
+        if r > 1 then messages[#messages + 1] = name .. ": " .. describe(found) end
       end
     end
     if worst ~= nil then
@@ -223,9 +272,9 @@ end
 function fleet.merged_conditions(items)
   local list, at = {}, {}
   for member, cluster in statuses(items) do
-    for _, one in ipairs(member.conditions or {}) do
-      local key = table.concat({ one.type or "", one.status or "", one.reason or "" }, "\0")
-      local message = (cluster or "") .. "=" .. (one.message or "")
+    for _, one in ipairs(objects(member, "conditions")) do
+      local key = table.concat({ text(one, "type"), text(one, "status"), text(one, "reason") }, "\0")
+      local message = cluster .. "=" .. text(one, "message")
       if at[key] == nil then
         at[key], list[#list + 1] = one, one
       else
@@ -242,8 +291,8 @@ end
 
 -- Returns the health: the controller has reported a condition, or the job is suspended, and it has not failed.
 function fleet.training_healthy(object)
-  local conditions = get(object, "status", "conditions")
-  local reported = type(conditions) == "table" and conditions[1] ~= nil
+  local conditions = objects(object, "status", "conditions")
+  local reported = conditions[1] ~= nil
   return (reported or fleet.suspended(object)) and not fleet.is(object, "Failed")
 end
 
@@ -251,7 +300,7 @@ end
 local function sum_roles(items)
   local totals
   for member in statuses(items) do
-    for role, one in pairs(type(member.replicaStatuses) == "table" and member.replicaStatuses or {}) do
+    for role, one in pairs(fleet.members(member, "replicaStatuses")) do
       for _, name in ipairs({ "active", "succeeded", "failed" }) do
         if count(one, name) > 0 then
           totals = totals or {}
@@ -270,7 +319,7 @@ local function find_true(items, kind)
   for member, cluster in statuses(items) do
     local one = condition({ status = member }, kind)
     if get(one, "status") == "True" then
-      clusters[#clusters + 1] = cluster or "?"
+      clusters[#clusters + 1] = cluster
       for _, name in ipairs({ "lastTransitionTime", "lastUpdateTime" }) do
         local time = one[name]
         if type(time) == "string" and (latest[name] == nil or time > latest[name]) then latest[name] = time end
@@ -326,7 +375,7 @@ end
 function fleet.worst(items, name, order, missing)
   local ranks, found, rank = {}, nil, 0
   for i, value in ipairs(order) do ranks[value] = i end
-  for _, item in ipairs(items or {}) do
+  for _, item in ipairs(type(items) == "table" and items or {}) do
     local value = get(item, "status", name)
     if value == nil then value = missing end
     if value ~= nil then
@@ -395,9 +444,9 @@ function fleet.aggregate(template, items, rules)
       if status[name] ~= nil then value = combine(name, status[name], value, set) end
       status[name] = value
     end
-    for _, one in ipairs(member.conditions or {}) do
-      if not known[one.type] then types[#types + 1] = one.type end
-      known[one.type] = true
+    for _, kind in ipairs(fleet.types(member)) do
+      if not known[kind] then types[#types + 1] = kind end
+      known[kind] = true
     end
   end
   for name, value in pairs(rules.missing or {}) do
@@ -463,7 +512,7 @@ end
 -- Retains the annotations and labels of the observed object whose names have one of the prefixes.
 function fleet.keep_marks(desired, observed, ...)
   for _, member in ipairs({ "annotations", "labels" }) do
-    for name, value in pairs(get(observed, "metadata", member) or {}) do
+    for name, value in pairs(fleet.members(observed, "metadata", member)) do
       for _, prefix in ipairs({ ... }) do
         if string.sub(name, 1, #prefix) == prefix and get(desired, "metadata", member, name) == nil then
           fleet.keep(desired, observed, "metadata", member, name)
@@ -499,7 +548,7 @@ function fleet.requirements(part)
   -- Percona's affinity is a name of a topology, or `advanced`.
   pod.affinity = get(part, "affinity", "advanced") or pod.affinity
   pod.containers = { { resources = get(part, "resources") } }
-  for i, sidecar in ipairs(get(part, "sidecars") or {}) do pod.containers[i + 1] = { resources = sidecar.resources } end
+  for i, sidecar in ipairs(objects(part, "sidecars")) do pod.containers[i + 1] = { resources = sidecar.resources } end
   return require("kube").accuratePodRequirements({ spec = pod })
 end
 
@@ -516,7 +565,7 @@ function fleet.components(paused)
   local list = {}
   return {
     add = function(name, replicas, part)
-      if part == nil or part.enabled == false then return end
+      if type(part) ~= "table" or part.enabled == false then return end
       list[#list + 1] = {
         name = name,
         replicas = paused and 0 or tonumber(replicas) or 0,
@@ -531,11 +580,11 @@ end
 -- returns the list.
 function fleet.dependencies(object)
   local list, seen = {}, {}
-  local own = get(object, "metadata", "namespace")
+  local own = type(get(object, "metadata", "namespace")) == "string" and object.metadata.namespace or nil
   local collector = {}
   function collector.add(apiVersion, kind, name, namespace)
-    if type(name) ~= "string" or name == "" then return end
-    namespace = namespace or own
+    if type(apiVersion) ~= "string" or type(kind) ~= "string" or type(name) ~= "string" or name == "" then return end
+    if type(namespace) ~= "string" then namespace = own end
     local key = table.concat({ apiVersion, kind, namespace or "", name }, "\0")
     if seen[key] then return end
     seen[key] = true
@@ -545,7 +594,7 @@ function fleet.dependencies(object)
   function collector.config_map(name, namespace) collector.add("v1", "ConfigMap", name, namespace) end
   -- Adds the dependencies of the Pods of a template.
   function collector.template(template)
-    if type(template) ~= "table" then return end
+    if type(template) ~= "table" or next(template) == nil then return end
     for _, one in ipairs(require("kube").getPodDependencies(template, own)) do
       collector.add(one.apiVersion, one.kind, one.name, one.namespace)
     end

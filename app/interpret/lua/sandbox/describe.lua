@@ -118,7 +118,11 @@ local function describe_map(t, mine)
     end
   end
   if mine.grown then
-    if rawlen(t) > 0 then wrong("an object that is given elements") end
+    if rawlen(t) > 0 then
+      if #mine > 1 or count_keys(t) > rawlen(t) then wrong("an object that is given elements") end
+      -- For scripts in Karmada, an empty object is also an empty list.
+      return node("l", -1, rawlen(t), list_items(t, rawlen(t)))
+    end
     local known = {}
     for i = 2, #mine, 2 do known[mine[i]] = true end
     items = items or {}
@@ -131,7 +135,12 @@ end
 -- Describes the changed elements of a document's array, or all elements if its length has changed.
 local function describe_list(t, mine)
   local n, items = rawlen(t), {}
-  if mine.grown and count_keys(t) > n then wrong("a list that is given names, or has holes") end
+  if mine.grown and count_keys(t) > n then
+    if n > 0 or #mine > 1 then wrong("a list that is given names, or has holes") end
+    -- For scripts in Karmada, an empty list is also an empty object.
+    add_members(t, items, mine.keys)
+    return node("m", -1, #items // 3, items)
+  end
   if n ~= #mine - 1 then return node("l", -1, n, list_items(t, n)) end
   for i = 1, n do
     local was, is = mine[i + 1], t[i]
