@@ -35,6 +35,7 @@ from app.api.sending import PacedApp, close_after_answer
 from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slice_runner import Slices
+from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.dispatcher import Dependencies
@@ -247,7 +248,7 @@ class Fleethook(FastAPI):
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         context = DispatchContext(
-            dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests
+            dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests, Turns()
         )
         return [
             *dispatch_routes(context, validate),

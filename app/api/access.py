@@ -54,6 +54,15 @@ class ClusterAccess:
             return
         raise RequestError(401, "Unauthorized", self._lack)
 
+    def is_authorized(self, scope: Scope, *, cluster: str, route: str) -> bool:
+        """Return whether `authorize` permits a request without asking the apiserver; arguments as in `authorize`."""
+        if self._is_open or self._callers.find(scope):
+            return True
+        if self._tokens is None or not (token := bearer_token(scope)):
+            return False
+        decision = self._tokens.find(token, cluster=cluster, route=route)
+        return decision is not None and decision.allowed
+
     def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Steps[Grant]:
         """Return the permission of a caller to ask a route about a cluster; waits only for the apiserver.
 

@@ -121,6 +121,8 @@ class BodyCharge:
             client: The client.
             body_bytes: The size of the body, for a request that has not been charged yet.
         """
+        if self._size and self._client == client:
+            return True
         if self._size:
             has_room = self._budget.move(self._size, source=self._client, target=client)
         else:
@@ -175,6 +177,11 @@ class BodyCharge:
 def count_decoded(body: bytes) -> int:
     """Return the most bytes that the objects of a JSON text can take."""
     return len(body) + sum(size * body.count(mark) for mark, size in _DECODED_BYTES.items())
+
+
+def name_account(cluster: str) -> str:
+    """Return the client to which the connections and bodies of a logical cluster count."""
+    return f"logical cluster {cluster}"
 
 
 def client_of(address: tuple[str, int] | None) -> str:

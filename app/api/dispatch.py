@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from app.api.access import ClusterAccess, Grant
 from app.api.admission import classify, find_outcome, to_response
-from app.api.body_limit import RequestError
+from app.api.body_limit import ClientGoneError, RequestError
 from app.api.body_memory import BodyCharge
 from app.api.callers import CONNECTION, EXTENSION
 from app.api.codec import Decoded, decode_review, encode_response
@@ -22,9 +22,11 @@ from app.api.deadline import find_budget
 from app.api.endpoint import CHARGE, MAX_ON_LOOP
 from app.api.logs import ReviewLine
 from app.api.quota import FullQuotaError, RequestQuota
+from app.api.reply import Reply
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from app.api.review_lines import make_admission_line
 from app.control.steps import Steps
+from app.control.turns import Turns
 from app.dispatch.call import Deadline
 from app.dispatch.call_trace import note_refusal
 from app.dispatch.dispatcher import Dispatcher, DispatchResult
@@ -49,6 +51,8 @@ _RETURNED: Final = (
     f"fleethook dispatched this review before (header {HEADER}), so it would ask the same webhooks again: the webhook "
     "that sent it here passes reviews on to fleethook, or is fleethook itself; remove it from the webhook configuration"
 )
+_PLACE: Final = "fleethook.place"
+"""The member of an ASGI scope that tells whether the request counts to the quota of its cluster already."""
 _RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 # Webhooks of an explanation that are encoded at once: about 2 ms.
@@ -65,6 +69,8 @@ class DispatchContext(NamedTuple):
     """Returns why the objects are out of date, ``""`` if they are not."""
     access: ClusterAccess
     quota: RequestQuota
+    refusals: Turns
+    """The turns in which requests beyond the quota are read. Their refusal has to repeat the uid of the body."""
 
 
 class ClusterCall(NamedTuple):
@@ -75,6 +81,7 @@ class ClusterCall(NamedTuple):
         caller: The name of the caller, ``""`` if callers need no credentials.
         deadline: The time at which the caller leaves.
         has_returned: Whether dispatching has caused the request.
+        has_place: Whether the request counts to the quota of the cluster already.
         charge: The memory of the request, None if none is charged.
         connection: The connection of the request, None if it did not arrive by one.
     """
@@ -83,6 +90,7 @@ class ClusterCall(NamedTuple):
     caller: str
     deadline: Deadline
     has_returned: bool
+    has_place: bool = False
     charge: BodyCharge | None = None
     connection: Connection | None = None
 
@@ -113,9 +121,52 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
         grant = yield from self._authorize(scope, cluster, deadline)
-        connection = (scope.get("extensions") or {}).get(EXTENSION, {}).get(CONNECTION)
-        has_returned = was_dispatched(scope["headers"])
-        return ClusterCall(cluster, grant.caller, deadline, has_returned, scope.get(CHARGE), connection)
+        has_returned, has_place = was_dispatched(scope["headers"]), scope.get(_PLACE, False)
+        return ClusterCall(
+            cluster, grant.caller, deadline, has_returned, has_place, scope.get(CHARGE), _find_connection(scope)
+        )
+
+    def _find_consumer(self, scope: Scope) -> str:
+        try:
+            cluster = self._find_cluster(scope)
+        except RequestError:
+            return ""
+        if not cluster or not self._context.access.is_authorized(scope, cluster=cluster, route=self._verb):
+            return ""
+        if (connection := _find_connection(scope)) is not None:
+            connection.assign(cluster)
+        return cluster
+
+    async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
+        """Read a body and answer it; a request counts to the quota while its body is read.
+
+        Bodies of requests beyond the quota are read one at a time. So one consumer cannot have more requests in
+        progress than its share, and the server can close its other connections for new ones.
+        """
+        consumer = self._find_consumer(scope)
+        if not consumer:
+            return await super()._read_and_answer(scope, receive, charge=charge)
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                held.enter_context(self._context.quota.hold(consumer))
+                # A copy, because the next request of the connection may get the same scope.
+                scope = {**scope, _PLACE: True}
+            except FullQuotaError:
+                await self._wait_for_refusal(held, consumer, _find_connection(scope))
+            return await super()._read_and_answer(scope, receive, charge=charge)
+
+    async def _wait_for_refusal(
+        self, held: contextlib.AsyncExitStack, consumer: str, connection: Connection | None
+    ) -> None:
+        """Wait for the turn to read the body of a request beyond the quota; raises ClientGoneError."""
+        waits = (lambda _: None) if connection is None else connection.wait_for
+        try:
+            await held.enter_async_context(self._context.refusals.hold(consumer, waits=waits))
+        except asyncio.CancelledError:
+            if connection is not None and connection.is_gone:
+                # Otherwise the bytes of closed connections would stay in memory until their turn.
+                raise ClientGoneError from None
+            raise
 
     def _find_turn(self, call: ClusterCall) -> str:
         return call.cluster
@@ -149,7 +200,11 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         if (connection := received.call.connection) is not None:
             connection.assign(cluster)
         try:
-            with context.quota.hold(cluster, received.call.charge, size=request.size):
+            with (
+                contextlib.nullcontext()
+                if received.call.has_place
+                else context.quota.hold(cluster, received.call.charge, size=request.size)
+            ):
                 dispatched, answer = yield from self._decide_within_quota(received, request)
         except FullQuotaError as full:
             consumers.count_refused(cluster, is_known=is_known)
@@ -212,6 +267,12 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
                 line.owner_problem = target.ownership.problem
             line.hooks = len(target.relevant)
         return line
+
+
+def _find_connection(scope: Scope) -> Connection | None:
+    """Return the connection of a request, None if it did not arrive by one."""
+    connection: Connection | None = (scope.get("extensions") or {}).get(EXTENSION, {}).get(CONNECTION)
+    return connection
 
 
 def _parse_cluster(scope: Scope) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.body_limit import ClientGoneError, RequestError, check_headers, read_body
-from app.api.body_memory import BodyBudget, BodyCharge, client_of
+from app.api.body_memory import BodyBudget, BodyCharge, client_of, name_account
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.number_limit import check_numbers
@@ -79,7 +79,7 @@ class Endpoint(ABC):
             if self._bodies is None:
                 await send_reply(send, await self._read_and_answer(scope, receive, charge=None))
             else:
-                with BodyCharge(self._bodies, client_of(scope.get("client"))) as charge:
+                with BodyCharge(self._bodies, self._find_account(scope, client_of(scope.get("client")))) as charge:
                     scope[CHARGE] = charge
                     await send_reply(send, await self._read_and_answer(scope, receive, charge=charge))
         except ClientGoneError:
@@ -106,7 +106,9 @@ class Endpoint(ABC):
             check_headers(scope["headers"], limit=self._body_limit)
         except RequestError:
             return None
-        return PartialBody(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
+        if self._bodies is None:
+            return PartialBody(self._metrics, None)
+        return PartialBody(self._metrics, BodyCharge(self._bodies, self._find_account(scope, client)))
 
     def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
         """Answer a complete POST, at once if nothing has to be waited for.
@@ -178,11 +180,20 @@ class Endpoint(ABC):
             request_id = check_headers(scope["headers"], limit=self._body_limit)
             body = await read_body(receive, limit=self._body_limit, charge=charge)
             if len(body) > MAX_ON_LOOP:
-                await self._off_loop(check_numbers, body)
+                await self._off_loop(check_numbers, body, turn=self._find_consumer(scope))
             begun = self._begin(body, request_id, scope)
             return _reply(*(begun if isinstance(begun, tuple) else await begun))
         except RequestError as error:
             return _refuse(error)
+
+    def _find_account(self, scope: Scope, client: str) -> str:
+        """Return the client to which a body counts while it is read; ``client`` is the address of the caller."""
+        consumer = self._find_consumer(scope)
+        return name_account(consumer) if consumer else client
+
+    def _find_consumer(self, _scope: Scope) -> str:
+        """Return the logical cluster to which a request counts before its body is read, ``""`` if it is not known."""
+        return ""
 
     def _check_caller(self, scope: Scope) -> None:
         """Refuse a caller before its body is read; raises RequestError."""

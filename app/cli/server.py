@@ -78,6 +78,7 @@ class GracefulServer(uvicorn.Server):
         self._ready: Final = ready
         self._ended: Final = ended
         self._signals: Final = set[int]()
+        self._acceptor: Acceptor | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -142,8 +143,7 @@ class GracefulServer(uvicorn.Server):
 
     def _make_acceptor(self, sockets: list[socket.socket]) -> Acceptor:
         settings, loop = self._app.settings, asyncio.get_running_loop()
-        freed = partial(self._app.trimmer.release, CONNECTION_BYTES)
-        connections = Connections(self._app.capacity.connections, removed=freed)
+        connections = Connections(self._app.capacity.connections, removed=self._release)
         guard = Guard(
             settings.header_timeout,
             settings.request_timeout,
@@ -158,7 +158,14 @@ class GracefulServer(uvicorn.Server):
 
         self._app.connections = connections
         transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
-        return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
+        self._acceptor = Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
+        return self._acceptor
+
+    def _release(self) -> None:
+        """Take note that a connection has gone."""
+        self._app.trimmer.release(CONNECTION_BYTES)
+        if self._acceptor is not None:
+            self._acceptor.retry()
 
 
 def find_port(servers: list[Any]) -> int:

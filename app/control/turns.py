@@ -31,9 +31,16 @@ class Turns:
         self._busy = False
 
     @contextlib.asynccontextmanager
-    async def hold(self, cluster: str) -> AsyncIterator[None]:
-        """Wait for a turn of a cluster, and hold it while the context is open."""
-        await self._wait(cluster)
+    async def hold(
+        self, cluster: str, *, waits: Callable[["asyncio.Future[None]"], None] = lambda _: None
+    ) -> AsyncIterator[None]:
+        """Wait for a turn of a cluster, and hold it while the context is open.
+
+        Args:
+            cluster: The cluster.
+            waits: Takes the future of the turn if the caller has to wait; to cancel it ends the wait.
+        """
+        await self._wait(cluster, waits)
         try:
             yield
         finally:
@@ -44,11 +51,13 @@ class Turns:
         async with self.hold(cluster):
             await asyncio.sleep(0)
 
-    async def _wait(self, cluster: str) -> None:
+    async def _wait(self, cluster: str, waits: Callable[["asyncio.Future[None]"], None]) -> None:
         if not self._busy:
             self._busy = True
             return
-        await wait_for_turn(self._waiting.join(cluster), give_back=self._pass_on)
+        turn = self._waiting.join(cluster)
+        waits(turn)
+        await wait_for_turn(turn, give_back=self._pass_on)
 
     def _pass_on(self) -> None:
         """Give the turn to the next cluster."""

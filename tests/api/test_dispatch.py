@@ -3,19 +3,22 @@
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.api.callers import CONNECTION, EXTENSION
+from app.api.connections import Connections
 from app.asgi import Fleethook, create_app
 from app.patch import apply
 from app.settings import Settings
-from tests.asgi_client import call
+from tests.asgi_client import Answer, call
 from tests.dispatch.builders import binding, configuration, export, review, webhook, widget, workspace
 from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
-from tests.waiting import with_patience_async
+from tests.waiting import until, with_patience_async
 
 BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
 
@@ -222,3 +225,68 @@ async def test_a_webhook_that_passes_reviews_on_to_fleethook_is_called_once(
     assert not response["allowed"]
     message = response["status"]["message"]
     assert message.startswith('admission webhook "w.example.org" denied the request: fleethook dispatched this review')
+
+
+class SlowCaller:
+    """A caller that sends a large review in two pieces, the second one when it may."""
+
+    def __init__(self, app: Fleethook, cluster: str, connections: Connections, accepted: socket.socket) -> None:
+        self.app, self.path, self.connections = app, f"/clusters/{cluster}/validate", connections
+        made = connections.admit(accepted, ("10.0.0.1", 1))
+        assert made is not None
+        self.connection = made
+        self.body = json.dumps(review({**widget(), "text": "x" * 100_000})).encode()
+        self.is_read = False
+        self.may_finish = asyncio.Event()
+        self.answer = asyncio.create_task(self.ask())
+
+    async def ask(self) -> Answer:
+        return await call(
+            self._receive_pieces, self.path, self.body[:1000], self.body[1000:],
+            extensions={EXTENSION: {CONNECTION: self.connection}},
+        )  # fmt: skip
+
+    async def _receive_pieces(self, scope: Any, receive: Any, send: Any) -> None:
+        async def receive_slowly() -> Any:
+            if self.is_read:
+                await self.may_finish.wait()
+            self.is_read = True
+            return await receive()
+
+        await self.app(scope, receive_slowly, send)
+
+
+async def test_large_reviews_count_to_their_cluster_before_they_are_read(server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    app = create_app(Settings(dispatch_workspace_requests=1), log=None)
+    for document in (*BOUND, configuration("ws1", "validating", webhook(clientConfig=server.client_config("/w")))):
+        app.store.put(document)
+    ours, theirs = socket.socketpair()
+    async with app.router.lifespan_context(app):
+        with ours, theirs:
+            connections = Connections(10)
+            clusters = ("ws3", "ws3", "ws3", "ws3", "ws4")
+            callers = [SlowCaller(app, cluster, connections, ours) for cluster in clusters]
+            first, beyond, leaving, waiting, other = callers
+            await until(lambda: first.is_read and beyond.is_read and other.is_read, what="bodies are read")
+            await until(lambda: app.bodies.total > 0, what="their first pieces are charged")
+            assert [caller.connection.client for caller in callers] == [f"logical cluster {name}" for name in clusters]
+            assert app.requests.in_flight == {"ws3": 1, "ws4": 1}
+            free = app.bodies.limit - app.bodies.total
+            assert not app.bodies.take("logical cluster ws3", free)
+            assert app.bodies.take("10.0.0.1", free), "nothing counts to the address"
+            app.bodies.give_back("10.0.0.1", free)
+            assert not leaving.is_read
+            assert not waiting.is_read
+            connections.remove(leaving.connection)
+            assert (await leaving.answer).status == 0, "its wait has ended with its connection"
+            beyond.may_finish.set()
+            await until(lambda: waiting.is_read, what="the next one has its turn")
+            assert [(await beyond.answer).json()["response"]["status"]["code"]] == [429]
+            for caller in (first, waiting, other):
+                caller.may_finish.set()
+            assert (await first.answer).json()["response"]["allowed"]
+            assert (await other.answer).json()["response"]["uid"] == "u-1"
+            await waiting.answer
+    assert app.requests.in_flight == {}
+    assert app.bodies.total == 0

@@ -1,8 +1,10 @@
 """Requests written byte by byte, for tests of clients that break the rules of HTTP."""
 
+import contextlib
 import ssl
+from pathlib import Path
 
-from tests.serving import MUTATE, REVIEW
+from tests.serving import MUTATE, REVIEW, Server
 
 HEAD = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
 BODY = REVIEW.read_bytes()
@@ -33,3 +35,12 @@ def read_status(connection: ssl.SSLSocket) -> bytes:
     connection.sendall(REQUEST)
     received = connection.recv(65536)
     return received[9:12]
+
+
+def count_sockets(server: Server) -> int:
+    """Return the number of sockets that a server has open."""
+    found = 0
+    for link in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += str(link.readlink()).startswith("socket:")
+    return found

@@ -61,9 +61,10 @@ class TenantServer(NamedTuple):
         }  # fmt: skip
         return json.dumps(plan) + "\n"
 
-    def victim(self, *, count: int = 300, parallel: int = 1) -> TenantReport:
-        """Send the victim's reviews of Widgets; every other Widget is forbidden."""
-        requests = (request("allowed"), request("denied", forbidden=True))
+    def victim(self, *, count: int = 300, parallel: int = 1, size: int = 0) -> TenantReport:
+        """Send the victim's reviews of Widgets with a text of ``size`` bytes; every other Widget is forbidden."""
+        text = "x" * size
+        requests = (request("allowed", text=text), request("denied", text=text, forbidden=True))
         command = [sys.executable, "-m", "tests.faults.tenant_client"]
         plan = self.plan(VICTIM, *requests, count=count, parallel=parallel)
         done = subprocess.run(command, input=plan, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True)

@@ -4,11 +4,10 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.faults.raw_requests import HEAD, limits, read_status, read_to_end
+from tests.faults.raw_requests import HEAD, count_sockets, limits, read_status, read_to_end
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -75,21 +74,13 @@ def test_a_client_that_stalls_a_large_body_does_not_take_the_memory_of_another_o
         wait_for(lambda: not refused())
 
 
-def sockets_of(server: Server) -> int:
-    found = 0
-    for link in Path(f"/proc/{server.process.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            found += str(link.readlink()).startswith("socket:")
-    return found
-
-
 def test_a_client_that_never_reads_is_disconnected(server: Server) -> None:
-    before = wait_for(lambda: sockets_of(server))
+    before = wait_for(lambda: count_sockets(server))
     with connect(server, window=4096) as connection:
-        wait_for(lambda: sockets_of(server) == before + 1)
+        wait_for(lambda: count_sockets(server) == before + 1)
         # Answers of 180 KB: more than the client's window, less than the send buffer of the system.
         connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5)
-        wait_for(lambda: sockets_of(server) == before)
+        wait_for(lambda: count_sockets(server) == before)
 
 
 def test_thousands_of_requests_at_once_are_cut(server: Server) -> None:
