@@ -82,23 +82,25 @@ directory lists.
 
 
 def _render_bundle_page() -> str:
-    rows, total, kinds = [], 0, 0
+    rows, total, kinds = [], 0, set()
     for kind in read_bundle():
-        group = kind.folder.partition("/")[0]
-        names = sorted({one.kind for one in kind.kinds})
+        names: dict[str, set[str]] = {}
+        for one in kind.kinds:
+            names.setdefault(one.group, set()).add(one.kind)
+        label = ", ".join(f"{', '.join(sorted(found))} ({group})" for group, found in sorted(names.items()))
         versions = sorted({one.version for one in kind.kinds})
-        kinds += len(names)
+        kinds |= {(one.group, one.kind) for one in kind.kinds}
         counts = Counter(case.question.operation for case in kind.cases())
         total += sum(counts.values())
         operations = [one.operation for one in FUNCTIONS if one.operation in counts]
         rules = ", ".join(f"{operation} {counts[operation]}" for operation in operations)
-        rows.append(f"| {', '.join(names)} ({group}) | {', '.join(versions)} | {rules} |")
+        rows.append(f"| {label} | {', '.join(versions)} | {rules} |")
     differences = yaml.safe_load((UPSTREAM / "differences.yaml").read_text("utf-8"))
     upstream = (UPSTREAM / "thirdparty").rglob("*.yaml")
     fixtures = sum(1 for path in upstream for _ in yaml.compose_all(path.read_text("utf-8"), yaml.CSafeLoader))
     return _BUNDLE_PAGE.format(
         total=total,
-        kinds=kinds,
+        kinds=len(kinds),
         rows="\n".join(rows),
         fixtures=fixtures,
         same=fixtures - sum(len(row.get("fixtures", ())) for row in differences),
