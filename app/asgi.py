@@ -45,6 +45,7 @@ from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.schema_owner import INDEXES as DISPATCH_INDEXES
 from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
+from app.interpret.conventions.layer import make_conventions_layer
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
@@ -220,6 +221,7 @@ class Fleethook(FastAPI):
             bundle=settings.bundle,
             observe=self.metrics.count_script,
             traces=self._record is not None,
+            conventions=make_conventions_layer(self.store, settings.interpret_conventions),
         )
         validate = partial(
             validate_scripts_in_slices, store=self.store, runner=self.runner, namespace=settings.karmada_namespace

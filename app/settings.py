@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from app.model.karmada import ConventionsMode
 from app.model.quantity import Quantity
 
 ENV_PREFIX = "FLEETHOOK_"
@@ -195,6 +196,14 @@ class Settings(BaseSettings):
         list[str], Field(description="Files (*.py) or modules that define resource interpreters.")
     ] = []
     bundle: Annotated[bool, Field(description="Use the bundled interpreters of well-known custom resources.")] = True
+    interpret_conventions: Annotated[
+        ConventionsMode,
+        Field(
+            description="Interpret custom resources that nothing else interprets by the conventions of Kubernetes: not "
+            "at all (off), only InterpretHealth (health), or InterpretHealth, InterpretReplica, ReviseReplica and "
+            "InterpretDependency (all). With interpreter_registration, Karmada then asks for all custom resources."
+        ),
+    ] = ConventionsMode.OFF
     karmada_namespace: Annotated[
         str, Field(description="Namespace of the ConfigMap karmada-config.", pattern=r"^[a-z0-9-]+$")
     ] = "karmada-system"

@@ -21,7 +21,7 @@ from app.cli.json_output import write_json
 from app.cli.kubeconfig import TargetOptions
 from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
-from app.cli.options import FilesArgument, InputOptions, InterpretersOption
+from app.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption
 from app.cli.parameters import Argument, Option
 from app.cli.sources import replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
@@ -34,6 +34,7 @@ from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
+from app.model.karmada import ConventionsMode
 from app.outbound.client import HookClient
 from app.store.store import key_of
 from app.store.yaml_reader import Document
@@ -109,6 +110,7 @@ def run(
     status_file: Annotated[Path | None, Option(help="AggregatedStatusItems, as YAML documents or as a list.")] = None,
     desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
+    conventions: ConventionsOption = ConventionsMode.OFF,
     manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
@@ -143,7 +145,7 @@ def run(
     runner = Runner()
     objects = replace_objects(rules, given.interpreters)
     try:
-        found, step = asyncio.run(_answer(asked, runner, interpreters or [], objects))
+        found, step = asyncio.run(_answer(asked, runner, interpreters or [], objects, conventions))
     except ChainError as error:
         fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
     except InterpretError as error:
@@ -154,11 +156,15 @@ def run(
 
 
 async def _answer(
-    asked: Question, runner: Runner, interpreters: Sequence[str], objects: Sequence[Document]
+    asked: Question,
+    runner: Runner,
+    interpreters: Sequence[str],
+    objects: Sequence[Document],
+    conventions: ConventionsMode,
 ) -> tuple[JSONObject, Step]:
     """Return the results by their names in a fixture, and the step of the layer that answered."""
     async with HookClient(allow_private=True) as client:
-        explained = await build_chain(client, runner, interpreters, objects).answer(asked)
+        explained = await build_chain(client, runner, interpreters, objects, conventions=conventions).answer(asked)
         return name_results(asked, explained.answer), explained.steps[-1]
 
 
@@ -176,6 +182,7 @@ def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:
 def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
+    conventions: ConventionsOption = ConventionsMode.OFF,
     manifests: _Rules = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
@@ -193,7 +200,9 @@ def run_tests(
     """
 
     def run_once() -> list[FixtureResult]:
-        return _run_fixtures(paths, _Subjects(interpreters or [], manifests or [], karmada, reading), output)
+        return _run_fixtures(
+            paths, _Subjects(interpreters or [], manifests or [], karmada, reading, conventions), output
+        )
 
     if not watch:
         fixture_results = run_once()
@@ -218,6 +227,7 @@ class _Subjects(NamedTuple):
     manifests: Sequence[Path]
     karmada: TargetOptions
     reading: InputOptions
+    conventions: ConventionsMode
 
 
 def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) -> list[FixtureResult]:
@@ -235,7 +245,8 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
 
     async def run_all() -> list[FixtureResult]:
         async with HookClient(allow_private=True) as client:
-            chain = build_chain(client, Runner(), [*found.interpreters, *subjects.interpreters], objects)
+            sources = [*found.interpreters, *subjects.interpreters]
+            chain = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
             return [await run_fixture(chain, case) for case in found.cases]
 
     try:

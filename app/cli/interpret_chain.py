@@ -9,12 +9,14 @@ from app.cli.manifests import fail_input
 from app.cli.options import InputOptions
 from app.cli.sources import SourceOptions, check_options, read_source
 from app.interpret.chain import Chain, ChainError
+from app.interpret.conventions.layer import make_conventions_layer
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
 from app.interpret.python_interpreter import Interpreter, LoadError, load
 from app.interpret.question import Question
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from app.model.karmada import ConventionsMode
 from app.outbound.client import HookClient
 from app.settings import Settings
 from app.store import Store
@@ -80,6 +82,7 @@ def build_chain(
     objects: Sequence[Document],
     *,
     bundle: bool = True,
+    conventions: ConventionsMode = ConventionsMode.OFF,
 ) -> Chain:
     """Return the chain of all layers. Exits with a message if a script or an interpreter cannot be used.
 
@@ -89,6 +92,7 @@ def build_chain(
         interpreters: Files or modules of interpreters in Python.
         objects: Customizations, webhook configurations and CustomResourceDefinitions.
         bundle: Whether to include the bundled interpreters.
+        conventions: The operations to answer for kinds that nothing else interprets.
     """
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=Settings.model_fields["karmada_namespace"].default)
@@ -99,7 +103,13 @@ def build_chain(
     for document in objects:
         store.put(document.object)
     return assemble_chain(
-        customizations, hooks, load_interpreters(interpreters), runner, bundle=bundle, observe=_ignore
+        customizations,
+        hooks,
+        load_interpreters(interpreters),
+        runner,
+        bundle=bundle,
+        observe=_ignore,
+        conventions=make_conventions_layer(store, conventions),
     )
 
 

@@ -14,7 +14,7 @@ from app.cli.interpret_chain import build_chain
 from app.cli.json_output import write_json
 from app.cli.kubeconfig import TargetOptions
 from app.cli.manifests import read_objects
-from app.cli.options import FilesArgument, InputOptions, InterpretersOption
+from app.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption
 from app.cli.parameters import Option
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
@@ -22,13 +22,19 @@ from app.interpret.lua.runner import Runner
 from app.interpret.registrar import InterpreterRegistrar, encode_ca_bundle, select_from_store
 from app.interpret.registration import PLURAL, Answers, build_configuration
 from app.model.json import JSONObject
-from app.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION
+from app.model.karmada import INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, ConventionsMode
 from app.outbound.client import HookClient
 from app.registration.paths import INTERPRET
 from app.registration.webhooks import URLReference, service_of
 from app.settings import Settings
 from app.store import Store
-from app.store.sources.kubernetes.resources import CUSTOMIZATIONS, HOOK_CONFIGURATIONS, karmada_config
+from app.store.sources.kubernetes.resources import (
+    CUSTOMIZATIONS,
+    DEFINITIONS,
+    HOOK_CONFIGURATIONS,
+    WatchedResource,
+    karmada_config,
+)
 from app.store.yaml_reader import Document
 
 if TYPE_CHECKING:
@@ -71,6 +77,7 @@ def register(
     ] = None,
     interpreters: InterpretersOption = None,
     bundle: Annotated[bool, Option(help="Include the bundled interpreters, if the server uses them.")] = True,
+    conventions: ConventionsOption = ConventionsMode.OFF,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: Annotated[
@@ -81,7 +88,8 @@ def register(
     """Write the ResourceInterpreterWebhookConfiguration that makes Karmada call the server.
 
     It names exactly the kinds and operations that the server answers from customizations, interpreters in Python, the
-    bundle and the native interpreters. Kinds of other configurations are left out and listed on standard error.
+    bundle, the native interpreters and, for all CustomResourceDefinitions, --conventions. Kinds of other configurations
+    are left out and listed on standard error.
 
     With --kubeconfig, --context or --in-cluster, the command reads the customizations of this Karmada, too, and applies
     the configuration there, unless --output is given. Without them, it prints the configuration.
@@ -92,18 +100,23 @@ def register(
     client_config = _make_client_config(service, webhook_url, ca_file)
     with report_input_errors(output or ""):
         given = read_objects([*(files or ()), *(manifests or ())], reading)
+
+    def load(objects: Sequence[Document]) -> tuple[Store, Answers]:
+        return _load(objects, interpreters or [], bundle=bundle, conventions=conventions)
+
     if target is None:
-        _print(_make_configuration(given, interpreters or [], client_config, bundle=bundle), output or Output.YAML)
+        _print(_make_configuration(load(given), client_config), output or Output.YAML)
         return
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - see app.kube
 
     async def register_in_cluster() -> None:
         async with target.connect() as connection:
-            found = [*await _read_karmada(connection), *given]
+            definitions = () if conventions is ConventionsMode.OFF else (DEFINITIONS,)
+            loaded = load([*await _read_karmada(connection, (*_RESOURCES, *definitions)), *given])
             if output is not None:
-                _print(_make_configuration(found, interpreters or [], client_config, bundle=bundle), output)
+                _print(_make_configuration(loaded, client_config), output)
                 return
-            store, answers = _load(found, interpreters or [], bundle=bundle)
+            store, answers = loaded
             registrar = InterpreterRegistrar(
                 connection, store, answers=lambda: answers, client_config=lambda: client_config
             )
@@ -133,28 +146,29 @@ def _make_client_config(service: str | None, webhook_url: str | None, ca_file: P
     return {**client_config, "caBundle": encode_ca_bundle(bundle)} if bundle else client_config
 
 
-async def _read_karmada(connection: "Connection") -> list[Document]:
-    """Return the customizations, the configurations and ``karmada-config`` of a Karmada."""
+async def _read_karmada(connection: "Connection", resources: Sequence[WatchedResource]) -> list[Document]:
+    """Return the objects of a Karmada, without those of resources that it does not serve."""
     found: list[JSONObject] = []
-    for resource in _RESOURCES:
+    for resource in resources:
         with contextlib.suppress(UnservedError):
             found += await read_resource(connection, resource)
     return [Document(one, connection.host, 0) for one in found]
 
 
-def _load(objects: Sequence[Document], interpreters: Sequence[str], *, bundle: bool) -> tuple[Store, Answers]:
+def _load(
+    objects: Sequence[Document], interpreters: Sequence[str], *, bundle: bool, conventions: ConventionsMode
+) -> tuple[Store, Answers]:
     """Return a store of the objects, and the kinds and operations that the chain answers."""
     store = Store()
     for one in objects:
         store.put(one.object)
-    chain = build_chain(HookClient(allow_private=True), Runner(), interpreters, objects, bundle=bundle)
+    client = HookClient(allow_private=True)
+    chain = build_chain(client, Runner(), interpreters, objects, bundle=bundle, conventions=conventions)
     return store, chain.answers()
 
 
-def _make_configuration(
-    objects: Sequence[Document], interpreters: Sequence[str], client_config: JSONObject, *, bundle: bool
-) -> JSONObject:
-    store, answers = _load(objects, interpreters, bundle=bundle)
+def _make_configuration(loaded: tuple[Store, Answers], client_config: JSONObject) -> JSONObject:
+    store, answers = loaded
     found = select_from_store(store, answers)
     write_error(*(f"note: {one}" for one in found.left_out))
     return build_configuration(found.rules, client_config)

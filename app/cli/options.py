@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from app.cli.parameters import Argument, Option
+from app.model.karmada import ConventionsMode
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
 FilenameOption = Annotated[
@@ -74,6 +75,14 @@ WithoutOption = Annotated[
         metavar="KIND/NAME",
         help="Object to remove, as KIND/NAME, with .GROUP, NAMESPACE/ and @CLUSTER if needed: "
         "KIND.GROUP/NAMESPACE/NAME. May be repeated.",
+    ),
+]
+ConventionsOption = Annotated[
+    ConventionsMode,
+    Option(
+        "--conventions",
+        help="Operations to answer by the conventions of Kubernetes for custom resources that nothing else interprets, "
+        "as the setting interpret_conventions.",
     ),
 ]
 InterpretersOption = Annotated[

@@ -13,6 +13,7 @@ from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.control.worker import Worker
 from app.interpret.python_interpreter import Interpreter
+from app.model.karmada import ConventionsMode
 from app.overrider.bound_workloads import WORKLOAD_INDEXES
 from app.settings import Settings
 from app.store import Store
@@ -49,6 +50,7 @@ class ConsoleContext:
         interpreters: The interpreters in Python, from the files and modules of ``interpreter_sources``.
         interpreter_sources: Files and modules, as the option ``--interpreters`` names them.
         bundle: Whether the bundled interpreters answer, too.
+        conventions: The operations that conventions answer for kinds that nothing else interprets.
         karmada_namespace: The namespace of the ConfigMap ``karmada-config``.
     """
 
@@ -68,6 +70,7 @@ class ConsoleContext:
     interpreters: tuple[Interpreter, ...] = ()
     interpreter_sources: tuple[str, ...] = ()
     bundle: bool = True
+    conventions: ConventionsMode = ConventionsMode.OFF
     karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
 
     def parts(self) -> Iterator[PartState]:

@@ -37,6 +37,7 @@ def make_state(context: ConsoleContext) -> InterpretersState:
             interpreters=context.interpreters,
             namespace=context.karmada_namespace,
             bundle=context.bundle,
+            conventions=context.conventions,
         )
 
     return InterpretersState(

@@ -163,6 +163,7 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         interpreters=tuple(one for source in settings.interpreters for one in load(source)),
         interpreter_sources=tuple(settings.interpreters),
         bundle=settings.bundle,
+        conventions=settings.interpret_conventions,
         karmada_namespace=settings.karmada_namespace,
     )
     async with contextlib.AsyncExitStack() as stack:

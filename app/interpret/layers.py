@@ -20,8 +20,9 @@ def assemble_chain(
     bundle: bool,
     observe: Observe,
     traces: bool = False,
+    conventions: Layer | None = None,
 ) -> Chain:
-    """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters.
+    """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters, conventions.
 
     Args:
         customizations: The customizations in the store.
@@ -31,6 +32,7 @@ def assemble_chain(
         bundle: Whether to include the bundle.
         observe: Called after each call of a script.
         traces: Add the answers of webhooks and scripts to the chain's answers.
+        conventions: The layer for kinds that no other layer knows, None without it.
     """
     layers: Final[list[Layer]] = [
         LuaLayer("lua", customizations.rules, runner, observe=observe),
@@ -39,4 +41,5 @@ def assemble_chain(
     ]
     if bundle:
         layers.append(BundleLayer(runner, observe=observe))
-    return Chain([*layers, NativeLayer()], traces=traces)
+    layers.append(NativeLayer())
+    return Chain(layers if conventions is None else [*layers, conventions], traces=traces)

@@ -52,6 +52,14 @@ class Operation(StrEnum):
     PRUNE = "Prune"
 
 
+class ConventionsMode(StrEnum):
+    """The operations that fleethook answers by conventions for kinds that nothing else interprets."""
+
+    OFF = "off"
+    HEALTH = "health"
+    ALL = "all"
+
+
 class OperationRow(NamedTuple):
     """One operation: its names, and its fields of a review."""
 

@@ -18,6 +18,7 @@ _INTRODUCTION: Final = (
 _PAGES: Final = {
     "admission_control_config_file": "../dispatch.md#client-certificates-and-tokens",
     "dispatch_callers": "../who-calls-dispatch.md",
+    "interpret_conventions": "../conventions.md#kinds-that-nothing-else-interprets",
     "interpreter_registration": "../interpreters.md#registering-with-karmada",
     "max_connections": "../clients.md",
     "record": "../records.md",

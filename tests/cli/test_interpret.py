@@ -46,6 +46,24 @@ def test_run_prints_the_answer_and_its_layer() -> None:
     assert code == 1
 
 
+def test_run_names_the_convention_that_decided(tmp_path: Path) -> None:
+    game = tmp_path / "game.yaml"
+    game.write_text(GAME.replace("{ready: true}", "{conditions: [{type: Ready, status: 'False', reason: Lost}]}"))
+    asked = ("run", "--operation", "InterpretHealth", "-f", str(game))
+    code, _, err = run(*asked)
+    assert (code, "rule is not set" in err) == (1, True)
+    code, out, _ = run(*asked, "--conventions", "health")
+    assert (code, out) == (
+        0,
+        "---\n# [1/1] healthy: (conventions: standard conditions: Ready is False (Lost))\nfalse\n",
+    )
+    code, out, _ = run(*asked, "--conventions", "all", "-o", "json")
+    assert json.loads(out) == {
+        "layer": "conventions", "hook": "standard conditions", "rule": "Ready is False (Lost)",
+        "results": {"healthy": False},
+    }  # fmt: skip
+
+
 def test_check_finds_problems_of_webhook_configurations(tmp_path: Path) -> None:
     code, out, _ = run("check", str(DIRECTORY / "configuration.yaml"), DATABASE)
     assert code == 0

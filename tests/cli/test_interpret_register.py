@@ -32,6 +32,29 @@ def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) 
     assert not any("CloneSet" in rule["kinds"] for rule in json.loads(out)["webhooks"][0]["rules"])
 
 
+@pytest.mark.parametrize(("mode", "operations"), [
+    ("off", None),
+    ("health", ["InterpretHealth"]),
+    ("all", ["InterpretReplica", "ReviseReplica", "InterpretHealth", "InterpretDependency"]),
+])  # fmt: skip
+def test_register_names_the_kinds_of_definitions_with_conventions(
+    mode: str, operations: list[str] | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "crd.yaml"
+    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"scale": scale}}
+    file.write_text(yaml.safe_dump({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "names": {"kind": "Widget", "plural": "widgets"}, "scope": "Namespaced",
+                 "versions": [version]},
+    }))  # fmt: skip
+    code, out, _ = run("register", "--webhook-url", "https://x:1", "-f", str(file), "--conventions", mode, "-o", "json")
+    rules = json.loads(out)["webhooks"][0]["rules"]
+    found = [rule["operations"] for rule in rules if "Widget" in rule["kinds"]]
+    assert (code, found) == (0, [] if operations is None else [operations])
+
+
 def test_register_leaves_out_operations_of_other_configurations(tmp_path: Path) -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "kinds": ["Deployment"], "operations": ["Retain"]}
     other = {

@@ -11,6 +11,7 @@ from app.control.worker import Worker
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind
+from app.model.karmada import ConventionsMode
 from app.outbound.client import HookClient
 from app.settings import Settings
 from tests.cli.interpreting import DATABASE, RETENTION
@@ -44,12 +45,15 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
         shutil.copy(file, tmp_path)
     compared = set()
     async with (
-        open_context(Settings(interpreters=[DATABASE]), ConsoleOptions(files=(tmp_path,))) as context,
+        open_context(
+            Settings(interpreters=[DATABASE], interpret_conventions=ConventionsMode.HEALTH),
+            ConsoleOptions(files=(tmp_path,)),
+        ) as context,
         HookClient(allow_private=True) as client,
     ):
         await until(lambda: all(part.synced for part in context.parts()), what="the manifests are read")
         interpreters = await make_state(context).interpreters.get(context.worker)
-        chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES))
+        chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.HEALTH)
         for kind in interpreters.kinds:
             for operation in OPERATIONS:
                 document = make_object(kind)

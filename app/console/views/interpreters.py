@@ -6,6 +6,7 @@ from typing import Final
 
 from app.console.views.paging import take_page
 from app.interpret.chain import Chain
+from app.interpret.conventions.layer import make_conventions_layer
 from app.interpret.hook_configuration import CONFIGURATIONS, parse_hooks
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
@@ -15,11 +16,11 @@ from app.interpret.question import Question
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
-from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
+from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode, Operation
 from app.outbound.client import HookClient
 from app.store import Store, StoreView
 
-LAYERS: Final = ("lua", "webhook", "python", "bundle", "native")
+LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
 """The layers in the order in which they are asked."""
 NONE: Final = "none"
 """The filter for cells that no layer answers."""
@@ -99,7 +100,12 @@ class Interpreters:
 
 
 def build_interpreters(
-    documents: Iterable[JSONObject], *, interpreters: Sequence[Interpreter] = (), namespace: str, bundle: bool = True
+    documents: Iterable[JSONObject],
+    *,
+    interpreters: Sequence[Interpreter] = (),
+    namespace: str,
+    bundle: bool = True,
+    conventions: ConventionsMode = ConventionsMode.OFF,
 ) -> Interpreters:
     """Build the chain of objects. It only finds interpreters: none is called.
 
@@ -108,13 +114,22 @@ def build_interpreters(
         interpreters: Interpreters in Python.
         namespace: The namespace of ``karmada-config``.
         bundle: Whether to include the bundle.
+        conventions: The operations to answer for kinds that nothing else interprets.
     """
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=namespace)
     hooks = WebhookLayer(store, HookClient(allow_private=False), observe=_ignore)
     for document in documents:
         store.put(document)
-    chain = assemble_chain(customizations, hooks, interpreters, Runner(), bundle=bundle, observe=_ignore)
+    chain = assemble_chain(
+        customizations,
+        hooks,
+        interpreters,
+        Runner(),
+        bundle=bundle,
+        observe=_ignore,
+        conventions=make_conventions_layer(store, conventions),
+    )
     defined = set(_list_defined(store))
     kinds = {kind for kind, _ in chain.answers()} | defined | set(_list_rule_kinds(store))
     return Interpreters(

@@ -26,7 +26,7 @@ from app.interpret.lua.runner import Runner
 from app.interpret.python_interpreter import load
 from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind, parse_api_version
-from app.model.karmada import Operation
+from app.model.karmada import ConventionsMode, Operation
 from app.outbound.client import HookClient
 from app.store import Store
 from app.store.manifest_reader import read_documents
@@ -47,16 +47,23 @@ def read_all(*paths: Path) -> list[Document]:
     return [one for path in paths for one in read_documents(path.read_text(), source=str(path))]
 
 
-def interpreters_of(*documents: dict[str, Any], python: bool = False) -> Interpreters:
+def interpreters_of(
+    *documents: dict[str, Any], python: bool = False, conventions: ConventionsMode = ConventionsMode.OFF
+) -> Interpreters:
     store = Store()
     for document in documents:
         store.put(document)
-    return build_interpreters(list_documents(store), interpreters=load(DATABASE) if python else (), namespace=NAMESPACE)
+    return build_interpreters(
+        list_documents(store),
+        interpreters=load(DATABASE) if python else (),
+        namespace=NAMESPACE,
+        conventions=conventions,
+    )
 
 
 @pytest.fixture(scope="module")
 def examples() -> Interpreters:
-    return interpreters_of(*(one.object for one in read_all(*FILES)), python=True)
+    return interpreters_of(*(one.object for one in read_all(*FILES)), python=True, conventions=ConventionsMode.ALL)
 
 
 def layer_of_examples(examples: Interpreters, kind: GroupVersionKind, operation: Operation) -> str:
@@ -106,7 +113,7 @@ def test_every_cell_of_the_examples_is_the_layer_that_the_command_asks(examples:
     async def compare() -> list[Any]:
         differing = []
         async with HookClient(allow_private=True) as client:
-            chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES))
+            chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.ALL)
             for row in _all_rows(examples):
                 for cell in row.cells:
                     document = make_object(row.kind)
@@ -137,6 +144,7 @@ def test_the_command_line_reports_the_layer_of_each_cell(
     path = tmp_path / "object.json"
     path.write_text(json.dumps(make_object(kind)))
     options = ["--interpreters", DATABASE, "--desired-file", str(path), "--observed-file", str(path), "-o", "json"]
+    options += ["--conventions", "all"]
     options += [option for file in FILES for option in ("--manifests", str(file))]
     for operation in OPERATIONS:
         code, out, error = run("run", "--operation", operation.value, "--desired-replica", "2", *options)
