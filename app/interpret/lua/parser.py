@@ -28,6 +28,8 @@ class Script(NamedTuple):
     """The globals that it sets, at any place."""
     portability: list[Finding]
     """Code that does not run in Karmada."""
+    reads: dict[str, int]
+    """The globals that it reads, each with its first line."""
 
 
 class FunctionInfo(NamedTuple):
@@ -115,8 +117,10 @@ class _Parser(Cursor):
         if self._now.kind != "end":
             raise self._unexpected()
         portability = list(self._portability.findings())
+        findings = list(self._list_findings())
+        reads = {name: line for line, name in reversed(self._reads)}
         return Script(
-            self._edits.text(), self._functions, list(self._list_findings()), frozenset(self._assigned), portability
+            self._edits.text(), self._functions, findings, frozenset(self._assigned), portability, reads
         )
 
     def _list_findings(self) -> Iterator[Finding]:

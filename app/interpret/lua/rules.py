@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError
+from app.interpret.lua.mistakes import explain_body, explain_misplaced
 from app.interpret.lua.parser import Script, parse_script, wrap_body
 from app.interpret.lua.vm import LuaError, Machine, Program
 from app.model.gvk import GroupVersionKind, parse_api_version
@@ -29,21 +30,24 @@ class Function(NamedTuple):
     member: str
     """Its member of ``spec.customizations``."""
     name: str
+    parameters: tuple[str, ...]
+    """The usual names of its parameters."""
     results: int = 1
 
 
 FUNCTIONS: Final = (
-    Function(Operation.RETAIN, "retention", "Retain"),
-    Function(Operation.REPLICA, "replicaResource", "GetReplicas", 2),
-    Function(Operation.COMPONENT, "componentResource", "GetComponents"),
-    Function(Operation.REVISE_REPLICA, "replicaRevision", "ReviseReplica"),
-    Function(Operation.STATUS, "statusReflection", "ReflectStatus"),
-    Function(Operation.AGGREGATE_STATUS, "statusAggregation", "AggregateStatus"),
-    Function(Operation.HEALTH, "healthInterpretation", "InterpretHealth"),
-    Function(Operation.DEPENDENCY, "dependencyInterpretation", "GetDependencies"),
+    Function(Operation.RETAIN, "retention", "Retain", ("desiredObj", "observedObj")),
+    Function(Operation.REPLICA, "replicaResource", "GetReplicas", ("desiredObj",), 2),
+    Function(Operation.COMPONENT, "componentResource", "GetComponents", ("desiredObj",)),
+    Function(Operation.REVISE_REPLICA, "replicaRevision", "ReviseReplica", ("desiredObj", "desiredReplica")),
+    Function(Operation.STATUS, "statusReflection", "ReflectStatus", ("observedObj",)),
+    Function(Operation.AGGREGATE_STATUS, "statusAggregation", "AggregateStatus", ("desiredObj", "statusItems")),
+    Function(Operation.HEALTH, "healthInterpretation", "InterpretHealth", ("observedObj",)),
+    Function(Operation.DEPENDENCY, "dependencyInterpretation", "GetDependencies", ("desiredObj",)),
 )
 FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
 _BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
+_MEMBER_OF: Final = {function.name: function.member for function in FUNCTIONS}
 
 ALSO_FOR: Final = "fleethook.io/also-for"
 """An annotation of a customization: what else it applies to, separated by commas. An entry is another apiVersion of its
@@ -209,9 +213,9 @@ def _add_rule(
     except LuaSyntaxError as error:
         found.problems.append(RuleProblem(source[1], f"Lua script error: line {error.line}: {error}"))
         return
-    if function.name not in script.assigned:
-        text = f"not found function {function.name}: the script has to define it"
-        found.problems.append(RuleProblem(source[1], text))
+    mistake = _find_mistake(script, text, function)
+    if mistake:
+        found.problems.append(RuleProblem(source[1], mistake))
         return
     digest = hashlib.sha256(script.runnable.encode()).hexdigest()
     own_globals = bool(script.assigned & known_globals()) or "_G" in text
@@ -233,9 +237,20 @@ def _parse_rule_script(text: str, body_for: str) -> Script:
         return parse_script(text, known=known)
     known |= set(_GLOBALS)
     parsed = parse_script(text, known=known)
-    if body_for in parsed.assigned:
+    if body_for in parsed.assigned or explain_misplaced(parsed, text, members=_MEMBER_OF):
         return parsed
     return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
+
+
+def _find_mistake(script: Script, text: str, function: Function) -> str:
+    """Return the reason why a script does not define its function, ``""`` if it does."""
+    name = function.name
+    if name in script.assigned:
+        return ""
+    mistake = explain_misplaced(script, text, members=_MEMBER_OF)
+    mistake = mistake or explain_body(script, name=name, parameters=function.parameters)
+    mistake = mistake or "the script has to define it"
+    return f"not found function {name}: {mistake}"
 
 
 @lru_cache(maxsize=1)

@@ -43,6 +43,14 @@ def test_libraries_have_exactly_these_members() -> None:
     assert "random" in members["math"]
 
 
+def test_require_returns_the_libraries_as_in_karmada() -> None:
+    expression = "function F() local os = require('os') return {os.time{year=2020, month=1, day=1, hour=0} > 0, %s} end"
+    same = ", ".join(f"require('{name}') == {name}" for name in ("string", "table", "math", "os"))
+    assert call(expression % same) == [True] * 5
+    with pytest.raises(LuaError, match="module 'io' not found"):
+        call("function F() return require('io') end")
+
+
 @pytest.mark.parametrize(
     "leak",
     [
@@ -52,6 +60,7 @@ def test_libraries_have_exactly_these_members() -> None:
         "table.insert(table, 1) table.left = 1",
         "require('kube').left = 1",
         "require('fleet').left = 1",
+        "require('string').left = 1",
         "math.left = 1 os.left = 1",
         "function left() end",
         "string.format = function() return 'broken' end",

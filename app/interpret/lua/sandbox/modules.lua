@@ -63,6 +63,8 @@ local function require_(name)
       module = written[name](
         env, tables.plain, tables.ordered, tables.holed, tables.clear, texts.operand, parts.numbers.power
       )
+    elseif parts.libraries.libraries[name] then
+      module = env[name]
     else
       error("module '" .. to_text(name) .. "' not found: there are kube, fleet and the libraries", 2)
     end
