@@ -102,7 +102,7 @@ COMMANDS: Final = Group(
         "interpret": CommandSpec(
             "app.cli.interpret",
             "interpret",
-            "Run, test, check and register resource interpreters: Lua, webhooks, Python, native.",
+            "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
         ),
     },
     _describe_program,

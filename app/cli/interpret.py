@@ -14,6 +14,7 @@ from app.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail, raise_at_interrup
 from app.cli.input_errors import report_input_errors
 from app.cli.interpret_chain import build_chain, explain_error, read_rules
 from app.cli.interpret_check import check
+from app.cli.interpret_convert import convert
 from app.cli.interpret_fixtures import find_fixtures, run_fixture
 from app.cli.interpret_output import FixtureResult, Output, make_error_result, print_results
 from app.cli.interpret_register import register
@@ -270,6 +271,6 @@ def _watch(paths: Sequence[Path]) -> Iterator[None]:
 
 
 interpret = Group(
-    "Run, test, check and register resource interpreters: Lua, webhooks, Python, native.",
-    {"register": register, "check": check, "run": run, "test": run_tests},
+    "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
+    {"register": register, "check": check, "convert": convert, "run": run, "test": run_tests},
 )

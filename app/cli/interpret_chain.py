@@ -28,7 +28,7 @@ from app.store.yaml_reader import Document, ManifestError
 def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:
     """Yield the Python files in directories that may define an interpreter. Other files are not run."""
     directories = [path for path in paths if is_directory(path)]
-    for file in list_files(directories, exclude, testdata=True, python=True):
+    for file in list_files(directories, exclude, testdata=True, suffix=".py"):
         if isinstance(file, Path) and _may_define_interpreter(file):
             yield file
 

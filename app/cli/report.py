@@ -1,6 +1,7 @@
 """Rows of a report and their summary, for `lint`, `render` and `convert`."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -32,7 +33,15 @@ def describe_object(row: ObjectRow) -> str:
     return f"{row.kind} {name}{inside}"
 
 
-def count_levels(rows: Sequence[ObjectRow]) -> str:
+class Leveled(Protocol):
+    """A row with a level."""
+
+    @property
+    def level(self) -> str:
+        """``error``, ``warning`` or ``note``."""
+
+
+def count_levels(rows: Sequence[Leveled]) -> str:
     """Return the numbers of errors and warnings as text: ``1 error, 2 warnings``."""
     numbers = {level: sum(row.level == level for row in rows) for level in ("error", "warning")}
     return ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())

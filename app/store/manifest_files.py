@@ -17,7 +17,7 @@ _TESTDATA: Final = "testdata"
 
 
 def list_files(
-    paths: Sequence[Path], exclude: Sequence[str] = (), *, testdata: bool = False, python: bool = False
+    paths: Sequence[Path], exclude: Sequence[str] = (), *, testdata: bool = False, suffix: str = ""
 ) -> Iterator[Path | ManifestError]:
     """Yield files, and the files of directories; arguments as for `list_directory`.
 
@@ -25,7 +25,7 @@ def list_files(
     """
     for path in paths:
         if is_directory(path):
-            yield from list_directory(path, exclude=exclude, testdata=testdata, python=python)
+            yield from list_directory(path, exclude=exclude, testdata=testdata, suffix=suffix)
         elif path == STANDARD_INPUT or not is_excluded(path, exclude):
             yield path
 
@@ -39,7 +39,7 @@ def is_directory(path: Path) -> bool:
 
 
 def list_directory(
-    directory: Path, *, exclude: Sequence[str] = (), testdata: bool = False, python: bool = False
+    directory: Path, *, exclude: Sequence[str] = (), testdata: bool = False, suffix: str = ""
 ) -> Iterator[Path | ManifestError]:
     """Yield the manifest files below a directory in order, and an error in place of each unreadable directory and pipe.
 
@@ -48,10 +48,10 @@ def list_directory(
     Args:
         directory: The directory. Links to other directories are not followed, as kubectl does.
         exclude: Patterns of files and directories to leave out (`is_excluded`).
-        python: Whether to list Python files instead.
+        suffix: The suffix of other files to list instead, such as ``.py``.
         testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
     """
-    suffixes = {".py"} if python else _SUFFIXES
+    suffixes = {suffix} if suffix else _SUFFIXES
     errors: list[OSError] = []
     found: list[Path] = []
     for parent, directories, files in os.walk(directory, onerror=errors.append):

@@ -32,6 +32,11 @@ class FieldLines:
         node, _ = self._find(document, field)
         return node.value if isinstance(node, yaml.ScalarNode) else ""
 
+    def first_line(self, document: Document, field: str) -> int:
+        """Return the line of the first line of a text that the file has as a literal block, 0 for other fields."""
+        node, line = self._find(document, field)
+        return line + 1 if isinstance(node, yaml.ScalarNode) and node.style == "|" else 0
+
     def _find(self, document: Document, field: str) -> tuple[yaml.Node | None, int]:
         if not document.text:
             return None, document.line

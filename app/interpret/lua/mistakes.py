@@ -38,9 +38,7 @@ def explain_misplaced(script: Script, text: str, *, members: Mapping[str, str]) 
     others = sorted(script.assigned & members.keys())
     if others and not _reads_documents(script):
         places = " and ".join(f"spec.customizations.{members[name]}.luaScript" for name in others)
-        return (
-            f"the script defines {' and '.join(others)}: move it to {places} of a ResourceInterpreterCustomization"
-        )
+        return f"the script defines {' and '.join(others)}: move it to {places} of a ResourceInterpreterCustomization"
     if is_argocd_script(script, text):
         line = script.reads.get(OBJECT)
         where = f"it reads the global {OBJECT} (line {line})" if line else "it sets a status of Argo CD"

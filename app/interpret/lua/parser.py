@@ -119,9 +119,7 @@ class _Parser(Cursor):
         portability = list(self._portability.findings())
         findings = list(self._list_findings())
         reads = {name: line for line, name in reversed(self._reads)}
-        return Script(
-            self._edits.text(), self._functions, findings, frozenset(self._assigned), portability, reads
-        )
+        return Script(self._edits.text(), self._functions, findings, frozenset(self._assigned), portability, reads)
 
     def _list_findings(self) -> Iterator[Finding]:
         seen = set[str]()

@@ -54,7 +54,7 @@ ALSO_FOR: Final = "fleethook.io/also-for"
 kind, or an apiVersion and kinds: ``group/v2, group/v1 Other Third``."""
 
 _GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
-_SCRIPT_MEMBERS: Final = ("health.lua", "retention.lua")
+RETENTION_SCRIPTS: Final = ("health.lua", "retention.lua")
 """The members of a RuntimeValueRetention that may have its script. The proposal uses ``health.lua``."""
 
 
@@ -160,7 +160,7 @@ def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[Gro
         found.problems.append(RuleProblem(place, "is not a RuntimeValueRetention: expected an object"))
         return
     kind = _read_kind(entry, place, found.problems)
-    texts = {name: entry[name] for name in _SCRIPT_MEMBERS if entry.get(name) not in (None, "")}
+    texts = {name: entry[name] for name in RETENTION_SCRIPTS if entry.get(name) not in (None, "")}
     problem = _find_retention_problem(entry, texts)
     if problem:
         found.problems.append(RuleProblem(place, problem))
@@ -180,11 +180,11 @@ def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[Gro
 
 
 def _find_retention_problem(entry: JSONObject, texts: JSONObject) -> str:
-    unknown = sorted(str(name) for name in entry.keys() - {"apiVersion", "kind", *_SCRIPT_MEMBERS})
+    unknown = sorted(str(name) for name in entry.keys() - {"apiVersion", "kind", *RETENTION_SCRIPTS})
     if unknown:
         return f"unknown members: {', '.join(unknown)}"
     if not texts:
-        return f"has no script: give one as {_SCRIPT_MEMBERS[1]}"
+        return f"has no script: give one as {RETENTION_SCRIPTS[1]}"
     if len(texts) > 1 and len({text for text in texts.values() if isinstance(text, str)}) != 1:
         return f"has two scripts that differ, {' and '.join(texts)}: give one"
     return ""

@@ -63,10 +63,9 @@ def test_a_body_without_its_function_is_refused_with_the_function() -> None:
         replicaRevision="desiredObj.spec.replicas = desiredReplica\nreturn desiredObj",
         statusReflection="return 1",
     )
+    place = "the script is only the body of the function: write `function {}` before it and `end` after it"
     assert [text.partition(": ")[2] for text in found] == [
-        "the script is only the body of the function: write `function InterpretHealth(observedObj)` before it and "
-        "`end` after it",
-        "the script is only the body of the function: write `function ReviseReplica(desiredObj, desiredReplica)` "
-        "before it and `end` after it",
+        place.format("InterpretHealth(observedObj)"),
+        place.format("ReviseReplica(desiredObj, desiredReplica)"),
         "the script has to define it",
     ]

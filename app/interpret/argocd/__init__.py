@@ -1,0 +1,1 @@
+"""Health checks of Argo CD as interpreters."""
