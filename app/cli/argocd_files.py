@@ -45,25 +45,12 @@ def read_input(paths: Sequence[Path], reading: InputOptions, kinds: Sequence[Gro
     scripts = [path for path in paths if path.suffix == ".lua"]
     manifests = [path for path in paths if path not in scripts]
     beside = [path.with_name(_TESTS) for path in scripts if path.with_name(_TESTS).is_file()]
-    read = read_manifests([*manifests, *beside], reading, select=_is_test)
-    found = HealthChecks([], [], [*kinds], [], read.errors)
-    lines = FieldLines()
-    for document in read.documents:
-        checks, remarks = read_checks(document, lines)
-        found.checks.extend(checks)
-        found.remarks.extend(remarks)
-        found.kinds.extend(_list_kinds(document.object))
-    for document in read.selected:
-        tests = _read_tests(document, lines) if Path(document.source).name == _TESTS else ()
-        for test in tests:
-            if isinstance(test, HealthTest):
-                found.tests.append(test)
-            else:
-                found.remarks.append(test)
+    found = HealthChecks([], [], [*kinds], [], [])
+    _read_manifests(found, [*manifests, *beside], reading)
     directories = [path for path in manifests if is_directory(path)]
     listed = list_files(directories, reading.exclude or (), testdata=True, suffix=".lua")
     actions: dict[str, Path] = {}
-    for file in (*scripts, *listed):
+    for file in dict.fromkeys((*scripts, *listed)):
         if isinstance(file, ManifestError):
             found.errors.append(file)
         elif file.name in _ACTION_SCRIPTS and file not in scripts:
@@ -74,6 +61,27 @@ def read_input(paths: Sequence[Path], reading: InputOptions, kinds: Sequence[Gro
         text = "actions have no counterpart in Karmada"
         found.remarks.append(Remark("warning", "no-counterpart", pattern, text, Place(str(file), 0)))
     return found
+
+
+def _read_manifests(found: HealthChecks, paths: Sequence[Path], reading: InputOptions) -> None:
+    """Read objects and tests. Objects of tests need not be complete."""
+    read = read_manifests(paths, reading, select=_is_test)
+    lines, inputs = FieldLines(), set[str]()
+    for document in read.documents:
+        checks, remarks = read_checks(document, lines)
+        found.checks.extend(checks)
+        found.remarks.extend(remarks)
+        found.kinds.extend(_list_kinds(document.object))
+    for document in read.selected:
+        if Path(document.source).name != _TESTS:
+            continue
+        for path, test in _read_tests(document, lines):
+            inputs.add(str(path))
+            if isinstance(test, HealthTest):
+                found.tests.append(test)
+            else:
+                found.remarks.append(test)
+    found.errors.extend(error for error in read.errors if error.source not in inputs)
 
 
 def _is_test(document: JSON) -> bool:
@@ -95,22 +103,23 @@ def _list_kinds(document: JSONObject) -> Iterator[GroupVersionKind]:
             )
 
 
-def _read_tests(document: Document, lines: FieldLines) -> Iterator[HealthTest | Remark]:
-    """Yield the tests of a ``health_test.yaml``. As in Argo CD, the case of names does not matter."""
-    tests = document.object.get("tests") or ()
+def _read_tests(document: Document, lines: FieldLines) -> Iterator[tuple[Path | None, HealthTest | Remark]]:
+    """Yield the tests of a ``health_test.yaml`` with their files. As in Argo CD, the case of names does not matter."""
+    tests = document.object.get("tests")
     for number, value in enumerate(tests if isinstance(tests, list) else ()):
         place = Place(document.source, lines.line(document, f"tests[{number}]"))
         test = {name.lower(): member for name, member in as_object(value).items()}
-        path, status = test.get("inputpath"), as_object(test.get("healthstatus")).get("status")
-        if not isinstance(path, str):
-            yield Remark("error", "test", document.source, "the test has no inputPath", place)
+        name, status = test.get("inputpath"), as_object(test.get("healthstatus")).get("status")
+        if not isinstance(name, str):
+            yield None, Remark("error", "test", document.source, "the test has no inputPath", place)
             continue
+        path = Path(document.source).parent / name
         try:
-            found = _read_test_object(Path(document.source).parent / path)
+            found = _read_test_object(path)
         except ManifestError as error:
-            yield Remark("error", "test", path, f"the test's object cannot be read: {error}", place)
-            continue
-        yield HealthTest(path, gvk_of(found), found, str(status or ""), place)
+            yield path, Remark("error", "test", name, f"the test's object cannot be read: {error}", place)
+        else:
+            yield path, HealthTest(name, gvk_of(found), found, str(status or ""), place)
 
 
 def _read_test_object(path: Path) -> JSONObject:

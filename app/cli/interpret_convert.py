@@ -17,7 +17,7 @@ from app.cli.manifests import write_input_errors
 from app.cli.options import FilenameOption, FilesArgument, InputOptions
 from app.cli.parameters import Option
 from app.cli.report import count_levels
-from app.cli.terminal import write, write_document, write_error
+from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.yaml_output import NoAliasDumper, yaml_text
 from app.interpret.argocd.checks import Place, Remark
 from app.interpret.argocd.conversion import Converted, convert_checks
@@ -100,8 +100,8 @@ def convert(
     _print(found.converted, remarks, output, is_written=output_dir is not None)
     passed = sum(result.passed for _, result in results)
     write_error(
-        f"{len(given.checks)} health checks: {len(found.converted)} customizations, "
-        f"{passed} of {len(results)} fixtures pass"
+        f"health checks: {len(given.checks)}, customizations: {len(found.converted)}, "
+        f"fixtures that pass: {passed} of {len(results)}"
     )
     if given.errors:
         raise SystemExit(UNREADABLE)
@@ -182,6 +182,7 @@ def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: Ou
     for one in () if is_written else converted:
         write("---", f"# Converted from {_format_place(one.check.place)}.")
         write_document(format_customization(one.customization))
+    flush()
     for it in remarks:
         place = f"{_format_place(it.place)}: " if it.place.source else ""
         write_error(f"{place}{it.level}: {it.subject}: {it.text}")

@@ -93,8 +93,10 @@ def convert_checks(
         tests: Tests of any of them.
         kinds: The versions of kinds, of CustomResourceDefinitions, objects and options. Tests add theirs.
     """
-    selected, remarks = _select_checks(checks)
-    tests = [test for test in tests if _is_valid(test.kind)]
+    selected, duplicates, remarks = _select_checks(checks)
+    # The tests of a script that another one replaces are not about the other one.
+    replaced = {check.pattern for check in duplicates}
+    tests = [test for test in tests if _is_valid(test.kind) and _pattern_of(test.kind.group_kind) not in replaced]
     found = _Converter(selected, tests, list(filter(_is_valid, dict.fromkeys(kinds))), remarks)
     converted = [one for check in selected for one in found.convert(check)]
     found.check_tests()
@@ -103,9 +105,10 @@ def convert_checks(
     return Conversion(converted, remarks)
 
 
-def _select_checks(checks: Sequence[HealthCheck]) -> tuple[list[HealthCheck], list[Remark]]:
-    """Return the health checks that count, those with wildcards last, and an error for each other one."""
+def _select_checks(checks: Sequence[HealthCheck]) -> tuple[list[HealthCheck], list[HealthCheck], list[Remark]]:
+    """Return the health checks that count, those with wildcards last; those that they replace; and remarks."""
     used: dict[str, HealthCheck] = {}
+    duplicates: list[HealthCheck] = []
     remarks: list[Remark] = []
     for check in checks:
         name = check.pattern
@@ -117,9 +120,11 @@ def _select_checks(checks: Sequence[HealthCheck]) -> tuple[list[HealthCheck], li
             place = used[name].place
             text = f"not converted: {place.source}:{place.line} has another health check for the same kind"
             remarks.append(Remark("warning", "duplicate", name, text, check.place))
+            duplicates.append(check)
         else:
             used[name] = check
-    return sorted(used.values(), key=lambda check: (bool(_WILDCARDS.search(check.pattern)), check.pattern)), remarks
+    ordered = sorted(used.values(), key=lambda check: (bool(_WILDCARDS.search(check.pattern)), check.pattern))
+    return ordered, duplicates, remarks
 
 
 class _Converter:
@@ -179,11 +184,13 @@ class _Converter:
         known = dict.fromkeys([*(test.kind for test in self._tests), *self._kinds])
         found = [kind for kind in known if self._select(kind) is check]
         if _WILDCARDS.search(check.pattern):
-            names = ", ".join(sorted({_name(kind) for kind in found})) or "none"
+            names = ", ".join(sorted(map(_name, found)))
             text = (
-                "wildcards have no counterpart in Karmada: the command converts for the kinds of "
-                f"CustomResourceDefinitions, objects and tests in the input: {names}"
+                f"converted for the kinds in the input: {names}"
+                if found
+                else ("add the CustomResourceDefinitions, or objects of the kinds, to the input")
             )
+            text = f"wildcards have no counterpart in Karmada: {text}"
             self._add("warning" if found else "error", "wildcard", check, text, check.place)
             return found
         if not found:

@@ -12,7 +12,12 @@ WIDGET: JSONObject = {
     "kind": "Widget",
     "metadata": {"name": "x", "generation": 3, "annotations": {"generation": "3"}},
     "spec": {"replicas": 2, "list": []},
-    "status": {"ready": True, "observedGeneration": 3, "null": None, "conditions": [{"type": "Ready", "status": "True"}]},
+    "status": {
+        "ready": True,
+        "observedGeneration": 3,
+        "null": None,
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
 }
 HEALTHY = "{status = 'Healthy'}"
 
@@ -76,7 +81,9 @@ def test_a_health_check_answers_as_in_argo_cd(script: str, healthy: bool) -> Non
     assert ask(convert_script(script)) is healthy
 
 
-@pytest.mark.parametrize("script", ["return 'Healthy'", "return false", "return 5", "error('no')", "return obj.nothing.x"])
+@pytest.mark.parametrize(
+    "script", ["return 'Healthy'", "return false", "return 5", "error('no')", "return obj.nothing.x"]
+)
 def test_an_error_in_argo_cd_stays_an_error(script: str) -> None:
     with pytest.raises(LuaError):
         ask(convert_script(script))
