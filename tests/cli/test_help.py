@@ -131,6 +131,7 @@ LACKING = {
     "interpret test": {"FILES...", "-n", "--namespace"},
     # The customizations of Karmada belong to no namespace.
     "interpret check": {"-n", "--namespace"},
+    "interpret convert": {"-n", "--namespace"},
     "interpret run": {"-n", "--namespace"},
     "interpret register": {"-n", "--namespace"},
     # The positional argument is a URL, and the objects are Karmada instances: several, or the one of the release.
