@@ -20,6 +20,7 @@ from app.cli.options import (
     FilesArgument,
     InClusterOption,
     InterpretersOption,
+    KcpCacheOption,
     KcpOption,
     KubeconfigOption,
 )
@@ -42,6 +43,7 @@ def console(
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
+    kcp_cache_kubeconfig: KcpCacheOption = None,
     namespace: Annotated[
         str | None,
         Option(
@@ -88,7 +90,10 @@ def console(
 
     Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
     """
-    given = SourceOptions([*(files or ()), *(filename or ())], kubeconfig, context, in_cluster, kcp)
+    given = SourceOptions(
+        [*(files or ()), *(filename or ())], kubeconfig, context, in_cluster, kcp,
+        kcp_cache_kubeconfig=kcp_cache_kubeconfig,
+    )  # fmt: skip
     check_options(given)
     flags: dict[str, Any] = {
         "exclude": exclude or None,
@@ -96,6 +101,7 @@ def console(
         "context": context,
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
+        "kcp_cache_kubeconfig": kcp_cache_kubeconfig,
         "namespace": namespace,
         "interpreters": interpreters,
         "cert_dir": cert_dir,

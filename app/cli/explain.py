@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -18,7 +18,6 @@ from app.api.request_plan import (
     RequestOptions,
     plan_request,
 )
-from app.cli.cluster_reader import ListRequest, read_lists
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.explain_inputs import read_inputs, read_old, select_all
 from app.cli.explain_output import (
@@ -29,7 +28,7 @@ from app.cli.explain_output import (
     print_differences,
     print_explained,
 )
-from app.cli.explain_resources import find_lists
+from app.cli.explain_resources import read_objects, resolve_cluster
 from app.cli.input_errors import report_input_errors
 from app.cli.options import FilesArgument, InputOptions
 from app.cli.parameters import Option
@@ -43,12 +42,9 @@ from app.dispatch.explain import explain as explain_request
 from app.dispatch.factory import build_offline_dispatcher
 from app.dispatch.hooks import PHASES
 from app.dispatch.schema_owner import INDEXES
-from app.dispatch.workspace_paths import resolve
 from app.model.admission import Kind
 from app.model.json import JSONObject, as_object
-from app.model.kcp import is_cluster
 from app.store import Store, StoreView
-from app.store.sources.kubernetes.resources import WORKSPACES
 
 
 class PhaseName(StrEnum):
@@ -138,13 +134,12 @@ def explain(
         )
         stored = None if old is None else read_old(old)
     store = source.store(INDEXES)
-    named = None if cluster is None else _resolve_cluster(store, cluster, source.unread)
+    named = None if cluster is None else resolve_cluster(store, cluster, source.unread)
     if request:
         with report_input_errors(output):
             inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
     elif source_options.reads_cluster:
-        lists = find_lists(source, store, resource or (), subresource=subresource, kcp=live.kcp)
-        inputs = _read_objects(lists, source_options, named)
+        inputs = read_objects(source, store, source_options, resource or (), subresource=subresource, cluster=named)
     else:
         inputs = list(select_all(source.documents, named))
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
@@ -167,8 +162,6 @@ def explain(
 
 def _check_selection(options: SourceOptions, resources: Sequence[str], *, every: bool) -> None:
     """Exit with a message if the objects to explain cannot be selected so."""
-    if every and options.kcp_export is not None:
-        fail("--kcp-export explains --request OBJECT; --all needs --kcp")
     if resources and every and not options.reads_cluster:
         fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
     if not every and len(resources) > 1:
@@ -181,12 +174,6 @@ def _place(one: InputDocument, namespace: str) -> InputDocument:
     if not namespace or not metadata or metadata.get("namespace") or as_object(one.document).get("kind") == "Namespace":
         return one
     return one._replace(document={**one.document, "metadata": {**metadata, "namespace": namespace}})
-
-
-def _read_objects(lists: Sequence[ListRequest], options: SourceOptions, cluster: str | None) -> list[InputDocument]:
-    """Return the objects of lists, of one logical cluster or of all if it is None."""
-    wanted = [one for one in lists if cluster in (None, one.cluster)]
-    return list(select_all(read_lists(wanted, options.kubeconfig, context=options.context).documents, cluster))
 
 
 class _Task(NamedTuple):
@@ -235,16 +222,6 @@ def _list_notes(store: StoreView, request: PlannedRequest, explained: ExplainedR
 
 def _print_notes(explained: Sequence[_Explained]) -> None:
     write_error(*(f"note: {note}" for note in sorted({note for one in explained for note in one.notes})))
-
-
-def _resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:
-    if cluster and not is_cluster(cluster):
-        fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
-    found = resolve(store, cluster)
-    if found.problem and WORKSPACES.name in unread:
-        hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
-        fail(f"--cluster: {cluster} cannot be followed; {hint}: {unread[WORKSPACES.name]}")
-    return found.cluster
 
 
 async def _explain_all(

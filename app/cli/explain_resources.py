@@ -1,38 +1,78 @@
-"""The resources of a cluster whose objects ``explain --all`` reads: named by the user, or by the changed webhooks."""
+"""The objects of a cluster that ``explain --all`` and ``webhook test`` read: those of named resources, or of rules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from app.api.request_destination import ResourceName, parse_resource
-from app.cli.cluster_reader import ListRequest
+from app.api.request_plan import InputDocument
+from app.cli.cluster_reader import ListRequest, read_lists
 from app.cli.exit_codes import fail
-from app.cli.sources import Source
+from app.cli.explain_inputs import select_all
+from app.cli.kcp_export import read_consumers
+from app.cli.sources import Source, SourceOptions
 from app.cli.terminal import write_error
 from app.dispatch.equivalent_resources import DEFINITION, DEFINITIONS_BY_RESOURCE, find_equivalents, is_namespaced
 from app.dispatch.hooks import EVERY, PHASES
 from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner
+from app.dispatch.workspace_paths import resolve
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object
-from app.model.kcp import API_BINDING, LOGICAL_CLUSTER
+from app.model.kcp import API_BINDING, BOUND_DEFINITIONS, LOGICAL_CLUSTER, is_cluster
 from app.store import Store, key_of
-from app.store.sources.kubernetes.resources import WatchedResource, decode_object
+from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 
 # For a resource without definition, such as one of an aggregated API; the first one that is served is read.
 _USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
 
 
-def find_lists(
-    source: Source, store: Store, wanted: Sequence[str], *, subresource: str, kcp: bool
-) -> list[ListRequest]:
-    """Return the lists to read. Exits with a message if nothing names a resource.
+def read_objects(
+    source: Source,
+    store: Store,
+    options: SourceOptions,
+    wanted: Sequence[str],
+    *,
+    subresource: str = "",
+    cluster: str | None = None,
+) -> list[InputDocument]:
+    """Return the objects of resources. Exits with a message if nothing names a resource, or they cannot be read.
 
     Args:
         source: The webhook configurations and definitions of the cluster.
         store: Holds the same objects.
+        options: Where the objects are.
         wanted: Resources that the user names, as ``PLURAL[.VERSION][.GROUP]``.
         subresource: Subresource of the requests to explain. Without ``wanted``, rules for others are left out.
-        kcp: Whether each logical cluster that serves a resource is asked for it.
+        cluster: The only logical cluster whose objects are read, None for all.
     """
+    is_kcp = options.kcp or options.kcp_export is not None
+    found = _find_lists(source, store, wanted, subresource=subresource, kcp=is_kcp)
+    lists = [one for one in found if cluster in (None, one.cluster)]
+    if options.kcp_export is None:
+        documents = read_lists(lists, options.kubeconfig, context=options.context).documents
+    else:
+        # The virtual workspace lists the objects of all consumers at once.
+        resources = {(one.resource.group, one.resource.plural): one.resource for one in reversed(lists)}
+        documents = read_consumers(
+            options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context
+        )
+    return list(select_all(documents, cluster))
+
+
+def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:
+    """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found."""
+    if cluster and not is_cluster(cluster):
+        fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
+    found = resolve(store, cluster)
+    if found.problem and WORKSPACES.name in unread:
+        hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
+        fail(f"--cluster: {cluster} cannot be followed; {hint}: {unread[WORKSPACES.name]}")
+    return found.cluster
+
+
+def _find_lists(
+    source: Source, store: Store, wanted: Sequence[str], *, subresource: str, kcp: bool
+) -> list[ListRequest]:
+    """Return the lists to read; with ``kcp``, one of each logical cluster that serves a resource."""
     names = list(map(parse_resource, wanted)) or _find_changed(source, subresource)
     if not names:
         fail(
@@ -92,6 +132,7 @@ def _make_lists(store: Store, name: ResourceName, *, kcp: bool) -> Iterator[List
 def _find_clusters(store: Store, name: ResourceName) -> list[str]:
     """Return the logical clusters that serve a resource: by a binding or a definition, or all for a built-in one."""
     known = {key.cluster for kind in (API_BINDING, DEFINITION, LOGICAL_CLUSTER) for key in store.keys(kind)}
+    known.discard(BOUND_DEFINITIONS)
     serving = {
         cluster
         for cluster in known

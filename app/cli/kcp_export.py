@@ -5,7 +5,7 @@ APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndp
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -14,6 +14,8 @@ from app.cli.cluster_reader import CLUSTER, ListRequest, UnservedError, read_lis
 from app.cli.exit_codes import fail
 from app.cli.terminal import write_error
 from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
+from app.store import key_of
 from app.store.sources.kubernetes.identity import EVERY_CLUSTER
 from app.store.sources.kubernetes.resources import (
     API_RESOURCE_SCHEMAS,
@@ -23,6 +25,7 @@ from app.store.sources.kubernetes.resources import (
     MUTATING_CONFIGURATIONS,
     NAMESPACES,
     VALIDATING_CONFIGURATIONS,
+    WatchedResource,
 )
 from app.store.yaml_reader import Document
 
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _OWN: Final = (
     DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
 )  # fmt: skip
+_ReadConsumers = Callable[["Connection", str], Awaitable[list[Document]]]
+"""Reads objects of all consumers of a virtual workspace, by the prefix of its paths."""
 _SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 
 
@@ -43,6 +48,42 @@ def read_export(export: str, kubeconfig: Path | None, *, context: str | None) ->
         kubeconfig: File with the credentials; the URL of its server names the provider's workspace.
         context: Context of the kubeconfig, None for its current context.
     """
+    return _read(export, kubeconfig, context, [ListRequest(one) for one in _OWN], _read_bindings)
+
+
+def read_consumers(
+    export: str, resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None
+) -> list[Document]:
+    """Return the objects of all consumers of an export. Arguments and exits as for `read_export`."""
+
+    async def read(connection: "Connection", prefix: str) -> list[Document]:
+        return (await read_listed(connection, [ListRequest(one, prefix) for one in resources])).documents
+
+    return _read(export, kubeconfig, context, (), read)
+
+
+def find_provider(documents: Iterable[Document], export: str) -> str:
+    """Return the logical cluster of an APIExport, ``""`` outside kcp. Exits with a message if it is unknown."""
+    keys = (key_of(one.object) for one in documents)
+    found = next((key for key in keys if (key.group_kind, key.name) == (API_EXPORT, export)), None)
+    if found is None:
+        fail(f"--kcp-export: the workspace of the kubeconfig has no APIExport {export}")
+    return found.cluster
+
+
+def set_cluster(document: Document, cluster: str) -> Document:
+    """Return an object in a logical cluster, if it names none."""
+    if not cluster or cluster_of(document.object):
+        return document
+    metadata = document.object["metadata"]
+    placed = {**metadata, "annotations": {**(metadata.get("annotations") or {}), CLUSTER_ANNOTATION: cluster}}
+    return document._replace(object={**document.object, "metadata": placed})
+
+
+def _read(
+    export: str, kubeconfig: Path | None, context: str | None, own: Sequence[ListRequest], behind: _ReadConsumers
+) -> list[Document]:
+    """Return objects of the provider's workspace, and those that a function reads in each virtual workspace."""
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
 
@@ -50,11 +91,11 @@ def read_export(export: str, kubeconfig: Path | None, *, context: str | None) ->
         async with Connection(kubeconfig, context=context) as connection:
             if "/clusters/" not in connection.host:
                 fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
-            found = (await read_listed(connection, [ListRequest(one) for one in _OWN])).documents
+            found = (await read_listed(connection, own)).documents
             urls = await _find_urls(connection, export)
         for url in urls:
-            async with Connection(kubeconfig, context=context, server=_find_base(url)) as behind:
-                found += await _read_consumers(behind, urlsplit(url).path.rstrip("/") + EVERY_CLUSTER)
+            async with Connection(kubeconfig, context=context, server=_find_base(url)) as connection:
+                found += await behind(connection, urlsplit(url).path.rstrip("/") + EVERY_CLUSTER)
         return found
 
     try:
@@ -92,7 +133,7 @@ def _list_urls(slice_: JSON) -> Iterator[str]:
             yield url
 
 
-async def _read_consumers(connection: "Connection", prefix: str) -> list[Document]:
+async def _read_bindings(connection: "Connection", prefix: str) -> list[Document]:
     """Return the bindings of consumers, and their Namespaces if the export claims them."""
     found: list[JSONObject] = []
     try:

@@ -26,7 +26,7 @@ from app.model.gvk import GroupKind
 from app.model.karmada import CONFIG_MAP
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.store import Index, ObjectKey, Store, key_of
-from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WatchedResource
+from app.store.sources.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
 from app.store.yaml_reader import Document, ManifestError
 
 NAMESPACED: Final = frozenset(
@@ -198,6 +198,11 @@ def read_source(
         _note_unread(change, resources)
     from app.cli.what_if import Overlay, overlay  # noqa: PLC0415 - as for `_read_cluster`
 
+    if options.kcp_export is not None:
+        from app.cli.kcp_export import find_provider, set_cluster  # noqa: PLC0415 - as above
+
+        # kubectl would apply them in the workspace of the kubeconfig.
+        change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
     changed = overlay(before, Overlay(change, options.without, _find_namespace(options), kcp=options.kcp))
     return Source(changed.documents, before, changed.keys, errors, unread)
 
@@ -251,7 +256,8 @@ def _read_cluster(
 ) -> tuple[list[Document], dict[str, str]]:
     """Return the objects of the cluster, and why optional resources could not be read."""
     if options.kcp_export is not None:
-        return _read_export(options, options.kcp_export, resources), {}
+        unread = {WORKSPACES.name: "a provider has no right to read Workspaces of its consumers"}
+        return _read_export(options, options.kcp_export, resources), unread
     from app.cli.cluster_reader import read_cluster  # noqa: PLC0415 - commands about files start faster without asyncio
 
     found, unread = read_cluster(

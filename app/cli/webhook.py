@@ -20,16 +20,32 @@ from app.api.request_plan import (
     is_review,
     plan_request,
 )
-from app.cli.cluster_reader import read_lists
 from app.cli.command_line import Group
 from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.explain_inputs import select_all
-from app.cli.explain_resources import find_lists
+from app.cli.explain_resources import read_objects, resolve_cluster
+from app.cli.kcp_export import find_provider, set_cluster
 from app.cli.manifests import fail_input, read_manifests
-from app.cli.options import ContextOption, FilesArgument, InClusterOption, InputOptions, KcpOption, KubeconfigOption
+from app.cli.options import (
+    ContextOption,
+    FilesArgument,
+    InClusterOption,
+    InputOptions,
+    KcpCacheOption,
+    KcpExportOption,
+    KcpOption,
+    KubeconfigOption,
+)
 from app.cli.parameters import Option
 from app.cli.replay_input import list_recordings, read_recordings
-from app.cli.sources import Source, SourceOptions, find_default_cluster, read_source, select_dispatching
+from app.cli.sources import (
+    Source,
+    SourceOptions,
+    check_options,
+    find_default_cluster,
+    read_source,
+    select_dispatching,
+)
 from app.cli.terminal import StatusLine, write_error
 from app.cli.webhook_output import Output, TriedWebhook, print_results
 from app.dispatch.call import Deadline
@@ -43,8 +59,9 @@ from app.dispatch.hooks import PHASES
 from app.dispatch.schema_owner import INDEXES
 from app.dispatch.trial import Trial, try_webhooks
 from app.dispatch.validation.configuration import configuration_problems
+from app.dispatch.workspace_paths import resolve
 from app.model.json import JSON, JSONObject, as_object
-from app.model.kcp import CLUSTER_ANNOTATION
+from app.model.kcp import cluster_of
 from app.outbound.client import HookClient
 from app.records.bodies import BodyError, unwrap_body
 from app.store import Store, key_of
@@ -86,8 +103,14 @@ class LocationOptions(NamedTuple):
     context: ContextOption = None
     in_cluster: InClusterOption = False
     kcp: KcpOption = False
+    kcp_cache_kubeconfig: KcpCacheOption = None
+    kcp_export: KcpExportOption = None
     cluster: Annotated[
-        str, Option(help="Logical cluster that the configurations will be in, if they do not name it.")
+        str,
+        Option(
+            help="Logical cluster that the configurations will be in, by name or path, if they do not name it "
+            "(default with --kcp-export: that of the APIExport)."
+        ),
     ] = ""
     url: Annotated[
         list[str] | None,
@@ -98,6 +121,11 @@ class LocationOptions(NamedTuple):
         ),
     ] = None
     ca_file: Annotated[Path | None, Option(help="Certificate authorities of --url, in place of caBundle.")] = None
+
+    @property
+    def is_kcp(self) -> bool:
+        """Whether the objects are those of a kcp."""
+        return self.kcp or self.kcp_export is not None
 
 
 def send_objects(
@@ -130,8 +158,9 @@ def send_objects(
 
     The command writes nothing to the cluster. It reads the objects of the resources that rules name, and sends a review
     of each operation that they match: CREATE of the object, UPDATE without a change, and DELETE. Webhooks of
-    subresources are not tried, because no objects of subresources exist. With --kcp, the objects are those of all
-    logical clusters whose schemas the configurations' cluster owns. With --records, the command sends recorded reviews.
+    subresources are not tried, because no objects of subresources exist. With --kcp or --kcp-export, the objects are
+    those of all logical clusters whose schemas the configurations' cluster owns. With --records, the command sends
+    recorded reviews.
 
     Each webhook gets the object itself, not the patches of other webhooks, and a failed call is reported with each
     failurePolicy. Webhooks get no managedFields. A webhook whose sideEffects forbid dry runs is not called.
@@ -142,22 +171,21 @@ def send_objects(
     invalid configurations or unreadable input.
     """
     configurations = _read_configurations([*(files or ()), *(filename or ())], location, reading)
-    source, options = _read_objects(configurations, location, reading)
+    source, options = _read_cluster(configurations, location, reading)
     store = source.store(INDEXES)
     if location.records and resource:
         fail("--resource reads objects of a cluster: give it without --records")
     if location.records:
         inputs = list(_read_reviews(location.records))
     elif options.reads_cluster:
-        lists = find_lists(source, store, resource or (), subresource="", kcp=location.kcp)
-        inputs = list(select_all(read_lists(lists, options.kubeconfig, context=options.context).documents, None))
+        inputs = read_objects(source, store, options, resource or ())
     elif resource:
         fail("--resource needs a cluster: give --kubeconfig or --in-cluster in place of --objects")
     else:
         inputs = list(select_all(source.documents, None))
     inputs = [one for one in inputs if location.namespace in ("", _find_namespace(one))]
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    plain = None if location.kcp else ""
+    plain = None if location.is_kcp else ""
     requests = list(_plan(store, inputs, operation or [*TriedOperation], user_info, plain))
     tried = asyncio.run(_try_all(store, requests))
     _note_silent(configurations, tried)
@@ -179,7 +207,10 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
         write_error(
             f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
         )
-    configurations = [_place(_move(one, urls, bundle), location) for one in wanted]
+    configurations = [_move(one, urls, bundle) for one in wanted]
+    for one in configurations:
+        if location.kcp and not location.cluster and not cluster_of(one.object):
+            fail(f"{one.place}: the logical cluster is unknown: give --cluster NAME")
     errors = [*found.errors, *(problem for one in configurations for problem in _list_problems(one))]
     if errors:
         fail_input(errors)
@@ -197,18 +228,6 @@ def _list_problems(configuration: Document) -> Iterator[ManifestError]:
     defaulted = set_defaults(configuration.object)
     for problem in configuration_problems(kind, defaulted, compile_expression=compile_condition):
         yield ManifestError(configuration.source, configuration.line, f"{problem.field}: {problem.text}")
-
-
-def _place(configuration: Document, location: LocationOptions) -> Document:
-    """Return a configuration in its logical cluster."""
-    metadata = configuration.object["metadata"]
-    annotations = metadata.get("annotations") or {}
-    if not location.cluster or annotations.get(CLUSTER_ANNOTATION):
-        if location.kcp and not annotations.get(CLUSTER_ANNOTATION):
-            fail(f"{configuration.place}: the logical cluster is unknown: give --cluster NAME")
-        return configuration
-    placed = {**metadata, "annotations": {**annotations, CLUSTER_ANNOTATION: location.cluster}}
-    return configuration._replace(object={**configuration.object, "metadata": placed})
 
 
 def _parse_urls(texts: Sequence[str]) -> dict[str, str]:
@@ -266,34 +285,34 @@ def _list_webhooks(configuration: Document) -> list[JSON]:
     return webhooks if isinstance(webhooks, list) else []
 
 
-def _read_objects(
+def _read_cluster(
     configurations: Sequence[Document], location: LocationOptions, reading: InputOptions
 ) -> tuple[Source, SourceOptions]:
     """Return the objects that decide about webhooks, with no other configurations than these, and their source."""
     options = SourceOptions(
         location.objects or (), location.kubeconfig, location.context, location.in_cluster, location.kcp,
-        reading=reading,
+        reading=reading, kcp_cache_kubeconfig=location.kcp_cache_kubeconfig, kcp_export=location.kcp_export,
     )  # fmt: skip
-    given = [
-        name
-        for name, is_given in (
-            ("--objects", options.files),
-            ("--kubeconfig", location.kubeconfig),
-            ("--in-cluster", location.in_cluster),
-        )
-        if is_given
-    ]
-    if len(given) > 1:
-        fail(f"give only one of {' and '.join(given)}")
-    if location.kcp and options.files:
-        fail("--kcp reads a cluster: give --kubeconfig or --in-cluster in place of --objects")
+    check_options(options, "--objects")
     if not options.files and not options.in_cluster:
         found = find_default_cluster(location.kubeconfig, location.context, files_option="--objects")
         options = options._replace(kubeconfig=found)
-    read = read_source(options, select_dispatching(kcp=location.kcp), every_kind=True)
+    read = read_source(options, select_dispatching(kcp=location.is_kcp), every_kind=True)
     others = [one for one in read.documents if key_of(one.object).group_kind not in PHASES.values()]
-    changed = frozenset(key_of(one.object) for one in configurations)
-    return Source([*others, *configurations], [], changed), options
+    cluster = _find_cluster(Source(others, others, frozenset(), unread=read.unread), location)
+    placed = [set_cluster(one, cluster) for one in configurations]
+    return Source([*others, *placed], [], frozenset(key_of(one.object) for one in placed)), options
+
+
+def _find_cluster(source: Source, location: LocationOptions) -> str:
+    """Return the logical cluster of configurations without one. Exits with a message if it is unknown."""
+    store = source.store(())
+    if location.kcp_export is not None and not location.cluster:
+        return find_provider(source.documents, location.kcp_export)
+    cluster = resolve_cluster(store, location.cluster, source.unread)
+    if cluster and location.is_kcp and not store.knows(cluster):
+        fail(f"--cluster: {resolve(store, location.cluster).problem or f'logical cluster {cluster} is unknown'}")
+    return cluster
 
 
 def _read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
@@ -388,11 +407,13 @@ async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadli
 
 def _note_silent(configurations: Sequence[Document], tried: Sequence[TriedWebhook]) -> None:
     """Report webhooks that got no review, because a test without reviews says nothing."""
-    called = {(one.trial.configuration, one.trial.webhook) for one in tried if one.trial.outcome != "not sent"}
+    sent = [one.trial for one in tried if one.trial.outcome != "not sent"]
+    called = {(PHASES.get(one.phase), one.configuration, one.webhook) for one in sent}
     for one in configurations:
         for webhook in _list_webhooks(one):
             name = str(as_object(webhook).get("name"))
-            if (str(one.object["metadata"]["name"]), name) not in called:
+            key = key_of(one.object)
+            if (key.group_kind, key.name, name) not in called:
                 write_error(f"note: {one.place}: no existing object is sent to webhook {name}")
 
 

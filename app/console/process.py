@@ -192,7 +192,9 @@ def describe_source(settings: Settings, files: Sequence[Path]) -> str:
         return shlex.join(word for pair in given for word in pair)
     words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
     words += [] if settings.context is None else ["--context", settings.context]
-    return shlex.join([*words, *(["--kcp"] if settings.kcp else [])])
+    words += ["--kcp"] if settings.kcp else []
+    cache = settings.kcp_cache_kubeconfig
+    return shlex.join([*words, *([] if cache is None else ["--kcp-cache-kubeconfig", str(cache)])])
 
 
 class ConsoleServer(uvicorn.Server):

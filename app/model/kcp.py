@@ -14,6 +14,8 @@ API_RESOURCE_SCHEMA: Final = GroupKind("apis.kcp.io", "APIResourceSchema")
 LOGICAL_CLUSTER: Final = GroupKind("core.kcp.io", "LogicalCluster")
 LOGICAL_CLUSTER_NAME: Final = "cluster"
 """The name of the one LogicalCluster object in each logical cluster."""
+BOUND_DEFINITIONS: Final = "system:bound-crds"
+"""The logical cluster with the CustomResourceDefinitions of bound schemas, which has no objects of them."""
 WORKSPACE: Final = GroupKind("tenancy.kcp.io", "Workspace")
 
 _SEGMENT: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"

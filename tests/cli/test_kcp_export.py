@@ -10,7 +10,7 @@ from app.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, KCP
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
-from tests.dispatch.builders import binding, configuration, export, namespace, webhook, widget
+from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, webhook, widget
 
 WORKSPACE = "/clusters/root:provider"
 CONSUMERS = "/services/apiexport/p/widgets/clusters/*"
@@ -40,7 +40,10 @@ class Provider:
         config.write_text(yaml.safe_dump(document))
         held.lists = {f"{WORKSPACE}{one}": [] for one in OWN} | {
             SLICES: [slice_],
-            f"{CONSUMERS}{APIBINDINGS.path}": [binding("c", "p", "widgets.example.org")],
+            f"{CONSUMERS}{APIBINDINGS.path}": [binding(one, "p", "widgets.example.org") for one in ("c", "d")],
+            f"{CONSUMERS}/apis/example.org/v1/widgets": [
+                in_cluster(one, "example.org/v1", "Widget", "b") for one in ("c", "d")
+            ],
             f"{WORKSPACE}{APIEXPORTS.path}": [export("p", "widgets.example.org")],
             f"{WORKSPACE}{OWN[3]}": [configuration("p", "validating", webhook())],
         }
@@ -69,6 +72,39 @@ def test_claimed_namespaces_of_consumers_are_read(provider: Provider, write_yaml
     provider.held.lists[f"{CONSUMERS}/api/v1/namespaces"] = [namespace("c", tier="gold")]
     result = provider.explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c")
     assert (result.exit_code, "call   hooks/w.example.org/0" in result.stdout, result.stderr) == (0, True, "")
+
+
+def test_a_provider_explains_the_objects_of_all_consumers(provider: Provider) -> None:
+    result = provider.explain("--all", "--resource", "widgets.example.org")
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        [one, "Widget", "b", "p", "hooks/w.example.org/0"] for one in ("c", "d")
+    ]
+    assert {path for _, path in provider.held.requests if path.endswith("/widgets")} == {
+        f"{CONSUMERS}/apis/example.org/v1/widgets"
+    }
+
+
+def test_a_change_without_a_logical_cluster_is_in_the_workspace_of_the_provider(
+    provider: Provider, write_yaml: WriteYAML
+) -> None:
+    new = configuration("", "validating", webhook(), webhook("new.example.org"))
+    result = provider.explain("--all", "--change", write_yaml("hook.yaml", new))
+    assert "2 of 2 requests are sent to other webhooks" in result.stderr, result.output
+
+
+def test_a_provider_tries_a_webhook_with_the_objects_of_all_consumers(
+    provider: Provider, write_yaml: WriteYAML
+) -> None:
+    new = webhook(clientConfig={"url": "https://127.0.0.1:1/w"})
+    file = write_yaml("hook.yaml", configuration("", "validating", new))
+    given = ("--kcp-export", "widgets", "--kubeconfig", str(provider.config), "--context", provider.context)
+    result = invoke(["webhook", "test", "-f", file, *given, "--operation", "CREATE"])
+    assert [line for line in result.stdout.splitlines() if line.startswith("failed")] == [
+        f"failed   CREATE Widget b in {one}, hooks/w.example.org" for one in ("c", "d")
+    ]
+    provider.held.lists[f"{WORKSPACE}{APIEXPORTS.path}"] = []
+    without = invoke(["webhook", "test", "-f", file, *given])
+    assert (without.exit_code, "has no APIExport widgets" in without.stderr) == (2, True), without.output
 
 
 def test_the_webhooks_of_a_provider_are_linted(provider: Provider) -> None:
@@ -103,7 +139,7 @@ def test_what_cannot_be_read_is_named(
     [
         (("--kcp", "--request", "w.yaml"), "give only one of --kcp-export and --kcp"),
         (("-f", "d", "--request", "w.yaml"), "give only one of -f and --kubeconfig"),
-        (("--all",), "--kcp-export explains --request OBJECT; --all needs --kcp"),
+        (("--request", "w.yaml", "--cluster", "root:c"), "a provider has no right to read Workspaces of its consumers"),
     ],
 )
 def test_contradicting_options_are_refused(provider: Provider, options: tuple[str, ...], text: str) -> None:

@@ -16,9 +16,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from app.certs.files import ensure_certificates
+from app.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, DEFINITIONS, WORKSPACES
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import serve_cluster
-from tests.dispatch.builders import configuration, definition, namespace, webhook
+from tests.dispatch.builders import (
+    binding,
+    configuration,
+    definition,
+    export,
+    in_cluster,
+    namespace,
+    webhook,
+    workspace,
+)
 from tests.hook_server import tls
 from tests.serving import EXAMPLES
 from tests.waiting import NET
@@ -180,6 +190,31 @@ def test_objects_of_a_cluster_are_sent_as_an_apiserver_sends_them(tmp_path: Path
     assert (create["object"]["metadata"], create["oldObject"]) == ({"name": "a", "namespace": "default"}, None)
     assert update["object"] == update["oldObject"] == delete["oldObject"]
     assert (update["object"]["metadata"]["resourceVersion"], delete["object"]) == ("7", None)
+
+
+def test_the_path_of_a_workspace_names_the_owner_on_a_kcp(tmp_path: Path) -> None:
+    hook = webhook(clientConfig={"url": "https://127.0.0.1:1/w"})
+    file = tmp_path / "hooks.yaml"
+    file.write_text(json.dumps(configuration("", "validating", hook)))
+    with serve_cluster(tmp_path) as (cluster, options):
+        cluster.lists = {
+            f"/clusters/*{WORKSPACES.path}:1": [workspace("root", "prov", "p")],
+            f"/clusters/*{APIEXPORTS.path}": [export("p", "widgets.example.org")],
+            f"/clusters/*{APIBINDINGS.path}": [binding("c", "p", "widgets.example.org")],
+            # kcp has the schemas of bound resources here, and serves no objects of them.
+            f"/clusters/*{DEFINITIONS.path}": [definition("system:bound-crds", "widgets.example.org", "v1")],
+            "/clusters/c/apis/example.org/v1/widgets": [in_cluster("c", "example.org/v1", "Widget", "b")],
+        }
+        given = ("-f", str(file), *options, "--kcp", "--operation", "CREATE", "--cluster")
+        by_path, by_name = run(*given, "root:prov"), run(*given, "p")
+        unknown = {one: run(*given, one).stderr for one in ("root:other", "other", "Root")}
+    assert "failed   CREATE Widget b in c, hooks/w.example.org" in by_path.stdout, by_path.output
+    assert (by_path.stdout, by_path.stderr) == (by_name.stdout, "")
+    assert unknown == {
+        "root:other": "fleethook: --cluster: root:other: Workspace other of logical cluster root is unknown\n",
+        "other": "fleethook: --cluster: logical cluster other is unknown\n",
+        "Root": "fleethook: --cluster: 'Root' is not the name or the path of a logical cluster\n",
+    }
 
 
 def test_recorded_reviews_are_sent_once_for_each_record(example: Example, tmp_path: Path) -> None:

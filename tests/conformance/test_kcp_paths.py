@@ -12,16 +12,16 @@ from tests.dispatch.builders import namespace, workspace
 from tests.kcp_paths import IDENTITY, Kcp
 
 FACTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").with_stem("kcp_paths").read_text())["requests"]
-# The kcp of the tests has neither a cache server nor paths of workspaces, and knows its logical clusters.
-NOT_SIMULATED = ("/services/cache/", "/clusters/root:", "/clusters/nosuch/")
-USERS = {"shard-base": "shard-admin", "base": "kcp-admin"}
+# The kcp of the tests has neither virtual workspaces nor a cache server nor paths of workspaces, and knows its logical clusters.
+NOT_SIMULATED = ("/services/", "/clusters/root:", "/clusters/nosuch/")
+USERS = {"shard-base": "shard-admin", "base": "kcp-admin", "provider": "system:serviceaccount:default:provider"}
 
 
 @pytest.fixture
 def kcps() -> dict[str, Kcp]:
     root, shard = Kcp(), Kcp()
     for kcp in (root, shard):
-        kcp.refuses = {"kcp-admin"}
+        kcp.refuses = {USERS["base"], USERS["provider"]}
         older = [one.in_versions()[1] for one in (APIBINDINGS, APIEXPORTS)]
         kcp.objects = {one.path: [] for one in (*DISPATCHING, *older)}
     shard.is_root = False

@@ -80,7 +80,8 @@ def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: 
         describe_source(Settings(exclude=["a*"]), [Path("my examples"), Path("b")])
         == "-f 'my examples' -f b --exclude 'a*'"
     )
-    assert describe_source(Settings(in_cluster=True, kcp=True), []) == "--in-cluster --kcp"
+    cached = Settings(in_cluster=True, kcp=True, kcp_cache_kubeconfig=Path("c"))
+    assert describe_source(cached, []) == "--in-cluster --kcp --kcp-cache-kubeconfig c"
     assert describe_source(Settings(kubeconfig=Path("k"), context="c"), []) == "--kubeconfig k --context c"
 
 

@@ -153,6 +153,7 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"interpret": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "kubeconfigSecret"),
         ({"engines": {"dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "set certificates.mode to"),
         ({"engines": {"dispatch": {"kubeconfigSecret": "kcp"}}}, "set engines.dispatch.enabled=true"),
+        ({"engines": {"dispatch": {"cacheKubeconfigSecret": "c"}}}, "set engines.dispatch.kubeconfigSecret, too"),
         ({"engines": {"dispatch": {"admissionConfigSecret": "hooks"}}}, "set engines.dispatch.enabled=true"),
     ],
 )

@@ -83,7 +83,7 @@ def test_the_role_of_the_readme_is_that_of_the_chart(helm: Path) -> None:
 def test_a_server_for_a_kcp_elsewhere_has_no_rights_in_its_own_cluster(helm: Path, mode: str) -> None:
     engines = {
         "overrider": {"enabled": True}, "interpret": {"enabled": True},
-        "dispatch": {"enabled": True, "kubeconfigSecret": "kcp"},
+        "dispatch": {"enabled": True, "kubeconfigSecret": "kcp", "cacheKubeconfigSecret": "cache"},
     }  # fmt: skip
     documents = template(helm, {"engines": engines, "certificates": {"mode": mode}, "crds": {"subjects": True}})
     assert kinds(documents) - {"Certificate", "Issuer"} == {
@@ -94,9 +94,10 @@ def test_a_server_for_a_kcp_elsewhere_has_no_rights_in_its_own_cluster(helm: Pat
     environment = environment_of(pod["containers"][0])
     names = ("IN_CLUSTER", "KCP", "REGISTRATION", "CONTROLLER", "CERT_SECRET")
     assert [environment.get(f"FLEETHOOK_{name}") for name in names] == [None, "true", "off", "false", None]
-    (volume,) = (volume for volume in pod["volumes"] if volume.get("secret", {}).get("secretName") == "kcp")
-    (mount,) = (mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == volume["name"])
-    assert environment["FLEETHOOK_KUBECONFIG"] == f"{mount['mountPath']}/kubeconfig"
+    for secret, setting in (("kcp", "KUBECONFIG"), ("cache", "KCP_CACHE_KUBECONFIG")):
+        (volume,) = (volume for volume in pod["volumes"] if volume.get("secret", {}).get("secretName") == secret)
+        (mount,) = (mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == volume["name"])
+        assert environment[f"FLEETHOOK_{setting}"] == f"{mount['mountPath']}/kubeconfig"
 
 
 @contextlib.contextmanager

@@ -63,6 +63,9 @@ reads nor writes this cluster, so this template refuses values that need it.
 */}}
 {{- define "fleethook.kubeconfigSecret" -}}
 {{- with .Values.engines.dispatch }}
+{{- if and .cacheKubeconfigSecret (not .kubeconfigSecret) }}
+{{- fail "engines.dispatch.cacheKubeconfigSecret is for a kcp elsewhere: set engines.dispatch.kubeconfigSecret, too" }}
+{{- end }}
 {{- if .kubeconfigSecret }}
 {{- if not .enabled }}
 {{- fail "engines.dispatch.kubeconfigSecret is for dispatching: set engines.dispatch.enabled=true, or leave it empty" }}
