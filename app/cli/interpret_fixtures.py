@@ -58,13 +58,12 @@ def find_fixtures(paths: Sequence[Path], reading: InputOptions = InputOptions())
 def _read_cases(document: Document) -> Iterator[FixtureCase | ManifestError]:
     """Yield the fixtures of a document, each with its line, up to the first invalid one."""
     lines, shared, path = FieldLines(), "tests" in document.object, Path(document.source)
-    line, position = document.line, 0
     try:
-        for position, one in enumerate(read_fixtures(document.object), start=1):
-            line = lines.line(document, f"tests[{position - 1}]") if shared else document.line
+        for one in read_fixtures(document.object):
+            line = lines.line(document, f"tests[{one.test}]") if shared else document.line
             yield FixtureCase(path, line, one)
     except FixtureError as error:
-        line = lines.line(document, f"tests[{position}]") if shared else document.line
+        line = lines.line(document, f"tests[{error.test}]") if shared else document.line
         yield ManifestError(document.source, line, str(error))
 
 

@@ -5,6 +5,7 @@ A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, `
 
 In fleethook's format, fixtures share objects: a document has ``objects``, by name, and ``tests``, each as above.
 Instead of an object or a status, a test may give a name, or ``{from: NAME, with: MERGE PATCH}`` (RFC 7386).
+A test with ``each: [NAME, ...]`` runs once for each of these objects, which has the name ``each``.
 
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
 """
@@ -44,6 +45,9 @@ _BY_LOWER: Final = {
 class FixtureError(ValueError):
     """A fixture is malformed; the text names the problem."""
 
+    test = 0
+    """The index of its test in ``tests``."""
+
 
 class Fixture(NamedTuple):
     """A question with its expected answer."""
@@ -51,6 +55,8 @@ class Fixture(NamedTuple):
     name: str
     question: Question
     output: JSONObject
+    test: int = 0
+    """The index of its test in ``tests``."""
 
 
 class Difference(NamedTuple):
@@ -86,8 +92,26 @@ def read_fixtures(document: JSON) -> Iterator[Fixture]:
     known: JSONObject = {}
     for name, value in objects.items():
         known[name] = _resolve_object(value, known)
-    for test in tests:
-        yield read_fixture(_resolve_objects(test, known))
+    for index, test in enumerate(tests):
+        try:
+            for expanded, named in _repeat_test(test, known):
+                yield read_fixture(_resolve_objects(expanded, named))._replace(test=index)
+        except FixtureError as error:
+            error.test = index
+            raise
+
+
+def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONObject]]:
+    """Yield a test for each of the objects that it lists, which has the name ``each`` there; raises FixtureError."""
+    if not isinstance(test, dict) or "each" not in test:
+        yield test, objects
+        return
+    names = test["each"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FixtureError("each must be a list of names of objects")
+    for name in names:
+        rest = {member: value for member, value in test.items() if member != "each"}
+        yield rest | {"name": f"{test.get('name')}: {name}"}, objects | {"each": _resolve_object(name, objects)}
 
 
 def _resolve_objects(test: JSON, objects: JSONObject) -> JSON:

@@ -109,10 +109,26 @@ def test_tests_share_objects_by_name_and_with_patches() -> None:
     assert revise.output == {"revised": {"from": "scaled", "other": 1}}, "an object with other members is no reference"
 
 
+def test_a_test_runs_for_each_of_the_objects_that_it_lists() -> None:
+    patched = {"from": "each", "with": {"spec": {"replicas": 3}}}
+    document = {
+        "objects": {"a": FOO, "b": {"from": "a", "with": {"kind": "Bar"}}},
+        "tests": [
+            fixture(name="first", desiredObj="a"),
+            fixture(name="scaled", each=["a", "b"], desiredObj=patched),
+        ],
+    }
+    found = [(one.name, one.question.kind.kind, one.test) for one in read_fixtures(document)]
+    assert found == [("first", "Foo", 0), ("scaled: a", "Foo", 1), ("scaled: b", "Bar", 1)]
+    assert all(one.question.object["spec"] == {"replicas": 3} for one in list(read_fixtures(document))[1:])
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
         ({"tests": {}}, "tests must be a list"),
+        ({"tests": [fixture(each="a")], "objects": {"a": FOO}}, "each must be a list"),
+        ({"tests": [fixture(each=["b"])], "objects": {"a": FOO}}, "unknown object 'b'"),
         ({"tests": [], "objects": ["a"]}, "objects must be an object"),
         ({"tests": [], "objects": {"a": "b", "b": FOO}}, "unknown object 'b': objects has none"),
         ({"tests": [fixture(desiredObj="b")], "objects": {"a": FOO}}, "unknown object 'b': objects has a"),

@@ -267,6 +267,41 @@ function fleet.conditions(template, items, types, bad)
   return template
 end
 
+-- Returns the entries of a list in the status, such as the parents of a route, of all clusters: one entry for each key, the first
+-- one with the conditions of all clusters, as in `conditions`. `key` returns the key of an entry. `sum` lists counters.
+function fleet.merge_entries(items, name, key, bad, sum)
+  local merged, known = {}, {}
+  for i, item in ipairs(type(items) == "table" and items or {}) do
+    for _, one in ipairs(objects(item, "status", name)) do
+      local entry = known[key(one)]
+      if entry == nil then
+        entry = { made = {}, items = {}, types = {}, seen = {} }
+        for member, value in pairs(one) do entry.made[member] = value end
+        for j, other in ipairs(items) do
+          entry.items[j] = { clusterName = get(other, "clusterName"), status = { conditions = {} } }
+        end
+        known[key(one)], merged[#merged + 1] = entry, entry
+      else
+        for _, counter in ipairs(sum or {}) do entry.made[counter] = count(entry.made, counter) + count(one, counter) end
+      end
+      entry.items[i].status.conditions = one.conditions
+      for _, kind in ipairs(fleet.types(one)) do
+        if not entry.seen[kind] then entry.types[#entry.types + 1] = kind end
+        entry.seen[kind] = true
+      end
+    end
+  end
+  local list = {}
+  for i, entry in ipairs(merged) do
+    list[i] = entry.made
+    -- Without conditions, the empty list stays, because its definition may require it.
+    if entry.types[1] ~= nil then
+      list[i].conditions = fleet.conditions({}, entry.items, entry.types, bad).status.conditions
+    end
+  end
+  return list
+end
+
 -- Returns the conditions of all clusters. Conditions with the same type, status and reason become one, whose message names
 -- the clusters.
 function fleet.merged_conditions(items)
