@@ -348,27 +348,26 @@ local function sum_roles(items)
   return totals
 end
 
--- Returns the clusters in which the condition of a type is True, and the latest times of these conditions.
-local function find_true(items, kind)
-  local clusters, latest = {}, {}
+-- Returns the clusters in which the condition of a type has a status, and a condition with the latest times of these.
+local function find_latest(items, kind, status)
+  local clusters, made = {}, { type = kind }
   for member, cluster in statuses(items) do
     local one = condition({ status = member }, kind)
-    if get(one, "status") == "True" then
+    if get(one, "status") == status then
       clusters[#clusters + 1] = cluster
       for _, name in ipairs({ "lastTransitionTime", "lastUpdateTime" }) do
-        local time = one[name]
-        if type(time) == "string" and (latest[name] == nil or time > latest[name]) then latest[name] = time end
+        if text(one, name) > text(made, name) then made[name] = one[name] end
       end
     end
   end
-  return clusters, latest
+  return clusters, made
 end
 
 -- Aggregates the status of a job. The status of a single cluster is the status of the template. Otherwise a condition is True
 -- if it is True in one cluster, but Succeeded only if in all clusters, and Suspended only if nothing runs or has failed.
--- The state is the last condition, because kubectl prints that one.
+-- A finished job no longer runs. The state is the last condition, because kubectl prints that one.
 function fleet.aggregate_training(template, items)
-  local all, name = items ~= nil and #items or 0, template.kind or "Job"
+  local all, name = type(items) == "table" and #items or 0, template.kind or "Job"
   local first = statuses(items)()
   if first == nil then return template end
   if all == 1 then
@@ -376,26 +375,29 @@ function fleet.aggregate_training(template, items)
     return template
   end
   local status, list = fleet.status(template), {}
-  local function add(kind, reason, message)
-    local clusters, made = find_true(items, kind)
-    if clusters[1] == nil then return end
-    made.type, made.status, made.reason = kind, "True", name .. reason
-    made.message = name .. message .. (kind == "Created" and "." or " in member clusters: " .. table.concat(clusters, ", "))
+  local function add(kind, message, stopped)
+    local clusters, made = find_latest(items, kind, "True")
+    if stopped and #clusters == 0 then clusters, made = find_latest(items, kind, "False") end
+    if #clusters == 0 then return end
+    made.status, made.reason, made.message = stopped and "False" or "True", name .. kind, name .. message
+    if kind == "Failed" then made.message = made.message .. table.concat(clusters, ", ") end
     list[#list + 1] = made
   end
-  local failed, done = #find_true(items, "Failed") > 0, #find_true(items, "Succeeded") == all
-  add("Created", "Created", " is created")
-  if failed then
-    add("Failed", "Failed", " executed failed")
-  elseif done then
-    local _, made = find_true(items, "Succeeded")
-    made.type, made.status, made.reason, made.message = "Succeeded", "True", "Completed", name .. " completed successfully"
-    list[#list + 1] = made
+  local failed = #find_latest(items, "Failed", "True") > 0
+  local done = #find_latest(items, "Succeeded", "True") == all
+  add("Created", " is created.")
+  if failed or done then
+    add("Running", " is running.", true)
+    if failed then
+      add("Failed", " executed failed in member clusters: ")
+    else
+      add("Succeeded", " is successfully completed.")
+    end
   else
     local before = #list
-    add("Restarting", "Restarting", " is restarting")
-    add("Running", "Running", " is running")
-    if #list == before then add("Suspended", "Suspended", " is suspended") end
+    add("Restarting", " is restarting.")
+    add("Running", " is running.")
+    if #list == before then add("Suspended", " is suspended.") end
   end
   status.conditions = list[1] and list
   status.replicaStatuses = sum_roles(items)
