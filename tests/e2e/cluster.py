@@ -218,7 +218,7 @@ class ControlPlane:
                 f"--client-ca-file={self.authority.certificate}", "--authorization-mode=RBAC", "--anonymous-auth=false",
                 f"--tls-cert-file={self._serving.certificate}", f"--tls-private-key-file={self._serving.key}",
                 "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self._accounts.certificate}",
-                f"--service-account-signing-key-file={self._accounts.key}", "--service-cluster-ip-range=10.0.0.0/24",
+                f"--service-account-signing-key-file={self._accounts.key}", "--service-cluster-ip-range=10.0.0.0/24,fd00:10::/112",
                 # Creates pods only where a service account controller runs; there is none here.
                 "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
                 "--allow-privileged=true",
