@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from app.interpret.argocd.checks import HealthCheck, Level, Place, Remark
 from app.interpret.argocd.script import HEALTHY, HealthScript, convert_script
-from app.interpret.lua.bundle import load_bundle_rules
+from app.interpret.lua.bundle import read_bundle
 from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.rules import FUNCTION_OF, read_customization
 from app.interpret.native import NATIVE
@@ -141,7 +141,7 @@ class _Converter:
         self._tests: Final = tests
         self._kinds: Final = kinds
         self._remarks: Final = remarks
-        self._answered: Final = list(_list_answered())
+        self._known: Final = _index_known()
 
     def convert(self, check: HealthCheck) -> Iterator[Converted]:
         """Yield the customizations for the kinds of a health check."""
@@ -157,7 +157,7 @@ class _Converter:
                 self._add("error", "refused", check, problems[0].text, check.place)
                 return
             yield Converted(check, kind, customization, tests)
-            if kind in self._answered:
+            if self._known.get(kind):
                 text = f"the customization replaces the health rule that fleethook has for {_name(kind)}"
                 self._add("note", "replaces", check, text, check.place)
 
@@ -194,7 +194,7 @@ class _Converter:
             self._add("warning" if found else "error", "wildcard", check, text, check.place)
             return found
         if not found:
-            found = [kind for kind in self._answered if _pattern_of(kind.group_kind) == check.pattern]
+            found = [kind for kind in self._known if _pattern_of(kind.group_kind) == check.pattern]
         if not found:
             text = (
                 "Karmada needs a version: add the CustomResourceDefinition or an object to the input, or give "
@@ -238,10 +238,10 @@ def _build_customization(kind: GroupVersionKind, script: HealthScript) -> JSONOb
     }
 
 
-def _list_answered() -> Iterator[GroupVersionKind]:
-    """Yield the kinds for which the bundle or a native interpreter answers InterpretHealth."""
-    yield from (kind for kind, operation in load_bundle_rules() if operation is Operation.HEALTH)
-    yield from (kind for kind, functions in NATIVE.items() if Operation.HEALTH in functions)
+def _index_known() -> dict[GroupVersionKind, bool]:
+    """Return the kinds of the bundle and of the native interpreters, and whether they answer InterpretHealth."""
+    bundled = {kind: Operation.HEALTH in one.operations for one in read_bundle() for kind in sorted(one.kinds)}
+    return bundled | {kind: Operation.HEALTH in functions for kind, functions in NATIVE.items()}
 
 
 def _is_valid(kind: GroupVersionKind) -> bool:
