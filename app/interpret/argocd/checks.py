@@ -1,7 +1,7 @@
 """Finds the health checks of Argo CD in objects, and the customizations that have no counterpart in Karmada.
 
 Sources: argo-cd v3.1 util/settings/settings.go (GetResourceOverrides, appendResourceOverridesFromSplitKeys),
-pkg/apis/application/v1alpha1/types.go (rawResourceOverride).
+pkg/apis/application/v1alpha1/types.go (rawResourceOverride); argocd-operator v0.14 api/v1beta1/argocd_types.go.
 """
 
 import re
@@ -12,7 +12,7 @@ from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.mistakes import is_argocd_script
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.rules import FUNCTIONS, RETENTION_SCRIPTS, describe_object, known_globals
-from app.model.gvk import GroupVersionKind, parse_api_version
+from app.model.gvk import GroupKind, GroupVersionKind, parse_api_version
 from app.model.json import JSON, as_object
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, RETENTION_KEY
 from app.store.store import key_of
@@ -33,6 +33,9 @@ _WITHOUT_COUNTERPART: Final = {
 }
 _MEMBERS: Final = {"health": _HEALTH, "useOpenLibs": _OPEN_LIBRARIES} | {name: name for name in _WITHOUT_COUNTERPART}
 """The members of a customization by the types in keys such as ``resource.customizations.health.apps_Deployment``."""
+_OPERATED: Final = GroupKind("argoproj.io", "ArgoCD")
+_OPERATED_LISTS: Final = (("resourceHealthChecks", "check", _HEALTH), ("resourceActions", "action", "actions"))
+"""Lists in the resource of Argo CD's operator, the member with the script, and the name of that member elsewhere."""
 _SETS_STATUS: Final = re.compile(r"(?i:\bstatus)[\"']?\]?\s*=(?!=)")
 
 
@@ -105,8 +108,8 @@ class _Member(NamedTuple):
 def read_checks(document: Document, lines: FieldLines) -> Checks:
     """Return the health checks in an object.
 
-    They are in a ConfigMap with the keys of ``argocd-cm``, or by mistake in a ``karmada-config`` or a
-    ResourceInterpreterCustomization.
+    They are in a ConfigMap with the keys of ``argocd-cm`` or in the resource of Argo CD's operator, or by mistake in a
+    ``karmada-config`` or a ResourceInterpreterCustomization.
     """
     key = key_of(document.object)
     found = Checks([], [])
@@ -114,21 +117,27 @@ def read_checks(document: Document, lines: FieldLines) -> Checks:
         target = as_object(as_object(document.object.get("spec")).get("target"))
         _read_misplaced(found, document, target, list(_list_scripts(document, lines)))
     elif key.group_kind == CONFIG_MAP:
-        _read_config_map(found, document, lines)
+        data = as_object(document.object.get("data"))
+        customizations = _read_map(found, document, (data.get(_KEY), f"data.{_KEY}"), lines)
+        _read_keys(found, document, customizations, lines)
+        _read_customizations(found, customizations)
         if key.name == CONFIG_MAP_NAME:
-            _read_retention(found, document, lines)
+            _read_retention(found, document, (data.get(RETENTION_KEY), f"data.{RETENTION_KEY}"), lines)
+    elif key.group_kind == _OPERATED:
+        _read_operated(found, document, lines)
     return found
 
 
-def _read_config_map(found: Checks, document: Document, lines: FieldLines) -> None:
-    """Read ``resource.customizations`` and then the keys for single members, which replace those before them."""
+def _read_map(
+    found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines
+) -> dict[str, dict[str, _Member]]:
+    """Return the customizations in a text, by the names of their kinds and members."""
     customizations: dict[str, dict[str, _Member]] = {}
-    for part in _read_nested(found, document, _KEY, lines):
+    for part in _read_nested(found, document, text, lines):
         value: Any = part.object
         if not isinstance(value, dict):
-            found.remarks.append(
-                Remark("error", "unreadable", _KEY, "must be a mapping", Place(part.source, part.line))
-            )
+            place = Place(part.source, part.line)
+            found.remarks.append(Remark("error", "unreadable", text[1], "must be a mapping", place))
         for pattern, members in as_object(value).items():
             if not isinstance(members, dict):
                 place = _find_place(part, pattern, lines)
@@ -137,13 +146,17 @@ def _read_config_map(found: Checks, document: Document, lines: FieldLines) -> No
                 name: _Member(member, _find_place(part, f"{pattern}.{name}", lines))
                 for name, member in as_object(members).items()
             }
+    return customizations
+
+
+def _read_keys(
+    found: Checks, document: Document, customizations: dict[str, dict[str, _Member]], lines: FieldLines
+) -> None:
+    """Add the keys of a ConfigMap for single members; they replace the members of the map."""
     for key, value in as_object(document.object.get("data")).items():
         parts = key.split(".", 3)
         if parts[:2] == _KEY.split(".") and len(parts) == len(("resource", "customizations", "TYPE", "KIND")):
-            member = _Member(value, _find_place(document, f"data.{key}", lines))
-            _read_key(found, key, member, customizations)
-    for pattern, members in customizations.items():
-        _read_members(found, pattern, members)
+            _read_key(found, key, _Member(value, _find_place(document, f"data.{key}", lines)), customizations)
 
 
 def _read_key(found: Checks, key: str, member: _Member, customizations: dict[str, dict[str, _Member]]) -> None:
@@ -160,7 +173,31 @@ def _read_key(found: Checks, key: str, member: _Member, customizations: dict[str
         customizations.setdefault(pattern, {})[_MEMBERS[kind_of_member]] = member
 
 
-def _read_members(found: Checks, pattern: str, members: dict[str, _Member]) -> None:
+def _read_operated(found: Checks, document: Document, lines: FieldLines) -> None:
+    """Read the resource of the operator of Argo CD, which writes the ``argocd-cm``."""
+    spec = as_object(document.object.get("spec"))
+    text = spec.get("resourceCustomizations"), "spec.resourceCustomizations"
+    customizations = _read_map(found, document, text, lines)
+    for field, member, name in _OPERATED_LISTS:
+        values = spec.get(field)
+        for number, value in enumerate(values if isinstance(values, list) else ()):
+            one, path = as_object(value), f"spec.{field}[{number}]"
+            pattern = f"{one['group']}/{one.get('kind')}" if one.get("group") else str(one.get("kind"))
+            place = _find_place(document, f"{path}.{member}", lines)
+            customizations.setdefault(pattern, {})[name] = _Member(one.get(member), place)
+    if spec.get("resourceIgnoreDifferences"):
+        place = _find_place(document, "spec.resourceIgnoreDifferences", lines)
+        text_of = _WITHOUT_COUNTERPART["ignoreDifferences"]
+        found.remarks.append(Remark("warning", "no-counterpart", describe_object(document.object), text_of, place))
+    _read_customizations(found, customizations)
+
+
+def _read_customizations(found: Checks, customizations: Mapping[str, Mapping[str, _Member]]) -> None:
+    for pattern, members in customizations.items():
+        _read_members(found, pattern, members)
+
+
+def _read_members(found: Checks, pattern: str, members: Mapping[str, _Member]) -> None:
     """Read the customization for a kind."""
     for name, (value, place) in members.items():
         if name == _HEALTH and isinstance(value, str) and value:
@@ -185,20 +222,20 @@ def _find_place(document: Document, field: str, lines: FieldLines) -> Place:
     return Place(document.source, lines.line(document, field), lines.first_line(document, field))
 
 
-def _read_nested(found: Checks, document: Document, key: str, lines: FieldLines) -> Iterator[Document]:
-    """Yield the YAML documents in a value of a ConfigMap, with their lines in the file."""
-    text = as_object(document.object.get("data")).get(key)
-    if not isinstance(text, str):
+def _read_nested(found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines) -> Iterator[Document]:
+    """Yield the YAML documents in a text with its field, with their lines in the file."""
+    value, field = text
+    if not isinstance(value, str):
         return
-    place = _find_place(document, f"data.{key}", lines)
+    place = _find_place(document, field, lines)
     before = (place.first or place.line) - 1
     try:
-        for one in read_values(text, source=document.source):
-            value: Any = one.value
-            yield Document(value, document.source, before + one.line, one.text, (one.number,), before + one.first_line)
+        for one in read_values(value, source=document.source):
+            part: Any = one.value
+            yield Document(part, document.source, before + one.line, one.text, (one.number,), before + one.first_line)
     except ManifestError as error:
         subject, at = describe_object(document.object), Place(document.source, before + error.line)
-        found.remarks.append(Remark("error", "unreadable", subject, f"data.{key}: {error.reason}", at))
+        found.remarks.append(Remark("error", "unreadable", subject, f"{field}: {error.reason}", at))
 
 
 def _list_scripts(document: Document, lines: FieldLines) -> Iterator[tuple[str, JSON, Place]]:
@@ -208,8 +245,8 @@ def _list_scripts(document: Document, lines: FieldLines) -> Iterator[tuple[str, 
         yield field, as_object(value).get("luaScript"), _find_place(document, field, lines)
 
 
-def _read_retention(found: Checks, document: Document, lines: FieldLines) -> None:
-    for part in _read_nested(found, document, RETENTION_KEY, lines):
+def _read_retention(found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines) -> None:
+    for part in _read_nested(found, document, text, lines):
         values: Any = part.object
         entries = values if isinstance(values, list) else [values]
         for number, entry in enumerate(entries):

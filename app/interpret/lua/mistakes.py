@@ -59,5 +59,12 @@ def explain_body(script: Script, *, name: str, parameters: Sequence[str]) -> str
     )
 
 
+def explain_undefined(finding: str) -> str:
+    """Return the remedy for a global that only Argo CD defines, ``""`` for other findings."""
+    if not finding.startswith(f"{OBJECT} is undefined"):
+        return ""
+    return ". Scripts of Argo CD read it: here the parameter of the function has the resource"
+
+
 def _reads_documents(script: Script) -> bool:
     return not script.reads.keys().isdisjoint(_DOCUMENTS)

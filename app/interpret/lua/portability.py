@@ -8,6 +8,7 @@ _FIELDS: Final = {
     "string.gsub": "Karmada refuses string.gsub",
     "table.unpack": "gopher-lua has no table.unpack: write unpack",
 }
+_TIMES: Final = frozenset({"os.time", "os.date"})
 _METHODS: Final = {"rep": "Karmada refuses string.rep", "gsub": "Karmada refuses string.gsub"}
 _MODULES: Final = frozenset({"kube", "string", "table", "math", "os"})
 _NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
@@ -36,6 +37,8 @@ class Portability:
         """Check the member of a library, such as ``string.rep``."""
         if path in _FIELDS:
             self._found.setdefault(_FIELDS[path], line)
+        elif path.startswith("os.") and path not in _TIMES:
+            self._found.setdefault("scripts have only os.time and os.date of the library os", line)
 
     def method(self, name: str, line: int) -> None:
         """Check the name of a method; for these names, the object is probably a string."""

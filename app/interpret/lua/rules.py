@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.mistakes import explain_body, explain_misplaced
+from app.interpret.lua.mistakes import explain_body, explain_misplaced, explain_undefined
 from app.interpret.lua.parser import Script, parse_script, wrap_body
 from app.interpret.lua.vm import LuaError, Machine, Program
 from app.model.gvk import GroupVersionKind, parse_api_version
@@ -270,7 +270,8 @@ def list_findings(rule: Rule) -> Iterator[str]:
     for finding in rule.script.findings:
         if finding.text.startswith(f"function {rule.function.name} is global"):
             continue
-        yield f"line {finding.line}: {finding.text}"
+        hint = explain_undefined(finding.text)
+        yield f"line {finding.line}: {finding.text}{hint}"
     finished = rule.script.functions.get(rule.function.name)
     if finished is not None and not finished.returns:
         yield f"line {finished.line}: {rule.function.name} does not return a value on every path"

@@ -94,6 +94,41 @@ def test_other_keys_are_not_customizations(data: dict[str, object]) -> None:
     assert read_data(**data) == Checks([], [])
 
 
+OPERATED = """\
+apiVersion: argoproj.io/v1beta1
+kind: ArgoCD
+metadata: {name: openshift-gitops}
+spec:
+  resourceCustomizations: |
+    example.com/Old:
+      health.lua: return {}
+  resourceHealthChecks:
+    - group: example.com
+      kind: Widget
+      check: |
+        return {status = "Healthy"}
+    - kind: Pod
+      check: return {}
+    - {kind: Broken, check: 7}
+  resourceActions: [{group: example.com, kind: Widget, action: x}]
+  resourceIgnoreDifferences: {all: {jsonPointers: [/spec]}}
+"""
+
+
+def test_the_health_checks_of_the_operator_are_those_of_an_argocd_cm() -> None:
+    found = read(OPERATED)
+    assert [(one.pattern, one.place) for one in found.checks] == [
+        ("example.com/Old", Place("a.yaml", 7)),
+        ("example.com/Widget", Place("a.yaml", 11, 12)),
+        ("Pod", Place("a.yaml", 14)),
+    ]
+    assert [(one.code, one.subject, one.place.line) for one in found.remarks] == [
+        ("no-counterpart", "ArgoCD openshift-gitops", 17),
+        ("no-counterpart", "example.com/Widget", 16),
+        ("not-text", "Broken", 15),
+    ]
+
+
 MISPLACED = """\
 apiVersion: v1
 kind: ConfigMap

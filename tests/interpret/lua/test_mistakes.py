@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from app.interpret.lua.rules import read_config_map, read_customization
+from app.interpret.lua.rules import list_findings, read_config_map, read_customization
 
 
 def read(**scripts: str) -> list[str]:
@@ -69,3 +69,16 @@ def test_a_body_without_its_function_is_refused_with_the_function() -> None:
         place.format("ReviseReplica(desiredObj, desiredReplica)"),
         "the script has to define it",
     ]
+
+
+def test_the_object_of_argo_cd_within_a_function_is_a_warning_with_the_remedy() -> None:
+    script = "function InterpretHealth(observedObj) return obj.status ~= nil and x end"
+    target = {"apiVersion": "example.com/v1", "kind": "Foo"}
+    scripts = {"healthInterpretation": {"luaScript": script}}
+    [rule] = read_customization({"spec": {"target": target, "customizations": scripts}}).rules
+    first, second = list_findings(rule)
+    assert first == (
+        "line 1: obj is undefined: the script reads a global that nothing sets. Scripts of Argo CD read it: here the "
+        "parameter of the function has the resource"
+    )
+    assert second.endswith("reads a global that nothing sets")

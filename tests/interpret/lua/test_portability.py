@@ -20,6 +20,7 @@ def warn(*checks: Callable[[Portability], None]) -> list[tuple[int, str]]:
         (lambda to: to.field("string.rep", 3), "Karmada refuses string.rep"),
         (lambda to: to.method("gsub", 3), "Karmada refuses string.gsub"),
         (lambda to: to.field("table.unpack", 3), "gopher-lua has no table.unpack: write unpack"),
+        (lambda to: to.field("os.getenv", 3), "scripts have only os.time and os.date of the library os"),
         (lambda to: to.literal("'%f[a]'", 3), "gopher-lua's patterns have no %f"),
         (lambda to: to.jump(3), "goto needs Karmada v1.18 or later"),
         (lambda to: to.call("require", "'io'", (5, 6), 3), "Karmada has no module io"),
@@ -33,6 +34,7 @@ def test_code_that_karmada_refuses_is_a_warning(check: Callable[[Portability], N
     "check",
     [
         lambda to: to.field("string.format", 3),
+        lambda to: to.field("os.time", 3),
         lambda to: to.method("match", 3),
         lambda to: to.literal("'%a'", 3),
         lambda to: to.call("require", "'kube'", (5, 6), 3),
