@@ -24,7 +24,7 @@ def is_argocd_script(script: Script, text: str) -> bool:
     """Return whether a script without functions of Karmada is one of Argo CD."""
     if _reads_documents(script):
         return False
-    return (OBJECT in script.reads and OBJECT not in script.assigned) or _HEALTH.search(text) is not None
+    return OBJECT in script.reads or _HEALTH.search(text) is not None
 
 
 def explain_misplaced(script: Script, text: str, *, members: Mapping[str, str]) -> str:

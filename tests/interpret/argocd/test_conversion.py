@@ -56,6 +56,14 @@ def test_each_version_of_a_kind_gets_a_customization_with_its_tests() -> None:
     assert [one.code for one in found.remarks] == ["mapping"]
 
 
+def test_a_script_outside_of_a_directory_of_its_kind_is_for_the_given_kinds() -> None:
+    given = HealthCheck("a.io/A", SCRIPT, Place("mine.lua", 1, 1), (kind("a.io/v1/A"), kind("b.io/v1/B")))
+    found = convert_checks([given], [make_test("b.io/v1/B", "Healthy")], [kind("a.io/v2/A")])
+    assert list_kinds(found) == ["a.io/v1/A", "b.io/v1/B"]
+    assert [len(one.tests) for one in found.converted] == [0, 1]
+    assert [one.code for one in found.remarks] == ["mapping"]
+
+
 def test_wildcards_are_converted_for_the_kinds_of_the_input_without_a_check_of_their_own() -> None:
     checks = [check("*.io/*"), check("a.io/A"), check("{b,c}.io/C?t"), check("*.org/*")]
     tests = [make_test("a.io/v1/A", "Healthy"), make_test("b.io/v1/Cat", "Healthy"), make_test("d.com/v1/D", "Healthy")]
