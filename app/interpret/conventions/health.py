@@ -79,9 +79,9 @@ def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> Verdict:
     for kind in (*FAILURES, *rule.must_not_be_true):
         if (found := conditions.get(kind)) is not None and found.status == "True":
             return Verdict(False, _describe(found))
-    if pointer := _find_pause(document, rule):
+    if pause := _find_pause(document, rule, conditions):
         failure = _find_failure(document, rule, conditions)
-        return Verdict(not failure, failure or f"{pointer} is set")
+        return Verdict(not failure, failure or pause)
     if isinstance(observed, int) and isinstance(generation, int) and observed != generation:
         return Verdict(False, f"observedGeneration is {observed}, generation is {generation}")
     return _judge_signs(document, rule, conditions, generation if isinstance(generation, int) else None)
@@ -159,11 +159,20 @@ def _show(value: JSON) -> str:
     return "missing" if value == "" else f"{value!r}" if isinstance(value, str) else f"{value}"[:80]
 
 
-def _find_pause(document: JSONObject, rule: HealthRule) -> str:
-    """Return the pointer of the member that pauses the object, ``""`` if there is none."""
+def _find_pause(document: JSONObject, rule: HealthRule, conditions: Mapping[str, _Condition]) -> str:
+    """Return the member or the condition that says that the object is paused, ``""`` if there is none.
+
+    A condition does not count if a member says that the object is not paused any more.
+    """
+    resumed = False
     for pointer in (*_PAUSED, *rule.paused):
-        if any(value not in _NOT_PAUSED for value in find_values(document, pointer)):
-            return pointer
+        for value in find_values(document, pointer):
+            if value not in _NOT_PAUSED:
+                return f"{pointer} is set"
+            resumed = True
+    for kind in () if resumed else ("Paused", "Suspended"):
+        if (found := conditions.get(kind)) is not None and found.status == "True":
+            return _describe(found)
     return ""
 
 

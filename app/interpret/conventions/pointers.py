@@ -1,6 +1,10 @@
-"""JSON pointers with wildcards: ``*`` stands for any element or member, ``**`` for any path, or none."""
+"""JSON pointers with wildcards: ``*`` stands for any element or member, ``**`` for any path, or none.
+
+A name such as ``*SecretRef`` stands for all members whose names end so.
+"""
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from app.model.json import JSON
@@ -33,7 +37,10 @@ def _find(value: JSON, tokens: tuple[str, ...]) -> Iterator[JSON]:
         for one in _list_inner(value):
             yield from _find(one, rest)
     elif isinstance(value, dict):
-        if name in value:
+        if "*" in name:
+            for member in [one for one in value if fnmatchcase(one, name)]:
+                yield from _find(value[member], rest)
+        elif name in value:
             yield from _find(value[name], rest)
     elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
         yield from _find(value[int(name)], rest)

@@ -84,6 +84,19 @@ def test_an_object_that_is_paused_is_healthy_unless_its_status_reports_a_failure
     assert not judge_health(document, READY).healthy
 
 
+@pytest.mark.parametrize(
+    ("status", "healthy"),
+    [
+        (conditions(Ready="Unknown", Paused="True"), True),
+        (conditions(Ready="False:Suspended", Suspended="True"), True),
+        (conditions(Ready="Unknown", Paused="False"), False),
+        (conditions(Ready="False:NoAccess", Paused="True"), False),
+    ],
+)
+def test_a_condition_may_report_that_an_object_is_paused(status: Any, healthy: bool) -> None:
+    assert judge_health({"status": status}, READY).healthy is healthy
+
+
 @pytest.mark.parametrize(("phase", "healthy"), [("Paused", True), ("Failed", False), (None, True)])
 def test_a_paused_object_may_have_any_phase_that_is_no_failure(phase: Any, healthy: bool) -> None:
     rule = HealthRule(values={"/status/phase": ("Running",)})

@@ -19,6 +19,7 @@ DOCUMENT: dict[str, Any] = {
         ("", [DOCUMENT]), ("/a/*/n", [1, 2]), ("/a/1/n", [2]), ("/a/9", []), ("/a/x", []), ("/a/0/n/m", []),
         ("/b/*/n", [4]), ("/b/y", [None]), ("/c~1d", [5]), ("/**/n", [1, 2, 3, 4]), ("/a/**/n", [1, 2, 3]),
         ("/**/a/n", [3]), ("/z/**", []), ("/*/*/n", [1, 2, 4]),
+        ("/c*", [5]), ("/**/*x/n", [4]), ("/a/*x", []),
     ],
 )  # fmt: skip
 def test_values_are_found_in_the_order_of_the_document(pointer: str, values: list[Any]) -> None:
