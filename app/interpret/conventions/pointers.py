@@ -3,7 +3,7 @@
 A name such as ``*SecretRef`` stands for all members whose names end so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -29,21 +29,22 @@ def _find(value: JSON, tokens: tuple[str, ...]) -> Iterator[JSON]:
     if not tokens:
         yield value
         return
-    name, rest = tokens[0], tokens[1:]
+    for one in _step(value, tokens[0]):
+        yield from _find(one, tokens[1:])
+
+
+def _step(value: JSON, name: str) -> Iterable[JSON]:
     if name == "**":
-        for one in walk(value):
-            yield from _find(one, rest)
-    elif name == "*":
-        for one in _list_inner(value):
-            yield from _find(one, rest)
-    elif isinstance(value, dict):
+        return walk(value)
+    if name == "*":
+        return _list_inner(value)
+    if isinstance(value, dict):
         if "*" in name:
-            for member in [one for one in value if fnmatchcase(one, name)]:
-                yield from _find(value[member], rest)
-        elif name in value:
-            yield from _find(value[name], rest)
-    elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-        yield from _find(value[int(name)], rest)
+            return [value[member] for member in value if fnmatchcase(member, name)]
+        return [value[name]] if name in value else []
+    if isinstance(value, list) and name.isdecimal():
+        return value[int(name) : int(name) + 1]
+    return []
 
 
 def walk(value: JSON) -> Iterator[JSON]:
