@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from app.interpret.hook_configuration import EVERY, list_or_empty, versions_member
-from app.model.client_config import bundle_problems, client_config_problems
+from app.model.client_config import client_config_problems
 from app.model.field_errors import (
     FAILURE_POLICIES,
     SCOPES,
@@ -20,6 +20,7 @@ from app.model.field_errors import (
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.karmada import EXPLORING_CONFIGURATION, OPERATIONS, VERSION, Operation
+from app.outbound.bundle import bundle_problems
 
 _NAME_SEGMENTS: Final = 2
 

@@ -1,7 +1,5 @@
 """Validate ``clientConfig`` of a webhook, with the messages of kube-apiserver."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +14,6 @@ from app.model.field_errors import (
     required,
     subdomain_problems,
     text_problem,
-    too_long,
 )
 from app.model.go_url import check_characters, check_escapes, check_host, check_user
 from app.model.json import JSON
@@ -39,8 +36,6 @@ def client_config_problems(config: JSON, field: str) -> Iterator[Problem]:
 MAX_URL: Final = 8192
 """Maximum characters of a URL: common servers refuse longer request lines (nginx: large_client_header_buffers, Apache:
 LimitRequestLine). kube-apiserver limits only the size of the object."""
-MAX_BUNDLE: Final = 1024 * 1024
-"""Maximum characters of a CA bundle in base64: the limit of a Secret or ConfigMap. Mozilla's bundle has 300,000."""
 _URL_FORM: Final = "; desired format: https://host[/path]"
 # RFC 3986, appendix B. urllib.parse drops tabs and line ends, and accepts any character in a host.
 _URL: Final = re.compile(
@@ -137,18 +132,3 @@ def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
             yield invalid(field, path, f"segment[{index}] may not be empty")
         else:
             yield from (invalid(field, path, f"segment[{index}]: {text}") for text in subdomain_problems(segment))
-
-
-def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
-    """Yield the problems of a CA bundle, which kube-apiserver detects only at the first call."""
-    if bundle in (None, ""):
-        return
-    if isinstance(bundle, str) and len(bundle) > MAX_BUNDLE:
-        yield too_long(field, MAX_BUNDLE)
-        return
-    from cryptography import x509  # noqa: PLC0415 - it takes as long to import as all other modules of `lint`
-
-    try:
-        x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
-    except (ValueError, TypeError, binascii.Error):
-        yield Problem(field, "Invalid value: unable to load root certificates: it is not PEM in base64")

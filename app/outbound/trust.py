@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
+from app.outbound.bundle import decode_bundle
 from app.outbound.certificate import parse_certificate
 from app.outbound.certificate_chain import UNKNOWN_AUTHORITY, Roots
 from app.outbound.certificate_der import CertificateError
@@ -135,7 +136,7 @@ def _call_as_apiserver(context: ssl.SSLContext) -> ssl.SSLContext:
 
 def _decode_bundle(ca_bundle: str) -> list[bytes]:
     try:
-        return list(decode_pem(base64.b64decode(ca_bundle, validate=True)))
+        return list(decode_pem(decode_bundle(ca_bundle)))
     except ValueError:
         return []
 
@@ -145,6 +146,11 @@ def _explain_bundle(ca_bundle: str) -> str:
     problems = (problem for der in _decode_bundle(ca_bundle) if (problem := _explain_certificate(der)))
     problem = next(problems, "")
     return f"failed to parse certificate: {problem}" if problem else "unable to parse bytes as PEM block"
+
+
+def explain_certificates(pem: bytes) -> list[str]:
+    """Return why each certificate of a bundle cannot be parsed, ``""`` if it can."""
+    return [_explain_certificate(der) for der in decode_pem(pem)]
 
 
 def _explain_certificate(der: bytes) -> str:

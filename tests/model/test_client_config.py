@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.model.client_config import bundle_problems, client_config_problems, url_problems
+from app.model.client_config import client_config_problems, url_problems
 from app.model.field_errors import (
     Problem,
     choice_problems,
@@ -120,10 +120,3 @@ def test_values_of_a_wrong_type_are_field_errors() -> None:
     assert list(timeout_problems(True, "t")) == [Problem("t", "Invalid value: must be an integer")]
     assert list(version_problems("v1", "v", ("v1",))) == [Problem("v", "Invalid value: must be a list")]
     assert list(list_problems("*", "l", "kinds", empty_items=False)) == [Problem("l", "Invalid value: must be a list")]
-
-
-def test_a_bundle_is_pem_in_base64() -> None:
-    unreadable = Problem("b", "Invalid value: unable to load root certificates: it is not PEM in base64")
-    assert [list(bundle_problems(bundle, "b")) for bundle in (None, "", "Zm9v", "?", 7)] == [
-        [], [], [unreadable], [unreadable], [unreadable]
-    ]  # fmt: skip

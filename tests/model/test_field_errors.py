@@ -16,7 +16,7 @@ from app.interpret.admission import refuse_problems
 from app.interpret.answer_validation import validate_answer
 from app.interpret.hook_validation import problems as hook_problems
 from app.interpret.question import Answer, Question
-from app.model.client_config import MAX_BUNDLE, MAX_URL, bundle_problems, client_config_problems, url_problems
+from app.model.client_config import MAX_URL, client_config_problems, url_problems
 from app.model.field_errors import (
     MAX_PROBLEMS,
     MAX_SHOWN,
@@ -134,13 +134,11 @@ def test_paths_of_tarballs_are_limited() -> None:
     assert problem == Problem("spec.crdTarball.localSource.path", "Too long: must have at most 4096 characters")
 
 
-def test_urls_and_bundles_of_webhooks_are_limited() -> None:
+def test_urls_of_webhooks_are_limited() -> None:
     too_long = Problem("f", f"Too long: must have at most {MAX_URL} characters")
     assert list(url_problems(f"https://a/{LONG}", "f")) == [too_long]
     (problem,) = client_config_problems({"service": {"name": "a", "namespace": "b", "path": "/A" * MAX_URL}}, "f")
     assert problem == too_long._replace(field="f.service.path")
-    (problem,) = bundle_problems("A" * (MAX_BUNDLE + 1), "f")
-    assert problem.text == f"Too long: must have at most {MAX_BUNDLE} characters"
 
 
 class Counted(str):

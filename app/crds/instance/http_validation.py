@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.crds.download.redaction import redact
-from app.model.client_config import MAX_URL, bundle_problems
+from app.model.client_config import MAX_URL
 from app.model.field_errors import Problem, invalid, is_integer, mistyped, required, too_long
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject
 from app.model.operator import MAX_TARBALL_BYTES, MAX_TIMEOUT_SECONDS, SHA256_FORM
+from app.outbound.bundle import bundle_problems
 
 _SCHEMES: Final = ("http", "https")
 _PROXY_SCHEMES: Final = ("http", "https", "socks5", "socks5h")

@@ -9,9 +9,9 @@ from typing import Final
 
 from app.dispatch.validation.metadata import static_name_warning
 from app.dispatch.validation.rules import resource_problems
-from app.model.client_config import bundle_problems
 from app.model.field_errors import EVERY, subdomain_problems, texts_of
 from app.model.json import JSON, JSONObject, as_object
+from app.outbound.bundle import bundle_problems, list_skipped
 
 _EXEMPT_GROUP: Final = "admissionregistration.k8s.io"
 _EXEMPT: Final = frozenset(
@@ -33,6 +33,8 @@ def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
         bundle = as_object(members.get("clientConfig")).get("caBundle")
         for problem in bundle_problems(bundle, f"{field}.clientConfig.caBundle"):
             yield f"{problem.field}: every call will fail: {problem.text}"
+        for text in list_skipped(bundle):
+            yield f"{field}.clientConfig.caBundle: {text}; it is not used, and the others are"
         rules = members.get("rules")
         for position, rule in enumerate(rules if isinstance(rules, list) else ()):
             yield from _rule_warnings(as_object(rule), f"{field}.rules[{position}]")

@@ -62,6 +62,6 @@ def test_invalid_bundles_and_reserved_names_are_warnings() -> None:
         'metadata.name: names ending with ".static.k8s.io" are reserved for static manifest-based configurations and '
         "cannot be managed via the API"
     )
-    unreadable = "Invalid value: unable to load root certificates: it is not PEM in base64"
+    unreadable = "Invalid value: unable to load root certificates: unable to parse bytes as PEM block"
     calls = f"webhooks[0].clientConfig.caBundle: every call will fail: {unreadable}"
     assert response.warnings == (reserved, calls)
