@@ -63,6 +63,7 @@ from app.overrider.manifest_report import ManifestReport
 from app.overrider.openyurt_conflicts import OpenYurtConflicts
 from app.overrider.plan_cache import PlanCache
 from app.overrider.rollout.guard import GuardLimits
+from app.overrider.workload_schema.fields import list_types
 from app.registration.paths import split_cluster_path
 from app.settings import Settings
 from app.store import Store
@@ -247,6 +248,7 @@ class Fleethook(FastAPI):
             own=OwnEndpoints(self._list_addresses),
             replace=self._outside.dependencies,
             traces=self._record is not None,
+            load_types=list_types,
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         context = DispatchContext(

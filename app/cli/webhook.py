@@ -63,6 +63,7 @@ from app.dispatch.workspace_paths import resolve
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.outbound.client import HookClient
+from app.overrider.workload_schema.fields import list_types
 from app.records.bodies import BodyError, unwrap_body
 from app.store import Store, key_of
 from app.store.yaml_reader import Document, ManifestError
@@ -390,7 +391,7 @@ async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Tri
 
     try:
         async with HookClient(allow_private=True) as client:
-            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
+            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None, load_types=list_types)
             return [one for found in await asyncio.gather(*(run(one, dispatcher) for one in requests)) for one in found]
     finally:
         line.clear()

@@ -30,6 +30,7 @@ from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, build_rule_attributes, is_exempt, needs_namespace, read_labels
 from app.dispatch.mutating_phase import MutatingPhase
+from app.dispatch.object_types import LoadTypes
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patcher
 from app.dispatch.schema_owner import Ownership, find_owner
@@ -93,6 +94,8 @@ class Dependencies(NamedTuple):
     is_silent: IsSilent = lambda _hook, _consumer: False
     own: OwnEndpoints = OwnEndpoints()
     """Recognizes webhooks that are this server itself; they are not called."""
+    load_types: LoadTypes = dict
+    """Returns the Go types of built-in kinds, which patched objects must fit."""
 
 
 class DispatchResult(NamedTuple):
@@ -349,7 +352,7 @@ class Dispatcher:
             convert=convert,
             authorize=None if ask is None else Authorizer(ask, attributes, limit=self._limits.access_reviews),
             evaluator=self._evaluator,
-            patching=Patcher(self.worker, attributes.cluster),
+            patching=Patcher(self.worker, attributes.cluster, dependencies.load_types),
             turns=self.turns,
             audit=audit,
             warnings=warnings,

@@ -14,6 +14,7 @@ from app.dispatch.equivalent_resources import find_definition
 from app.dispatch.errors import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
+from app.dispatch.object_types import LoadTypes
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
@@ -38,6 +39,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
     traces: bool = False,
+    load_types: LoadTypes = dict,
     replace: Callable[[Store, Dependencies], Dependencies] | None = None,
 ) -> Dispatcher:
     """Build a dispatcher.
@@ -54,6 +56,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         find_credential: As for `app.dispatch.call.WebhookCaller`. Conversion webhooks are called without credentials.
         own: Recognizes this server among the webhooks.
         traces: As for `Dispatcher`.
+        load_types: As for `Dependencies`.
         replace: Returns the dependencies to use in place of those that leave the process, for replays.
     """
     caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
@@ -67,6 +70,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         read_namespace=partial(read_namespace, live=live) if live is not None else None,
         is_silent=caller.is_silent,
         own=own or OwnEndpoints(),
+        load_types=load_types,
     )
     if replace is not None:
         dependencies = replace(store, dependencies)

@@ -1,36 +1,68 @@
-"""Checks that a patched object still fits the types of the API: its kind, and the members of ObjectMeta.
+"""Checks that a patched object still fits the types of the API: its kind, its metadata, and members of built-in kinds.
 
 kube-apiserver decodes the object after each patch (k8s.io/apiserver v0.36
 pkg/admission/plugin/webhook/mutating/dispatcher.go). The texts are those of Go's ``encoding/json``.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject
 
+Types = Mapping[str, Mapping[str, str]]
+"""Go structs by names such as ``core.v1.PodSpec``, with the types of their members, such as ``[]core.v1.Container``."""
+LoadTypes = Callable[[], Types]
+
 # RFC 3339 with a colon in the zone, as Go's time.Parse reads it.
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
-_STRING, _BOOL, _INT, _TIMESTAMP, _MAP, _STRINGS = "string", "bool", "int64", "Time", "map[string]string", "[]string"
-_OWNER_REFERENCE: Final = {
-    "apiVersion": _STRING, "kind": _STRING, "name": _STRING, "uid": "types.UID", "controller": _BOOL,
-    "blockOwnerDeletion": _BOOL,
+_QUANTITY: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+_STRING, _BOOL, _TIMESTAMP, _MAP = "string", "bool", "Time", "map[string]"
+_METADATA: Final = "meta.v1.ObjectMeta"
+_META_TYPES: Final[Types] = {
+    _METADATA: {
+        "name": _STRING, "generateName": _STRING, "namespace": _STRING, "selfLink": _STRING, "uid": "types.UID",
+        "resourceVersion": _STRING, "generation": "int64", "creationTimestamp": _TIMESTAMP,
+        "deletionTimestamp": _TIMESTAMP, "deletionGracePeriodSeconds": "int64", "labels": "map[string]string",
+        "annotations": "map[string]string", "finalizers": "[]string", "ownerReferences": "[]meta.v1.OwnerReference",
+        "managedFields": "[]meta.v1.ManagedFieldsEntry",
+    },
+    "meta.v1.OwnerReference": {
+        "apiVersion": _STRING, "kind": _STRING, "name": _STRING, "uid": "types.UID", "controller": _BOOL,
+        "blockOwnerDeletion": _BOOL,
+    },
+    "meta.v1.ManagedFieldsEntry": {
+        "manager": _STRING, "operation": "v1.ManagedFieldsOperationType", "apiVersion": _STRING, "time": _TIMESTAMP,
+        "fieldsType": _STRING, "subresource": _STRING,
+    },
 }  # fmt: skip
-_MANAGED_FIELDS: Final = {
-    "manager": _STRING, "operation": "v1.ManagedFieldsOperationType", "apiVersion": _STRING, "time": _TIMESTAMP,
-    "fieldsType": _STRING, "subresource": _STRING,
+_SELECTOR, _TEMPLATE = ("spec.selector", "meta.v1.LabelSelector"), ("spec.template", "core.v1.PodTemplateSpec")
+# The members of built-in kinds whose types are known, by their paths (k8s.io/api v0.36).
+_MEMBERS: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
+    ("apps/v1", "Deployment"): (("spec", "apps.v1.DeploymentSpec"), ("status", "apps.v1.DeploymentStatus")),
+    ("apps/v1", "StatefulSet"): (("spec", "apps.v1.StatefulSetSpec"), ("status", "apps.v1.StatefulSetStatus")),
+    ("apps/v1", "DaemonSet"): (_SELECTOR, _TEMPLATE, ("spec.minReadySeconds", "int32")),
+    ("apps/v1", "ReplicaSet"): (_SELECTOR, _TEMPLATE, ("spec.replicas", "int32"), ("spec.minReadySeconds", "int32")),
+    ("batch/v1", "Job"): (
+        _SELECTOR, _TEMPLATE, ("spec.parallelism", "int32"), ("spec.completions", "int32"),
+        ("spec.backoffLimit", "int32"), ("spec.activeDeadlineSeconds", "int64"), ("spec.suspend", _BOOL),
+    ),
+    ("batch/v1", "CronJob"): (
+        ("spec.jobTemplate.metadata", _METADATA), ("spec.jobTemplate.spec.template", "core.v1.PodTemplateSpec"),
+        ("spec.schedule", _STRING), ("spec.suspend", _BOOL),
+    ),
+    ("v1", "Pod"): (("spec", "core.v1.PodSpec"),),
+    ("v1", "PodTemplate"): (("template", "core.v1.PodTemplateSpec"),),
+    ("v1", "ReplicationController"): (_TEMPLATE, ("spec.selector", "map[string]string"), ("spec.replicas", "int32")),
+    ("v1", "PersistentVolumeClaim"): (
+        ("spec", "core.v1.PersistentVolumeClaimSpec"), ("status", "core.v1.PersistentVolumeClaimStatus"),
+    ),
+    ("v1", "ConfigMap"): (("data", "map[string]string"), ("immutable", _BOOL)),
+    ("v1", "Secret"): (("stringData", "map[string]string"), ("immutable", _BOOL), ("type", "v1.SecretType")),
 }  # fmt: skip
-_META: Final = {
-    "name": _STRING, "generateName": _STRING, "namespace": _STRING, "selfLink": _STRING, "uid": "types.UID",
-    "resourceVersion": _STRING, "generation": _INT, "creationTimestamp": _TIMESTAMP, "deletionTimestamp": _TIMESTAMP,
-    "deletionGracePeriodSeconds": _INT, "labels": _MAP, "annotations": _MAP, "finalizers": _STRINGS,
-    "ownerReferences": "[]v1.OwnerReference", "managedFields": "[]v1.ManagedFieldsEntry",
-}  # fmt: skip
-_ELEMENTS: Final = {"ownerReferences": ("OwnerReference", _OWNER_REFERENCE),
-                    "managedFields": ("ManagedFieldsEntry", _MANAGED_FIELDS)}  # fmt: skip
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+_INTEGERS: Final = {name: range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for name, bits in (("int32", 32), ("int64", 64))}
 
 
 def explain_wrong_kind(document: JSONObject, kind: GroupVersionKind, *, is_builtin: bool) -> str:
@@ -60,60 +92,111 @@ def explain_wrong_kind(document: JSONObject, kind: GroupVersionKind, *, is_built
 def explain_wrong_metadata(document: JSONObject) -> str:
     """Return the first member of an object's metadata that does not fit its type, ``""`` if all do."""
     metadata = document.get("metadata")
-    if metadata is None:
-        return ""
-    if not isinstance(metadata, dict):
-        return f"json: cannot unmarshal {_NAMES[type(metadata)]} into Go struct field .metadata of type v1.ObjectMeta"
-    return next(_find_misfits(metadata, _META, "ObjectMeta.metadata"), "")
+    if metadata is not None and not isinstance(metadata, dict):
+        return _describe(metadata, "v1.ObjectMeta", ".metadata")
+    return next(_check(metadata, _METADATA, "metadata", _META_TYPES, ""), "")
 
 
-def _find_misfits(members: JSONObject, types: Mapping[str, str], where: str) -> Iterator[str]:
-    for name, value in members.items():
-        # Null is the zero value. Unknown members are dropped.
-        if name in types and value is not None:
-            yield from _check(value, types[name], f"{where}.{name}")
+def explain_wrong_member(document: JSONObject, api_version: str, kind: str, load_types: LoadTypes) -> str:
+    """Return the first member of an object of a built-in kind that does not fit its type, ``""`` if none is known.
+
+    Args:
+        document: The object.
+        api_version: Its version before the patch.
+        kind: Its kind before the patch.
+        load_types: Returns the Go types of built-in kinds.
+    """
+    members = _MEMBERS.get((api_version, kind), ())
+    loaded = load_types() if members else {}
+    types = {**loaded, **_META_TYPES}
+    for path, type_ in members if loaded else ():
+        value: JSON = document
+        names = path.split(".")
+        for depth, name in enumerate(names):
+            if value is None:
+                break
+            if not isinstance(value, dict):
+                where = f"{_name_struct(kind, names[: depth - 1])}.{'.'.join(names[:depth])}"
+                return _describe(value, f"v1.{_name_struct(kind, names[:depth])}", where)
+            value = value.get(name)
+        if problem := next(_check(value, type_, path, types, _name_struct(kind, names[:-1])), ""):
+            return problem
+    return ""
 
 
-def _check(value: JSON, type_: str, where: str) -> Iterator[str]:
-    if type_ == _TIMESTAMP:
-        if isinstance(value, str) and not _TIME.fullmatch(value):
-            yield f'parsing time "{value[:80]}" of {where} as "2006-01-02T15:04:05Z07:00" failed'
-        elif not isinstance(value, str):
-            yield _describe(value, _STRING, where)
-    elif type_ == _MAP:
-        yield from _check_values(value.values() if isinstance(value, dict) else None, value, type_, where)
-    elif type_ == _STRINGS:
-        yield from _check_values(value if isinstance(value, list) else None, value, type_, where)
+def _name_struct(kind: str, names: Sequence[str]) -> str:
+    """Return the Go struct at a path that leads to a member of `_MEMBERS`."""
+    if not names:
+        return kind
+    if names[-1] == "jobTemplate":
+        return "JobTemplateSpec"
+    return f"{kind}Spec" if len(names) == 1 else "JobSpec"
+
+
+def _check(value: JSON, type_: str, path: str, types: Types, struct: str) -> Iterator[str]:
+    """Yield the values that do not fit a type. Null is the zero value, and unknown members are dropped."""
+    type_ = type_.removeprefix("*")
+    where = f"{struct}.{path}"
+    if value is None:
+        return
+    if type_ in types:
+        yield from _check_struct(value, type_, path, types, struct)
     elif type_.startswith("[]"):
-        yield from _check_structs(value, type_, where)
-    elif type_ == _INT:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not isinstance(value, list):
             yield _describe(value, type_, where)
-    elif not isinstance(value, bool if type_ == _BOOL else str):
-        yield _describe(value, type_, where)
+            return
+        for element in value:
+            yield from _check(element, type_[2:], path, types, struct)
+    elif type_.startswith(_MAP) or type_ == "ResourceList":
+        if not isinstance(value, dict):
+            yield _describe(value, "v1.ResourceList" if type_ == "ResourceList" else type_, where)
+            return
+        inner = "Quantity" if type_ == "ResourceList" else type_.removeprefix(_MAP)
+        for element in value.values():
+            yield from _check(element, inner, path, types, struct)
+    elif (problem := _explain_scalar(value, type_, where)) is not None:
+        yield problem
 
 
-def _check_values(values: Iterable[JSON] | None, value: JSON, type_: str, where: str) -> Iterator[str]:
-    if values is None:
-        yield _describe(value, type_, where)
+def _check_struct(value: JSON, type_: str, path: str, types: Types, struct: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield _describe(value, type_, f"{struct}.{path}")
         return
-    yield from (_describe(one, _STRING, where) for one in values if not isinstance(one, str | None))
+    members = types[type_]
+    for name, inner in value.items():
+        if name in members:
+            yield from _check(inner, members[name], f"{path}.{name}", types, type_.rpartition(".")[2])
 
 
-def _check_structs(value: JSON, type_: str, where: str) -> Iterator[str]:
-    if not isinstance(value, list):
-        yield _describe(value, type_, where)
-        return
-    member = where.rpartition(".")[2]
-    struct, types = _ELEMENTS[member]
-    for element in value:
-        if isinstance(element, dict):
-            yield from _find_misfits(element, types, f"{struct}.metadata.{member}")
-        elif element is not None:
-            yield _describe(element, type_.removeprefix("[]"), where)
+def _explain_scalar(value: JSON, type_: str, where: str) -> str | None:
+    """Return why a value does not fit a type without members, None if it does."""
+    if type_ in _INTEGERS:
+        fits = isinstance(value, int) and not isinstance(value, bool) and value in _INTEGERS[type_]
+        return None if fits else _describe(value, type_, where)
+    if type_ == _BOOL:
+        return None if isinstance(value, bool) else _describe(value, type_, where)
+    if type_ == "Quantity":
+        return _explain_quantity(value)
+    if type_ == "IntOrString" and not isinstance(value, str):
+        return _explain_scalar(value, "int32", where)
+    if type_ == _TIMESTAMP and isinstance(value, str) and not _TIME.fullmatch(value):
+        return f'parsing time "{value[:80]}" of {where} as "2006-01-02T15:04:05Z07:00" failed'
+    # Raw is any JSON; all other types are strings.
+    is_text = isinstance(value, str) or type_ == "Raw"
+    return None if is_text else _describe(value, _STRING if type_ == _TIMESTAMP else type_, where)
+
+
+def _explain_quantity(value: JSON) -> str | None:
+    if isinstance(value, str | int | float) and not isinstance(value, bool) and _QUANTITY.fullmatch(str(value) or "0"):
+        return None
+    return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 def _describe(value: JSON, type_: str, where: str) -> str:
     name = _NAMES[type(value)]
-    shown = f"{name} {value}" if isinstance(value, float) else name
-    return f"json: cannot unmarshal {shown} into Go struct field {where} of type {type_}"
+    shown = f"{name} {value}" if name == "number" and (isinstance(value, float) or abs(value) >= 2**31) else name
+    # Go names a type by its package, which is the version.
+    prefix, _, struct = type_.rpartition("]")
+    named = ".".join(struct.split(".")[-2:])
+    text = f"{prefix}]{named}" if prefix else named
+    return f"json: cannot unmarshal {shown} into Go struct field {where} of type {text}"

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from app.control.worker import Worker
 from app.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
 from app.dispatch.attributes import restore_annotation
-from app.dispatch.object_types import explain_wrong_metadata
+from app.dispatch.object_types import LoadTypes, explain_wrong_member, explain_wrong_metadata
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.patch import LIMITS, apply, diff
@@ -31,11 +31,16 @@ class PatchedObject(NamedTuple):
     """The operations of the patch, an empty list without a patch."""
     changed: bool
     misfit: str = ""
-    """The member of the metadata that does not fit its type after the patch, ``""`` if all do."""
+    """The member that does not fit its type after the patch, ``""`` if all of the metadata and of built-in kinds do."""
 
 
-def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
+def patch_object(document: JSON, answer: WebhookResponse, load_types: LoadTypes = dict) -> PatchedObject:
     """Apply a webhook's patch to an object.
+
+    Args:
+        document: The object.
+        answer: The webhook's answer.
+        load_types: Returns the Go types of built-in kinds.
 
     Raises:
         ReviewError: The patch cannot be decoded, or its type is unknown.
@@ -49,6 +54,9 @@ def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
     check_patch_type(answer)
     patched = apply(document, operations, dialect="kubernetes", limits=LIMITS)
     misfit = explain_wrong_metadata(patched) if isinstance(patched, dict) else ""
+    if isinstance(patched, dict) and isinstance(document, dict) and not misfit:
+        api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
+        misfit = explain_wrong_member(patched, api_version, kind, load_types)
     return PatchedObject(patched, operations, changed=not identical(patched, document), misfit=misfit)
 
 
@@ -60,13 +68,15 @@ def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:
 class Patcher:
     """Patches and compares the objects of one request."""
 
-    def __init__(self, worker: Worker, cluster: str) -> None:
+    def __init__(self, worker: Worker, cluster: str, load_types: LoadTypes = dict) -> None:
         """Initialize the patcher.
 
         Args:
             worker: Runs long work in a thread.
             cluster: The cluster of the request, for fair scheduling.
+            load_types: Returns the Go types of built-in kinds.
         """
+        self._load_types: Final = load_types
         self._worker: Final = worker
         self._cluster: Final = cluster
 
@@ -74,7 +84,7 @@ class Patcher:
         """Apply a webhook's patch to an object; raises as `patch_object` does."""
         if not answer.patch:
             return PatchedObject(document, [], changed=False)
-        return await self._run(document, len(answer.patch), patch_object, document, answer)
+        return await self._run(document, len(answer.patch), patch_object, document, answer, self._load_types)
 
     async def differ(self, one: JSON, other: JSON) -> bool:
         """Return whether two objects differ."""

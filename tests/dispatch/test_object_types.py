@@ -1,11 +1,12 @@
-"""Types of patched objects. The verdicts are those of kube-apiserver 1.36.3 with a mutating webhook and a ConfigMap."""
+"""Types of patched objects. The verdicts and texts are those of kube-apiserver 1.36.3."""
 
 from typing import Any, Final
 
 import pytest
 
-from app.dispatch.object_types import explain_wrong_kind, explain_wrong_metadata
+from app.dispatch.object_types import explain_wrong_kind, explain_wrong_member, explain_wrong_metadata
 from app.model.gvk import GroupVersionKind
+from app.overrider.workload_schema.fields import list_types
 
 CONFIG_MAP: Final = GroupVersionKind("", "v1", "ConfigMap")
 WIDGET: Final = GroupVersionKind("example.org", "v1", "Widget")
@@ -46,6 +47,77 @@ ACCEPTED: Final[list[dict[str, Any] | None]] = [
     {"creationTimestamp": "2026-11-26T03:49:00Z"}, {"deletionTimestamp": "2026-11-26T03:49:00.123+01:00"},
     {"ownerReferences": [None]}, {"generation": 2**40},
 ]  # fmt: skip
+
+
+APPS, BATCH = "apps/v1", "batch/v1"
+CONTAINER: Final = {"name": "a", "image": "b"}
+
+
+def pods(**spec: Any) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [CONTAINER], **spec}}}
+
+
+MEMBERS: Final[list[tuple[str, str, dict[str, Any], str]]] = [
+    (APPS, "Deployment", {"spec": []}, "array into Go struct field Deployment.spec of type v1.DeploymentSpec"),
+    (APPS, "Deployment", {"spec": {"replicas": "3"}},
+     "string into Go struct field DeploymentSpec.spec.replicas of type int32"),
+    (APPS, "Deployment", {"spec": {"replicas": 3000000000}},
+     "number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32"),
+    (APPS, "Deployment", {"spec": {"replicas": 1.5}},
+     "number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"),
+    (APPS, "Deployment", {"spec": pods(containers={})},
+     "object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container"),
+    (APPS, "Deployment", {"spec": pods(containers=["a"])},
+     "string into Go struct field PodSpec.spec.template.spec.containers of type v1.Container"),
+    (APPS, "Deployment", {"spec": pods(nodeSelector={"a": True})},
+     "bool into Go struct field PodSpec.spec.template.spec.nodeSelector of type string"),
+    (APPS, "Deployment", {"spec": pods(containers=[{**CONTAINER, "env": [{"name": "a", "value": 1}]}])},
+     "number into Go struct field EnvVar.spec.template.spec.containers.env.value of type string"),
+    (APPS, "Deployment", {"spec": pods(containers=[{**CONTAINER, "resources": {"limits": {"cpu": "much"}}}])},
+     "quantities must match the regular expression"),
+    (APPS, "Deployment", {"spec": pods(containers=[{**CONTAINER, "resources": {"limits": {"cpu": True}}}])},
+     "quantities must match the regular expression"),
+    (APPS, "Deployment", {"spec": {"strategy": {"rollingUpdate": {"maxSurge": True}}}}, "bool into Go "),
+    (APPS, "Deployment", {"spec": {"paused": "yes"}},
+     "string into Go struct field DeploymentSpec.spec.paused of type bool"),
+    (APPS, "StatefulSet", {"spec": {"serviceName": 1}},
+     "number into Go struct field StatefulSetSpec.spec.serviceName of type string"),
+    (APPS, "StatefulSet", {"spec": {"volumeClaimTemplates": [{"spec": {"accessModes": "x"}}]}},
+     "string into Go struct field PersistentVolumeClaimSpec.spec.volumeClaimTemplates.spec.accessModes of type []"),
+    (APPS, "DaemonSet", {"spec": {"selector": "a"}},
+     "string into Go struct field DaemonSetSpec.spec.selector of type v1.LabelSelector"),
+    (APPS, "DaemonSet", {"spec": []}, "array into Go struct field DaemonSet.spec of type v1.DaemonSetSpec"),
+    (APPS, "ReplicaSet", {"spec": {"template": []}},
+     "array into Go struct field ReplicaSetSpec.spec.template of type v1.PodTemplateSpec"),
+    (BATCH, "Job", {"spec": pods(hostNetwork="yes")},
+     "string into Go struct field PodSpec.spec.template.spec.hostNetwork of type bool"),
+    (BATCH, "CronJob", {"spec": {"jobTemplate": {"spec": pods(restartPolicy=1)}}},
+     "number into Go struct field PodSpec.spec.jobTemplate.spec.template.spec.restartPolicy of type "),
+    (BATCH, "CronJob", {"spec": {"jobTemplate": {"spec": 1}}},
+     "number into Go struct field JobTemplateSpec.spec.jobTemplate.spec of type v1.JobSpec"),
+    ("v1", "Pod", {"spec": {"tolerations": [{"tolerationSeconds": "1"}]}},
+     "string into Go struct field Toleration.spec.tolerations.tolerationSeconds of type int64"),
+    ("v1", "PersistentVolumeClaim", {"spec": {"resources": {"requests": []}}},
+     "array into Go struct field VolumeResourceRequirements.spec.resources.requests of type v1.ResourceList"),
+    ("v1", "ConfigMap", {"data": {"a": 1}}, "number into Go struct field ConfigMap.data of type string"),
+    ("v1", "ConfigMap", {"data": []}, "array into Go struct field ConfigMap.data of type map[string]string"),
+    ("v1", "ConfigMap", {"immutable": "no"}, "string into Go struct field ConfigMap.immutable of type bool"),
+    ("v1", "Secret", {"type": 1}, "number into Go struct field Secret.type of type v1.SecretType"),
+    # These fit.
+    (APPS, "Deployment", {"spec": {"replicas": None, "foo": 1, **pods(containers=[None])}}, ""),
+    (APPS, "Deployment", {"spec": pods(containers=[{**CONTAINER, "resources": {"limits": {"cpu": 1, "a.b/c": "1e3"}}}])}, ""),
+    (APPS, "Deployment", {"spec": {"strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}}}, ""),
+    ("v1", "Service", {"spec": []}, ""),
+    ("example.org/v1", "Deployment", {"spec": []}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api_version", "kind", "members", "text"), MEMBERS)
+def test_members_of_built_in_kinds_have_the_types_of_the_api(
+    api_version: str, kind: str, members: dict[str, Any], text: str
+) -> None:
+    found = explain_wrong_member({"metadata": {"name": "a"}, **members}, api_version, kind, list_types)
+    assert (text in found, bool(text)) == (True, bool(found)), found
 
 
 @pytest.mark.parametrize(("metadata", "text"), REFUSED)
