@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from app.outbound.fair_cache import FairCache
+from app.fairness.cache import FairCache
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

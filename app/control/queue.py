@@ -24,8 +24,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
 
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
-from app.control.shares import Shares
-from app.control.waiting_keys import WaitingKeys
+from app.fairness.lanes import Lanes
+from app.fairness.slots import Limits, Slots
 
 _log: Final = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class WorkQueue(Generic[Key]):
         scheduler: Scheduler | None = None,
         jitter: Callable[[], float] = draw_jitter,
         lane: Callable[[Key], Hashable] = lambda _: None,
-        shares: Shares | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """Prepare.
 
@@ -78,15 +78,15 @@ class WorkQueue(Generic[Key]):
             scheduler: The clock; None for the running event loop.
             jitter: Returns a factor for each pause.
             lane: Returns the lane of a key.
-            shares: How many keys of a lane may be worked on at a time; None for any number.
+            limits: How many keys of a lane may be worked on at a time; None for any number.
         """
         self._backoff: Final = backoff
         self._scheduler: Final = scheduler or LoopScheduler()
         self._jitter: Final = jitter
         self._lane: Final = lane
-        self._shares: Final = shares or Shares(sys.maxsize)
-        self._fresh: Final[WaitingKeys[Key]] = WaitingKeys(lane)
-        self._retries: Final[WaitingKeys[Key]] = WaitingKeys(lane)
+        self._slots: Final = Slots(limits or Limits(sys.maxsize))
+        self._fresh: Final = Lanes[Key]()
+        self._retries: Final = Lanes[Key]()
         # Keys in progress, and whether each is a retry.
         self._in_progress: Final[dict[Key, bool]] = {}
         self._added_in_progress: Final[set[Key]] = set()
@@ -110,17 +110,17 @@ class WorkQueue(Generic[Key]):
         """Queue ``key`` as fresh, because one of its inputs changed."""
         if key in self._in_progress:
             self._added_in_progress.add(key)
-        elif key not in self._fresh:
-            self._retries.discard(key)
-            self._fresh.add(key)
+        elif not self._fresh.has(lane := self._lane(key), key):
+            self._retries.discard(lane, key)
+            self._fresh.add(lane, key)
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
         """Queue ``key`` as a retry, behind all fresh keys. A key in progress is queued if its work succeeds."""
         if key in self._in_progress:
             self._retried_in_progress.add(key)
-        elif key not in self._fresh and key not in self._retries:
-            self._retries.add(key)
+        elif not self._fresh.has(lane := self._lane(key), key) and not self._retries.has(lane, key):
+            self._retries.add(lane, key)
             self._available.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -141,15 +141,15 @@ class WorkQueue(Generic[Key]):
         """
         retry_may = bool(self._retries) and sum(self._in_progress.values()) < max_retrying
         retry = retry_may and self._passed >= MAX_PASSED
-        key = (self._retries if retry else self._fresh).take(self._shares.allows)
+        key = (self._retries if retry else self._fresh).take(self._slots.allows)
         if key is None and retry_may:
             retry = not retry
-            key = (self._retries if retry else self._fresh).take(self._shares.allows)
+            key = (self._retries if retry else self._fresh).take(self._slots.allows)
         if key is None:
             return None
         self._passed = 0 if retry else self._passed + retry_may
         self._in_progress[key] = retry
-        self._shares.take(self._lane(key))
+        self._slots.take(self._lane(key))
         # This attempt is the retry of a former failure. Its outcome decides about the next pause.
         self._stop_backoff(key)
         return key
@@ -162,7 +162,7 @@ class WorkQueue(Generic[Key]):
             outcome: The outcome of its work.
         """
         del self._in_progress[key]
-        self._shares.give_back(self._lane(key))
+        self._slots.release(self._lane(key))
         if outcome is False:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1

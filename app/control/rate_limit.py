@@ -1,11 +1,13 @@
 """Limit the rate and the concurrency of calls, and share both fairly between callers."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Hashable
 from typing import Final
 
-from app.control.fair_queue import FairQueue, wait_for_turn
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
+from app.fairness.lanes import Lanes
+from app.fairness.slots import Turn
 
 # Times are floats: a call that is early by less than this is on time.
 _ROUNDING_SECONDS: Final = 1e-6
@@ -33,7 +35,7 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """Grants turns within a rate and a concurrency, to each lane in rotation (`app.control.fair_queue`)."""
+    """Grants turns within a rate and a concurrency, to each lane in rotation (`app.fairness.lanes`)."""
 
     def __init__(self, per_second: float, *, at_once: int, scheduler: Scheduler | None = None) -> None:
         """Prepare.
@@ -46,16 +48,24 @@ class RateLimiter:
         self._bucket: Final = TokenBucket(per_second, burst=at_once)
         self._at_once: Final = at_once
         self._scheduler: Final = scheduler or LoopScheduler()
-        self._queue: Final = FairQueue()
+        self._queue: Final = Lanes[Turn]()
         self._running = 0
         self._timer: Timer | None = None
 
     @contextlib.asynccontextmanager
     async def turn(self, lane: Hashable) -> AsyncIterator[None]:
         """Wait for a turn and hold it while the context is open."""
-        given = self._queue.join(lane)
+        given: Turn = asyncio.get_running_loop().create_future()
+        self._queue.add(lane, given)
         self._grant()
-        await wait_for_turn(given, give_back=self._release)
+        try:
+            await given
+        except asyncio.CancelledError:
+            if given.cancelled():
+                self._queue.discard(lane, given)
+            else:
+                self._release()
+            raise
         try:
             yield
         finally:
@@ -78,7 +88,8 @@ class RateLimiter:
                 if self._timer is None:
                     self._timer = self._scheduler.call_at(when, self._on_time)
                 return
-            if (given := self._queue.next()) is not None:
+            given = self._queue.take()
+            if given is not None and not given.cancelled():
                 self._bucket.take(now)
                 self._running += 1
                 given.set_result(None)

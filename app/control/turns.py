@@ -1,12 +1,11 @@
 """Turns between logical clusters, so that no cluster waits for all work of another one."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Generator
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar
 
-from app.control.fair_queue import FairQueue, wait_for_turn
 from app.control.steps import Steps, finish
+from app.fairness.slots import Limits, Slots
 
 T = TypeVar("T")
 
@@ -22,50 +21,17 @@ class Executor(Protocol):
         """Return the result of a function, or raise its exception."""
 
 
-class Turns:
+class Turns(Slots):
     """Grants one turn at a time, to logical clusters in rotation."""
 
     def __init__(self) -> None:
         """Prepare."""
-        self._waiting: Final = FairQueue()
-        self._busy = False
-
-    @contextlib.asynccontextmanager
-    async def hold(
-        self, cluster: str, *, waits: Callable[["asyncio.Future[None]"], None] = lambda _: None
-    ) -> AsyncIterator[None]:
-        """Wait for a turn of a cluster, and hold it while the context is open.
-
-        Args:
-            cluster: The cluster.
-            waits: Takes the future of the turn if the caller has to wait; to cancel it ends the wait.
-        """
-        await self._wait(cluster, waits)
-        try:
-            yield
-        finally:
-            self._pass_on()
+        super().__init__(Limits(1))
 
     async def pause(self, cluster: str) -> None:
         """Let other work continue. In each iteration of the event loop, one paused piece of work continues."""
         async with self.hold(cluster):
             await asyncio.sleep(0)
-
-    async def _wait(self, cluster: str, waits: Callable[["asyncio.Future[None]"], None]) -> None:
-        if not self._busy:
-            self._busy = True
-            return
-        turn = self._waiting.join(cluster)
-        waits(turn)
-        await wait_for_turn(turn, give_back=self._pass_on)
-
-    def _pass_on(self) -> None:
-        """Give the turn to the next cluster."""
-        turn = self._waiting.next()
-        if turn is None:
-            self._busy = False
-        else:
-            turn.set_result(None)
 
 
 def do_at_once(work: Work[T]) -> T:

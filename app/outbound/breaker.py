@@ -5,7 +5,7 @@ They use no clock. An open breaker allows one probe at a time, and the first res
 
 from typing import Final
 
-from app.outbound.fair_cache import FairCache
+from app.fairness.cache import FairCache
 
 MAX_FAILURES: Final = 5
 # A breaker takes about 300 bytes, so this many take 3 MB. Only endpoints whose last call failed have one.

@@ -20,11 +20,11 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
+from app.fairness.cache import FairCache
 from app.outbound.addresses import public_socket
 from app.outbound.certificate_chain import Roots, is_light, verify
 from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
-from app.outbound.fair_cache import FairCache
 from app.outbound.resolver import SharedResolver
 from app.outbound.trust import create_call_context, load_roots, presented_certificates
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from app.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
-from app.control.shares import Shares
+from app.fairness.slots import Limits
 from tests.control.clock import FakeClock
 from tests.waiting import settled
 
@@ -210,7 +210,7 @@ def test_a_hundred_failing_keys_do_not_delay_another() -> None:
 def laned(*, reserved: int, count: int = 4) -> WorkQueue[str]:
     """A queue whose lanes are the first characters of its keys."""
     return WorkQueue(
-        scheduler=FakeClock(), jitter=lambda: 1.0, lane=lambda key: key[0], shares=Shares(count, reserved=reserved)
+        scheduler=FakeClock(), jitter=lambda: 1.0, lane=lambda key: key[0], limits=Limits(count, reserved=reserved)
     )
 
 
@@ -238,7 +238,7 @@ def test_a_crowd_in_one_lane_leaves_workers_to_other_lanes() -> None:
 def test_a_retry_goes_before_fresh_keys_of_a_lane_that_has_its_share() -> None:
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(
-        scheduler=clock, jitter=lambda: 1.0, lane=lambda key: key[0], shares=Shares(2, reserved=1)
+        scheduler=clock, jitter=lambda: 1.0, lane=lambda key: key[0], limits=Limits(2, reserved=1)
     )
     fail(queue, "b1")
     clock.advance(1)

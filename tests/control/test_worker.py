@@ -1,4 +1,4 @@
-"""Functions in one thread, in turns between clusters."""
+"""Functions in threads, in turns between lanes."""
 
 import asyncio
 import contextlib
@@ -59,6 +59,27 @@ async def test_functions_run_one_after_the_other_in_turns_between_clusters() -> 
     go.set()
     await asyncio.gather(*tasks)
     assert started == ["a1", "a2", "b1", "a3"]
+
+
+async def test_one_lane_leaves_a_thread_to_the_others() -> None:
+    worker, started, go = Worker(3, share=2), [], threading.Event()
+
+    def work(name: str) -> None:
+        started.append(name)
+        go.wait(60)
+
+    tasks = [asyncio.create_task(worker.run("a", work, "a")) for _ in range(4)]
+    while len(started) < 2:
+        await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(worker.run("b", work, "b")))
+    while len(started) < 3:
+        await asyncio.sleep(0)
+    assert started == ["a", "a", "b"]
+    assert (len(worker), worker.count("a"), worker.count("b")) == (5, 4, 1)
+    go.set()
+    await asyncio.gather(*tasks)
+    assert len(worker) == 0
+    worker.close()
 
 
 async def test_a_cancelled_caller_holds_the_turn_until_its_function_returns() -> None:

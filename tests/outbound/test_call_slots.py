@@ -135,7 +135,7 @@ async def test_consumers_without_calls_have_no_state() -> None:
     await calls.settle()
     for task in begun:
         await calls.end(task)
-    assert (calls.slots._consumers, calls.slots._waiting) == ({}, {})
+    assert calls.slots._slots._lanes == {}
     assert (calls.slots.under_way, calls.slots.queued) == (0, 0)
 
 
@@ -149,7 +149,7 @@ async def test_a_slot_granted_to_a_cancelled_call_is_released() -> None:
     assert (calls.slots.under_way, calls.running) == (1, {}), "it is granted, and the call does not know yet"
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
-    assert (calls.slots.under_way, calls.slots._consumers) == (0, {})
+    assert (calls.slots.under_way, calls.slots._slots._lanes) == (0, {})
 
 
 steps = st.lists(
@@ -184,7 +184,7 @@ def test_quotas_hold_and_no_call_waits_without_reason(made: Any, connections: in
         for task in calls.tasks:
             task.cancel()
         await asyncio.gather(*calls.tasks, return_exceptions=True)
-        assert (calls.slots._consumers, calls.slots.under_way, calls.slots.queued) == ({}, 0, 0)
+        assert (calls.slots._slots._lanes, calls.slots.under_way, calls.slots.queued) == ({}, 0, 0)
 
     asyncio.run(run())
 
@@ -196,9 +196,9 @@ def _check_bounds(calls: Calls, connections: int, most: int, total: int) -> None
 
 
 def _check_no_slot_is_free(calls: Calls, connections: int, most: int, total: int) -> None:
-    for consumer, state in calls.slots._consumers.items():
+    for consumer, state in calls.slots._slots._lanes.items():
         count = calls.consumers.get(consumer, 0)
-        for endpoint in state.waiting:
+        for endpoint in state.waiting.get(False, ()):
             full = list(calls.running.values()).count((consumer, str(endpoint))) >= connections or count >= most
             assert full or len(calls.running) >= (total if count else 2 * total)
 

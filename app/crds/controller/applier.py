@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from app.control.priority_slots import PrioritySlots
 from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
 from app.crds.apply.placeholders import build_values
@@ -21,6 +20,7 @@ from app.crds.cache.cache import Cache
 from app.crds.controller.verifier import Verifier
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
+from app.fairness.slots import Limits, Slots
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
@@ -54,8 +54,8 @@ class Applier:
         self._host: Final = host
         self._cache: Final = cache
         self._verifier: Final = verifier
-        self._slots: Final = PrioritySlots(AT_ONCE, reserved=RESERVED)
-        self._large: Final = PrioritySlots(LARGE_AT_ONCE, reserved=LARGE_RESERVED)
+        self._slots: Final = Slots(Limits(AT_ONCE, reserved=RESERVED, long=max(1, AT_ONCE - 1)))
+        self._large: Final = Slots(Limits(LARGE_AT_ONCE, reserved=LARGE_RESERVED, long=max(1, LARGE_AT_ONCE - 1)))
 
     async def apply(self, key: ObjectKey, karmada: JSONObject, fetched: Fetched) -> list[Applied]:
         """Apply the CRDs of a tarball to an instance's API server and wait until they are established.

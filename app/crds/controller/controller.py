@@ -20,7 +20,6 @@ import msgspec
 from app.control.conditions import Condition, read_condition
 from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
-from app.control.shares import Shares
 from app.crds.cache.cache import Cache
 from app.crds.controller.applier import Applier
 from app.crds.controller.apply_outcome import ApplyOutcome, find_stored_outcome, report_applied, report_not_applied
@@ -53,6 +52,7 @@ from app.crds.controller.verifier import Verifier
 from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.source_selection import select_source
+from app.fairness.slots import Limits
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
@@ -116,7 +116,7 @@ class KarmadaController:
         """
         first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
-            backoff=(first, longest), lane=lambda key: key.namespace, shares=Shares(WORKERS, reserved=RESERVED)
+            backoff=(first, longest), lane=lambda key: key.namespace, limits=Limits(WORKERS, reserved=RESERVED)
         )
         self._store: Final = Store()
         self.source: Final = KubernetesSource((KARMADAS,), connection, self._store, absent_seconds=absent_seconds)

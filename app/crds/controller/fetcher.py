@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
-from app.control.priority_slots import PrioritySlots
 from app.crds.apply.api_requests import read_namespaced
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
@@ -19,6 +18,7 @@ from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError
 from app.crds.fetch import Fetched, fetch
 from app.crds.instance.source_selection import SelectedSource
+from app.fairness.slots import Limits, Slots
 from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.store import ObjectKey
@@ -60,7 +60,7 @@ class Fetcher:
         self._metrics: Final = metrics
         self._trace: Final = trace
         self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
-        self._reading: Final = PrioritySlots(READING, reserved=RESERVED)
+        self._reading: Final = Slots(Limits(READING, reserved=RESERVED, long=max(1, READING - 1)))
         self._cancellation: Final = Cancellation()
 
     def close(self) -> None:

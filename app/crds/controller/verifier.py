@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from app.control.child_process import ChildProcess
-from app.control.priority_slots import PrioritySlots
 from app.crds.apply.encoded_crds import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
 from app.crds.controller.verifier_process import MODULE, Answer, Question
 from app.crds.failures import CRDsError, Exit
+from app.fairness.slots import Limits, Slots
 
 AT_ONCE: Final = 2
 _WHOLE: Final = 1
@@ -41,7 +41,7 @@ class Verifier:
             at_once: Number of processes.
             module: Python module that the processes run.
         """
-        self._slots: Final = PrioritySlots(at_once)
+        self._slots: Final = Slots(Limits(at_once, long=max(1, at_once - 1)))
         self._children: Final = tuple(ChildProcess(module) for _ in range(at_once))
         self._free: Final = list(self._children)
         self._threads: Final = ThreadPoolExecutor(at_once, "verifying")

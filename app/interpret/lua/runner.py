@@ -11,11 +11,10 @@ if the second is busy. In the second, scripts have their full limits. A script s
 import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Iterator, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
+from app.control.worker import Worker
 from app.interpret.access import InterpretError
-from app.interpret.lua.fair_thread_pool import FairThreadPool
 from app.interpret.lua.malloc_trim import trim_memory
 from app.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from app.model.json import JSON
@@ -25,6 +24,10 @@ _EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, me
 _FIRST_POOL_LIMITS: Final = ScriptLimits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
 """Limits of a script in the first pool: so many instructions take 10 to 50 ms, and longer on a busy machine."""
 _LIMIT_ERRORS: Final = frozenset({"deadline", "instructions", "memory"})
+MAX_WAITING: Final = 128
+"""Calls that may run or wait in a pool."""
+MAX_WAITING_EACH: Final = 64
+"""Calls of one script that may run or wait in a pool."""
 _MAX_REMEMBERED: Final = 1000
 _CALLS_UNTIL_RETRY: Final = 50
 """Calls of a slow script that start in its pool before the runner tries a faster place."""
@@ -70,8 +73,8 @@ class Runner:
         self._limits_of: Final = (_take_smaller(_FIRST_POOL_LIMITS, self.limits), self.limits)
         # In the second pool, one script leaves a thread to the others if there are several.
         self._pools: Final = (
-            FairThreadPool("lua-soon", 1, share=1),
-            FairThreadPool("lua-slow", slow, share=max(1, slow - 1)),
+            Worker(name="lua-soon"),
+            Worker(slow, share=max(1, slow - 1), name="lua-slow"),
         )
         self._idle: Final[list[Machine]] = []
         self._slow: Final[OrderedDict[str, _Slow]] = OrderedDict()
@@ -140,9 +143,12 @@ class Runner:
 
     async def _run_on_threads(self, call: Call, pool: int) -> list[JSON]:
         while True:
-            limits = self._limits_of[pool]
+            limits, worker = self._limits_of[pool], self._pools[pool]
+            if len(worker) >= MAX_WAITING or worker.count(call.program.id) >= MAX_WAITING_EACH:
+                text = f"{len(worker)} calls of slow scripts are running or waiting: try again later"
+                raise InterpretError(text, code=503)
             try:
-                return await self._pools[pool].run(call.program.id, partial(self._run_in_pool, pool, call))
+                return await worker.run(call.program.id, self._run_in_pool, pool, call)
             except _SlowerError:
                 pool += 1
             except LuaError as error:

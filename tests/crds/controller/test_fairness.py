@@ -64,14 +64,14 @@ async def test_an_instance_is_served_beside_16_whose_verification_never_ends(ori
     crowd = Crowd(tmp_path)
     crowd.controller._fetcher._verifier = verifier = Verifier(module="tests.crds.controller.stuck")
     crowd.controller._verifier = verifier
-    running = verifier._slots._running
+    slots = verifier._slots
     async with crowd.working():
         for number in range(HOSTILES):
             crowd.add("hostile" if number % 2 else f"hostile-{number}", f"h{number}", f"{origin.base}/{number}")
-        await until(lambda: running[True] > 0)
+        await until(lambda: slots.held_long > 0)
         crowd.add("honest", "last", f"{origin.base}/honest")
         await until(lambda: crowd.reason("honest", "last") == SERVED)
-        assert running[True] == 1
+        assert slots.held_long == 1
         assert crowd.reasons() == {"Downloading": 12, "InvalidArchive": 4, SERVED: 1}
 
 
@@ -118,14 +118,14 @@ async def test_crds_are_applied_beside_servers_that_stop_answering(
         stuck = [applying("crowd") for _ in range(HOSTILES)] + [applying(f"h{number}") for number in range(HOSTILES)]
         await until(
             lambda: (
-                applier._slots._shares.held("crowd")
-                and all(applier._slots._shares.held(f"h{number}") for number in range(HOSTILES))
+                applier._slots.held_by_lane().get("crowd", 0)
+                and all(f"h{number}" in applier._slots.held_by_lane() for number in range(HOSTILES))
             )
         )
         applied = await applying("honest")
         assert len(applied) == len(api.crds) == 19
         assert not any(task.done() for task in stuck)
-        assert applier._slots._shares.held("crowd") <= applier_module.AT_ONCE - applier_module.RESERVED
+        assert applier._slots.held_by_lane().get("crowd", 0) <= applier_module.AT_ONCE - applier_module.RESERVED
         for task in stuck:
             task.cancel()
         await asyncio.gather(*stuck, return_exceptions=True)

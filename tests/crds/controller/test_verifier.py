@@ -99,11 +99,11 @@ async def test_an_instance_with_a_release_waits_for_no_large_tarball(
     async with asyncio.TaskGroup() as tasks:
         others = [tasks.create_task(verify(hostile, f"hostile {number}")) for number in range(HOSTILES)]
         # The first tries are over, and all that is left is long work.
-        while verifier._slots._running[True] == 0:
+        while verifier._slots.held_long == 0:
             await asyncio.sleep(0.001)
         before = len(done)
         await verify(honest, "honest")
-        # The other process may end some long work meanwhile; tests/control/test_priority_slots.py tests the order of slots.
+        # The other process may end some long work meanwhile; tests/fairness/test_slots.py tests the order of slots.
         assert len(done) - before < HOSTILES // 2
         for other in others:
             other.cancel()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.lua import fair_thread_pool
 from app.interpret.lua import runner as module
 from app.interpret.lua.kube_module import FUNCTIONS
 from app.interpret.lua.runner import Call, Runner
@@ -89,15 +88,25 @@ async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
     assert [pool._executor for pool in runner._pools] == [None, None]
 
 
-async def test_too_many_calls_fail_with_503(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_thread_pool, "MAX_WAITING", 2)
+@pytest.mark.parametrize(("limit", "is_shared"), [("MAX_WAITING", False), ("MAX_WAITING_EACH", True)])
+async def test_too_many_calls_fail_with_503(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, limit: str, *, is_shared: bool
+) -> None:
+    monkeypatch.setattr(module, limit, 2)
     runner._remember(SLOW.id, 0, 50)
     tasks = [asyncio.ensure_future(runner.run(make_call(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(InterpretError, match="try again later") as caught:
         await runner.run(make_call(SLOW))  # type: ignore[misc]
     assert caught.value.code == 503
-    assert await asyncio.gather(*tasks) == [[7], [7]]
+    other = program("function F(a) for i = 1, 300001 do end return a.x end")
+    runner._remember(other.id, 0, 50)
+    if is_shared:
+        tasks.append(asyncio.ensure_future(runner.run(make_call(other))))  # type: ignore[arg-type]
+    else:
+        with pytest.raises(InterpretError, match="try again later"):
+            await runner.run(make_call(other))  # type: ignore[misc]
+    assert await asyncio.gather(*tasks) == [[7]] * len(tasks)
     assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
 
 
@@ -130,9 +139,9 @@ async def test_slow_script_starts_in_the_pool_where_it_ended() -> None:
     for pool in runner._pools:
         run = pool.run
 
-        def noted(script: str, work: Any, *, pool: Any = pool, run: Any = run) -> Any:
+        def noted(*arguments: Any, pool: Any = pool, run: Any = run) -> Any:
             pools_of.append(names[id(pool)])
-            return run(script, work)
+            return run(*arguments)
 
         pool.run = noted  # type: ignore[method-assign]
     for _ in range(2):

@@ -1,0 +1,182 @@
+"""Slots that lanes share."""
+
+import asyncio
+
+import pytest
+
+from app.fairness.slots import Limits, Slots, Turn
+
+
+class Work:
+    """Pieces of work that hold a slot until the test ends them."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.running: list[str] = []
+        self.begun: list[str] = []
+        self.turns: list[Turn] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def add(self, name: str, lane: str, *, long: bool = False, part: str | None = None) -> None:
+        self._ends[name] = asyncio.Event()
+        self._tasks[name] = asyncio.create_task(self._hold(name, lane, part, long=long))
+        await settled()
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await self._tasks[name]
+        await settled()
+
+    async def cancel(self, name: str) -> None:
+        self._tasks[name].cancel()
+        await asyncio.wait([self._tasks[name]])
+        await settled()
+
+    async def _hold(self, name: str, lane: str, part: str | None, *, long: bool) -> None:
+        async with self.slots.hold(lane, part, long=long, waits=self.turns.append):
+            self.running.append(name)
+            self.begun.append(name)
+            try:
+                await self._ends[name].wait()
+            finally:
+                self.running.remove(name)
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_long_work_leaves_a_slot_for_short_work() -> None:
+    work = Work(Slots(Limits(3, long=2)))
+    for number in range(5):
+        await work.add(f"long {number}", f"lane {number}", long=True)
+    assert work.running == ["long 0", "long 1"]
+    await work.add("short", "other")
+    assert work.running == ["long 0", "long 1", "short"]
+
+
+async def test_short_work_overtakes_waiting_long_work() -> None:
+    work = Work(Slots(Limits(1)))
+    await work.add("first", "a", long=True)
+    for number in range(16):
+        await work.add(f"long {number}", f"lane {number}", long=True)
+    await work.add("short", "honest")
+    await work.end("first")
+    assert work.running == ["short"]
+    await work.end("short")
+    assert work.running == ["long 0"]
+
+
+async def test_lanes_take_turns() -> None:
+    work = Work(Slots(Limits(1)))
+    await work.add("first", "a")
+    for number in range(3):
+        await work.add(f"a{number}", "a")
+    await work.add("b0", "b")
+    for name in ("first", "a0", "b0", "a1"):
+        await work.end(name)
+    assert work.begun == ["first", "a0", "b0", "a1", "a2"]
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_the_slot_of_cancelled_work_is_granted_again(given: bool) -> None:
+    work = Work(Slots(Limits(1)))
+    await work.add("first", "a")
+    await work.add("gone", "b")
+    await work.add("next", "c")
+    if given:
+        await work.end("first")
+        assert work.running == ["gone"]
+        await work.cancel("gone")
+    else:
+        await work.cancel("gone")
+        await work.end("first")
+    assert work.running == ["next"]
+
+
+async def test_a_crowd_in_one_lane_leaves_the_reserved_slots_to_other_lanes() -> None:
+    work = Work(Slots(Limits(4, reserved=2)))
+    for number in range(5):
+        await work.add(f"crowd {number}", "crowd")
+    assert work.running == ["crowd 0", "crowd 1"]
+    for lane in "abc":
+        await work.add(lane, lane)
+    await work.add("a again", "a")
+    assert work.running == ["crowd 0", "crowd 1", "a", "b"]
+    await work.end("a")
+    assert work.running == ["crowd 0", "crowd 1", "b", "c"]
+    # A slot that is free beyond the reserved ones goes to any lane, in turns.
+    for name in ("b", "c"):
+        await work.end(name)
+    assert work.running == ["crowd 0", "crowd 1", "a again"]
+    await work.end("a again")
+    await work.end("crowd 0")
+    assert work.running == ["crowd 1", "crowd 2"]
+
+
+async def test_the_lane_with_the_fewest_slots_is_next() -> None:
+    work = Work(Slots(Limits(3)))
+    for name in ("a1", "a2", "b1"):
+        await work.add(name, name[0])
+    for name in ("a3", "b2", "c1"):
+        await work.add(name, name[0])
+    for name in ("a1", "b1", "a2"):
+        await work.end(name)
+    assert work.begun == ["a1", "a2", "b1", "c1", "b2", "a3"]
+
+
+async def test_parts_of_a_lane_have_a_limit_and_take_turns() -> None:
+    work = Work(Slots(Limits(9, each=3, part=1)))
+    for name in ("e1", "e2", "e3", "f1", "f2", "g1", "g2"):
+        await work.add(name, "a", part=name[0])
+    await work.add("other", "b", part="e")
+    assert work.running == ["e1", "f1", "g1", "other"]
+    assert slots_of(work) == (4, 4)
+    await work.end("f1")
+    assert work.running == ["e1", "g1", "other", "f2"]
+    await work.end("e1")
+    assert work.running[-1] == "e2"
+
+
+def slots_of(work: Work) -> tuple[int, int]:
+    return work.slots.held, work.slots.queued
+
+
+@pytest.mark.parametrize(
+    ("limits", "exhausted"),
+    [(Limits(2, part=1), "part"), (Limits(2, each=1), "each"), (Limits(1), "total"), (Limits(2, reserved=1), "total")],
+)
+async def test_the_exhausted_limit_has_a_name(limits: Limits, exhausted: str) -> None:
+    slots = Slots(limits)
+    assert slots.find_exhausted("a", "e") == ""
+    slots.take("a", "e")
+    assert slots.find_exhausted("a", "e") == exhausted
+    assert not slots.allows("a", "e")
+    slots.release("a", "e")
+    assert slots.allows("a", "e")
+
+
+async def test_a_cancelled_turn_ends_the_wait_and_leaves_no_state() -> None:
+    work = Work(Slots(Limits(1)))
+    for name in ("first", "gone", "next"):
+        await work.add(name, "a")
+    assert work.slots.count("a") == 3
+    work.turns[0].cancel()
+    await settled()
+    assert (work.slots.waiting("a"), work.slots.held_by_lane()) == (1, {"a": 1})
+    # Cancelled, and granted before its caller knows.
+    work.turns[1].cancel()
+    await work.end("first")
+    assert (slots_of(work), work.slots._lanes, work.begun) == ((0, 0), {}, ["first"])
+
+
+async def test_each_iteration_of_the_event_loop_starts_a_few() -> None:
+    slots, starts = Slots(Limits(9), starts=2), list[int]()
+    turns = [slots.join(f"lane {number}") for number in range(6)]
+    for _ in range(3):
+        starts.append(slots.held)
+        await asyncio.sleep(0)
+    assert starts == [2, 4, 6]
+    assert [turn is None for turn in turns] == [True, True, False, False, False, False]
