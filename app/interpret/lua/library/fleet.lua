@@ -122,7 +122,10 @@ function fleet.failed(object, kind)
   end
   if get(ready, "status") ~= "False" then return false end
   local reason = string.lower(tostring(ready.reason))
-  return not (string.find(reason, "suspend", 1, true) or string.find(reason, "pause", 1, true))
+  for _, held in ipairs({ "suspend", "pause", "stopped" }) do
+    if string.find(reason, held, 1, true) then return false end
+  end
+  return true
 end
 
 -- Returns the health of kinds that can be suspended: `ready`, or suspended without a failure. The controller may not observe
