@@ -22,7 +22,7 @@ _HEALTH: Final = re.compile(
 
 def is_argocd_script(script: Script, text: str) -> bool:
     """Return whether a script without functions of Karmada is one of Argo CD."""
-    if _reads_documents(script):
+    if reads_documents(script):
         return False
     return OBJECT in script.reads or _HEALTH.search(text) is not None
 
@@ -36,7 +36,7 @@ def explain_misplaced(script: Script, text: str, *, members: Mapping[str, str]) 
         members: The members of ``spec.customizations`` by the names of their functions.
     """
     others = sorted(script.assigned & members.keys())
-    if others and not _reads_documents(script):
+    if others and not reads_documents(script):
         places = " and ".join(f"spec.customizations.{members[name]}.luaScript" for name in others)
         return f"the script defines {' and '.join(others)}: move it to {places} of a ResourceInterpreterCustomization"
     if is_argocd_script(script, text):
@@ -51,7 +51,7 @@ def explain_misplaced(script: Script, text: str, *, members: Mapping[str, str]) 
 
 def explain_body(script: Script, *, name: str, parameters: Sequence[str]) -> str:
     """Return the mistake of a script that is only the body of the function ``name``, ``""`` if it is none."""
-    if not _reads_documents(script):
+    if not reads_documents(script):
         return ""
     return (
         f"the script is only the body of the function: write `function {name}({', '.join(parameters)})` before it and "
@@ -66,5 +66,6 @@ def explain_undefined(finding: str) -> str:
     return ". Scripts of Argo CD read it: here the parameter of the function has the resource"
 
 
-def _reads_documents(script: Script) -> bool:
+def reads_documents(script: Script) -> bool:
+    """Return whether a script reads a global that has the name of a document of Karmada's functions."""
     return not script.reads.keys().isdisjoint(_DOCUMENTS)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.mistakes import explain_body, explain_misplaced, explain_undefined
+from app.interpret.lua.mistakes import explain_body, explain_misplaced, explain_undefined, reads_documents
 from app.interpret.lua.parser import Script, parse_script, wrap_body
 from app.interpret.lua.vm import LuaError, Machine, Program
 from app.model.gvk import GroupVersionKind, parse_api_version
@@ -213,7 +213,7 @@ def _add_rule(
     except LuaSyntaxError as error:
         found.problems.append(RuleProblem(source[1], f"Lua script error: line {error.line}: {error}"))
         return
-    mistake = _find_mistake(script, text, function)
+    mistake = _find_mistake(script, text, function, retention=retention)
     if mistake:
         found.problems.append(RuleProblem(source[1], mistake))
         return
@@ -237,19 +237,21 @@ def _parse_rule_script(text: str, body_for: str) -> Script:
         return parse_script(text, known=known)
     known |= set(_GLOBALS)
     parsed = parse_script(text, known=known)
-    if body_for in parsed.assigned or explain_misplaced(parsed, text, members=_MEMBER_OF):
+    # A body without the documents returns another object, which fails at each call.
+    is_body = reads_documents(parsed) or "return" not in text
+    if body_for in parsed.assigned or not is_body or explain_misplaced(parsed, text, members=_MEMBER_OF):
         return parsed
     return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
 
 
-def _find_mistake(script: Script, text: str, function: Function) -> str:
+def _find_mistake(script: Script, text: str, function: Function, *, retention: bool) -> str:
     """Return the reason why a script does not define its function, ``""`` if it does."""
     name = function.name
     if name in script.assigned:
         return ""
     mistake = explain_misplaced(script, text, members=_MEMBER_OF)
     mistake = mistake or explain_body(script, name=name, parameters=function.parameters)
-    mistake = mistake or "the script has to define it"
+    mistake = mistake or f"the script has to define it{', or be its body and use desiredObj' if retention else ''}"
     return f"not found function {name}: {mistake}"
 
 

@@ -50,11 +50,16 @@ def test_a_script_in_the_wrong_place_is_refused_with_the_remedy(script: str, mis
         "local obj = runtimeObj\ndesiredObj.spec.x = obj.spec.x",
         "obj = runtimeObj\ndesiredObj.status = 'Healthy'",
         "function GetReplicas(o) return o.spec.replicas end\ndesiredObj.spec.replicas = GetReplicas(runtimeObj)",
-        "return nil",
+        "-- nothing",
     ],
 )
 def test_a_body_of_retain_is_not_mistaken_for_another_script(script: str) -> None:
     assert read_retention(script) == []
+
+
+def test_a_body_of_retain_that_returns_another_object_is_refused() -> None:
+    text = "not found function Retain: the script has to define it, or be its body and use desiredObj"
+    assert read_retention("return nil") == read_retention("local t = {}\nt.pause = {}\nreturn t") == [text]
 
 
 def test_a_body_without_its_function_is_refused_with_the_function() -> None:
