@@ -16,6 +16,7 @@ CODES: Final[dict[str, Level]] = {
     "unserved-resource": "warning",
     "no-connect": "warning",
     "selector-contradiction": "error",
+    "selector-operation": "error",
     "condition-false": "error",
     "condition-operation": "error",
     "condition-error": "error",
@@ -49,6 +50,7 @@ MEANINGS: Final[dict[str, str]] = {
     "unserved-resource": "No known API serves a resource of a rule. Check its group, version and plural name.",
     "no-connect": "A rule has the operation CONNECT for resources that do not support it.",
     "selector-contradiction": "The requirements of a selector contradict each other, so it matches no object.",
+    "selector-operation": "A rule has CONNECT, whose requests have no object with labels for the objectSelector.",
     "condition-false": "A match condition is always false, so no request is sent to the webhook.",
     "condition-operation": "A match condition requires an operation that no rule has.",
     "condition-error": "A match condition has an error for each request of an operation: `object` is null for DELETE, "

@@ -7,8 +7,10 @@ from typing import Final
 from app.dispatch.hooks import EVERY, Hook
 from app.dispatch.lint.codes import Issue
 from app.dispatch.lint.condition_errors import error_findings
+from app.dispatch.lint.rule_checks import list_scopes
 from app.dispatch.lint.served_resources import read_text
 from app.model.json import JSON, as_object
+from app.store import StoreView
 
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")
 _OPERATION: Final = r"""request\.operation\s*==\s*(["'])(?P<operation>\w+)\1"""
@@ -19,14 +21,22 @@ _FIRST: Final = re.compile(rf"\s*{_OPERATION}\s*&&")
 _OTHERWISE: Final = ("||", "?")
 
 
-def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
+def filter_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:
     """Yield the filters of a webhook that no request matches."""
+    yield from _namespace_findings(hook, webhook, store)
+    operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     if not hook.object_selector.problem:
         for key in find_contradictions(webhook.get("objectSelector")):
             text = f"objectSelector: its requirements for label {key} contradict each other, so it matches no object"
             yield Issue("selector-contradiction", text)
+        # k8s.io/apiserver v0.36 pkg/admission/plugin/webhook/predicates/object/matcher.go, matchObject
+        if "CONNECT" in operations and not hook.object_selector.selects_everything:
+            text = (
+                "objectSelector: a CONNECT request has no object with labels, so the webhook never gets it: "
+                "move CONNECT to a webhook without objectSelector, or remove it"
+            )
+            yield Issue("selector-operation", text)
     yield from error_findings(hook)
-    operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
@@ -38,6 +48,19 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
                 f"matchConditions {condition.name}: it requires {wanted}, but the rules have {listed}: add it to them"
             )
             yield Issue("condition-operation", text)
+
+
+def _namespace_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:
+    """Find namespaceSelectors that match nothing. Cluster-scoped objects, except Namespaces, match any of them."""
+    if hook.namespace_selector.problem or hook.namespace_selector.selects_everything or not hook.rules:
+        return
+    scopes = list_scopes(hook, store)
+    for key in find_contradictions(webhook.get("namespaceSelector")) if False not in scopes else ():
+        text = f"namespaceSelector: its requirements for label {key} contradict each other, so it matches no namespace"
+        yield Issue("selector-contradiction", text)
+    if scopes == {False}:
+        text = "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"
+        yield Issue("suspicious", text)
 
 
 def _find_operation(expression: str) -> str:

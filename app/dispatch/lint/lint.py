@@ -63,7 +63,7 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
         hook, webhook, key = one
         each = (
             rule_findings(hook, store),
-            filter_findings(hook, webhook),
+            filter_findings(hook, webhook, store),
             call_findings(hook, webhook, store, now=now),
         )
         yield from ((key, hook.name, finding) for findings in each for finding in findings)

@@ -46,6 +46,25 @@ def _list_named(rule: Rule) -> list[tuple[str, str]]:
     return [(group, resource) for resource in resources for group in sorted(rule.groups)]
 
 
+def list_scopes(hook: Hook, store: StoreView) -> set[bool]:
+    """Return whether a namespaceSelector decides about objects that the rules match: two values if they differ.
+
+    It decides about objects in namespaces, and about Namespaces by their own labels.
+    """
+    scopes = set[bool]()
+    for rule in hook.rules:
+        if rule.scope == "Namespaced":
+            scopes.add(True)
+            continue
+        for group, resource in _list_named(rule) or [("", "")]:
+            if (group, resource) == ("", "namespaces"):
+                scopes.add(True)
+                continue
+            found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource) or {True, False}
+            scopes |= found - ({True} if rule.scope == "Cluster" else set())
+    return scopes
+
+
 def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     if rule.scope not in ("Namespaced", "Cluster"):
         return

@@ -40,6 +40,11 @@ from tests.dispatch.lint.builders import (
     validating,
 )
 
+NEVER = {"matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "DoesNotExist"}]}
+NAMESPACES = {**NODES, "resources": ["namespaces"]}
+EXEC = {**PODS, "resources": ["pods/exec"], "operations": ["CONNECT"]}
+
+
 TWO = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p", "q")]
 
 
@@ -87,6 +92,10 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("slow-ignored", [WIDGET, validating(webhook(failurePolicy="Ignore", timeoutSeconds=11))], "w.example.org", "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"),
     ("ignored-side-effects", [WIDGET, validating(webhook(failurePolicy="Ignore", sideEffects="NoneOnDryRun"))], "w.example.org", "sideEffects is NoneOnDryRun and failurePolicy is Ignore: after a timeout the request is admitted, "),
     ("order-name", [configuration("c", "mutating", name="zzz-last")], "", "its name is chosen for its order, which a new configuration can change: make its webhooks independent"),
+    ("selector-contradiction", [WIDGET, validating(webhook(namespaceSelector=NEVER))], "w.example.org", "namespaceSelector: its requirements for label a contradict each other, so it matches no namespace"),
+    ("selector-contradiction", [validating(webhook(rules=[NAMESPACES], namespaceSelector=NEVER))], "w.example.org", "namespaceSelector: its requirements for label a contradict each other, so it matches no namespace"),
+    ("suspicious", [validating(webhook(rules=[NODES], namespaceSelector={"matchLabels": {"a": "b"}}))], "w.example.org", "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"),
+    ("selector-operation", [validating(webhook(rules=[EXEC], objectSelector={"matchLabels": {"a": "b"}}))], "w.example.org", "objectSelector: a CONNECT request has no object with labels, so the webhook never gets it: "),
     ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, objectSelector={"matchLabels": {"a": "b"}}))], "b.example.org", "its objectSelector matches the labels after hooks/a.example.org/0: "),
     ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, rules=[{**WIDGETS, "operations": ["CREATE"]}], matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions matches the labels after hooks/a.example.org/0: "),
     ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it must admit its own pods in hooks, but cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
@@ -130,6 +139,10 @@ FINE: list[tuple[str, Documents]] = [
     ("kcp's own types", [validating(rule(apiGroups=["tenancy.kcp.io"], resources=["workspaces"]))]),
     ("what is exported", [exported("c", "widgets.example.org"), schema("c", "widgets.example.org"), validating(webhook())]),
     ("what is exported, its schema elsewhere", [exported("c", "widgets.example.org"), validating(webhook())]),
+    ("a contradiction that leaves cluster-scoped objects", [validating(webhook(rules=[NODES, PODS], namespaceSelector=NEVER))]),
+    ("a contradiction, and unknown scopes", [validating(webhook(rules=[ALL], namespaceSelector=NEVER, timeoutSeconds=4))]),
+    ("a connection in labelled namespaces", [validating(webhook(rules=[EXEC], namespaceSelector={"matchLabels": {"a": "b"}}))]),
+    ("a connection, and a selector of everything", [validating(webhook(rules=[EXEC], objectSelector={"matchLabels": {}}))]),
     ("a connection", [validating(webhook(rules=[{**PODS, "resources": ["pods/exec"], "operations": ["CONNECT"]}]))]),
     ("connections", [validating(webhook(rules=[{**PODS, "resources": ["*/*"], "operations": ["CONNECT"]}]))]),
     ("a selector with a value left", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "NotIn", "values": ["c"]}, {"key": "a", "operator": "Exists"}]))]),
