@@ -54,6 +54,9 @@ def create_server_context(files: CertificateFiles, client_authority: Path | None
                 f"{client_authority} cannot be used: {error}; provide the CA certificates of clients in PEM"
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL
+        # As in Go, each certificate of the file is a root. `app.outbound.certificate_chain` cannot decide here: OpenSSL
+        # verifies a client certificate during the handshake, or does not request it.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         # With a ticket, a client could resume its session after its certificate is no longer trusted.
         context.options |= ssl.OP_NO_TICKET
     return context

@@ -26,7 +26,13 @@ from app.outbound.certificate_chain import Roots, is_light, verify
 from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
 from app.outbound.resolver import SharedResolver
-from app.outbound.trust import create_call_context, load_roots, presented_certificates
+from app.outbound.trust import (
+    create_anonymous_context,
+    create_call_context,
+    create_pinned_context,
+    load_roots,
+    presented_certificates,
+)
 
 MAX_POOLS: Final = 1_000
 """The maximum number of pools, not counting those in use."""
@@ -131,9 +137,10 @@ class _Connector(aiohttp.TCPConnector):
     end of stream first. Unsolicited data must not be read as the response to the next call.
     """
 
-    def __init__(self, roots: Roots, **options: Any) -> None:
+    def __init__(self, roots: Roots, credential: Credential | None, **options: Any) -> None:
         super().__init__(**options)
         self._roots: Final = roots
+        self._credential: Final = credential
         # mypy does not accept a partial of a subclass.
         self._factory = cast("functools.partial[ResponseHandler]", functools.partial(_Handler, loop=self._loop))
 
@@ -148,6 +155,26 @@ class _Connector(aiohttp.TCPConnector):
         self, *args: Any, req: aiohttp.ClientRequest, **rest: Any
     ) -> tuple[asyncio.Transport, ResponseHandler]:
         """Connect, and close the connection before anything is written if its certificates are not trusted."""
+        try:
+            return await self._connect(*args, req=req, **rest)
+        except aiohttp.ClientConnectorCertificateError as error:
+            if self._credential is None or isinstance(error.certificate_error, CertificateError):
+                raise
+            refusal = error
+        # OpenSSL refuses the certificates. If Go accepts them, the same server gets the client certificate.
+        try:
+            transport, _ = await self._connect(*args, req=req, **{**rest, "ssl": create_anonymous_context()})
+        except aiohttp.ClientConnectorSSLError:
+            # By TLS 1.2, a server may end the handshake of a client without a certificate.
+            raise refusal from None
+        first, *_ = presented_certificates(transport.get_extra_info("ssl_object"))
+        transport.abort()
+        pinned = create_pinned_context(first, self._credential)
+        return await self._connect(*args, req=req, **{**rest, "ssl": pinned})
+
+    async def _connect(
+        self, *args: Any, req: aiohttp.ClientRequest, **rest: Any
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
         transport, protocol = await super()._wrap_create_connection(*args, req=req, **rest)
         try:
             await self._verify(transport.get_extra_info("ssl_object"), req.server_hostname or req.url.raw_host or "")
@@ -189,6 +216,7 @@ def _open_session(
 ) -> aiohttp.ClientSession:
     connector = _Connector(
         roots,
+        key.credential if key.credential is not None and key.credential.has_certificate else None,
         ssl=context,
         limit=0,
         keepalive_timeout=_IDLE_SECONDS,

@@ -80,10 +80,24 @@ def create_call_context(ca_bundle: str, credential: Credential | None) -> ssl.SS
     """Return the context of a call whose certificates `app.outbound.certificate_chain` verifies after the handshake.
 
     With a client certificate, OpenSSL verifies during the handshake too: a stranger must not see that certificate.
+    OpenSSL refuses some certificates that Go accepts; `create_pinned_context` is for those.
     """
     if credential is not None and credential.has_certificate:
         return create_context(ca_bundle, credential)
-    return _create_anonymous_context()
+    return create_anonymous_context()
+
+
+def create_pinned_context(certificate: bytes, credential: Credential) -> ssl.SSLContext:
+    """Return a context for a server that is known by its certificate, in DER, and gets the client certificate.
+
+    OpenSSL then builds no path, and it still refuses a certificate whose usages exclude servers.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=certificate)
+    credential.load(context)
+    context = _verify_as_go(context)
+    context.check_hostname = False
+    return context
 
 
 def presented_certificates(connection: ssl.SSLObject) -> list[bytes]:
@@ -95,7 +109,8 @@ def presented_certificates(connection: ssl.SSLObject) -> list[bytes]:
 
 
 @functools.lru_cache(maxsize=1)
-def _create_anonymous_context() -> ssl.SSLContext:
+def create_anonymous_context() -> ssl.SSLContext:
+    """Return a context that accepts any certificate and presents none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

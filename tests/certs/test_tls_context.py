@@ -2,10 +2,14 @@ import contextlib
 import socket
 import ssl
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from app.certs.authority import issue_serving, new_authority
 from app.certs.files import CertificateError, CertificateFiles, ensure_certificates
@@ -64,6 +68,33 @@ def test_a_handshake_creates_no_session_tickets(tmp_path: Path) -> None:
     assert server.version() == "TLSv1.3"
     # The server sends tickets after its Finished.
     assert to_client.read() == b""
+
+
+def test_each_certificate_of_the_client_authorities_is_a_root(tmp_path: Path) -> None:
+    """A client of an intermediate CA is trusted without the root, as by Go's servers."""
+    now, keys = datetime.now(UTC), [ec.generate_private_key(ec.SECP256R1()) for _ in range(3)]
+    made = []
+    for number, (issuer, key) in enumerate(((0, keys[0]), (0, keys[1]), (1, keys[2]))):
+        names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"{one}")]) for one in (issuer, number)]
+        builder = x509.CertificateBuilder(*names, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+        authority = x509.BasicConstraints(ca=number < 2, path_length=None)
+        made.append(builder.add_extension(authority, critical=True).sign(keys[issuer], hashes.SHA256()))
+    pem = [one.public_bytes(Encoding.PEM) for one in made]
+    (tmp_path / "clients.crt").write_bytes(pem[1])
+    (tmp_path / "client.pem").write_bytes(
+        pem[2] + keys[2].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    files = ensure_certificates(tmp_path, names=NAMES, now=now)
+    client = ssl.create_default_context(cafile=str(files.authority_certificate))
+    client.load_cert_chain(tmp_path / "client.pem")
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    other = create_server_context(files, tmp_path / "clients.crt").wrap_bio(to_server, to_client, server_side=True)
+    for side in (one, other, one):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    other.do_handshake()
+    assert other.getpeercert(binary_form=True) == made[2].public_bytes(Encoding.DER)
 
 
 def connect(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
