@@ -8,7 +8,7 @@ from app.cli.interpret_convert import format_customization
 from tests.cli.interpreting import run
 from tests.serving import EXAMPLES
 
-ARGOCD = EXAMPLES / "argocd"
+ARGOCD = EXAMPLES / "testdata" / "argocd"
 GAME_SERVER = ARGOCD / "games.example.com"
 
 
