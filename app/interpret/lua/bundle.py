@@ -8,10 +8,10 @@ If a kind has both, its script answers the operations that it has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from itertools import chain
+from itertools import chain, product
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,15 +21,18 @@ from app.interpret.chain import Handler, Observe
 from app.interpret.conventions.kinds import ConventionalKind
 from app.interpret.fixtures import Fixture, read_fixtures
 from app.interpret.lua.layer import LuaLayer, Rules, index_rules
-from app.interpret.lua.rules import Rule, read_customization
+from app.interpret.lua.rules import Rule, list_answers, read_customization
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind
+from app.model.json import JSONObject
 from app.model.karmada import Operation
 from app.store.yaml_reader import read_values
 
 _ROOT: Final = resources.files("app.interpret").joinpath("bundle")
 _CONVENTIONS: Final = "conventions.yaml"
+_FIXTURES: Final = "\nobjects:"
+"""Begins the fixtures in ``conventions.yaml``, whose YAML takes most of the time to read."""
 
 Conventions = Mapping[tuple[GroupVersionKind, Operation], Handler]
 
@@ -77,29 +80,77 @@ class _Group(msgspec.Struct, frozen=True):
 
 def read_bundle() -> Iterator[BundledKind]:
     """Yield the bundle by group and kind; raises ValueError if a file is invalid, which tests rule out."""
-    for group in sorted(_ROOT.iterdir(), key=lambda entry: entry.name):
-        listed = _read_conventions(group)
-        folders = {entry.name for entry in group.iterdir() if entry.name != _CONVENTIONS}
-        for kind in sorted(folders | listed.keys()):
+    for group in _list_groups():
+        listed, folders = _read_conventions(group), _list_folders(group)
+        for kind in sorted({*folders, *listed}):
             folder = f"{group.name}/{kind}"
-            rules = list(_read_rules(folder)) if kind in folders else []
+            rules = _read_rules(folder, _read_document(folder)) if kind in folders else []
             yield BundledKind(folder, rules, listed.get(kind))
 
 
-def _read_rules(folder: str) -> Iterator[Rule]:
-    document = yaml.load(_ROOT.joinpath(folder, "customization.yaml").read_text("utf-8"), yaml.CSafeLoader)
-    found = read_customization(document)
+def _list_groups() -> list[Traversable]:
+    return sorted(_ROOT.iterdir(), key=lambda entry: entry.name)
+
+
+def _list_folders(group: Traversable) -> list[str]:
+    """Return the kinds of a group that have a customization."""
+    return sorted(entry.name for entry in group.iterdir() if entry.name != _CONVENTIONS)
+
+
+@cache
+def _read_document(folder: str) -> JSONObject:
+    text = _ROOT.joinpath(folder, "customization.yaml").read_text("utf-8")
+    document: JSONObject = yaml.load(text, yaml.CSafeLoader)
+    return document
+
+
+def _read_rules(folder: str, document: JSONObject, only: Operation | None = None) -> list[Rule]:
+    found = read_customization(document, only)
     if found.problems:
         raise ValueError(f"bundle {folder}: {found.problems[0].place}: {found.problems[0].text}")
-    return (rule._replace(source=f"bundle {folder}") for rule in found.rules)
+    return [rule._replace(source=f"bundle {folder}") for rule in found.rules]
+
+
+class _Scripts(Rules):
+    """The rules with a script. Each script is compiled when it is needed first, because that takes most of the time."""
+
+    def __init__(self) -> None:
+        """Read the customizations."""
+        self._documents: Final[dict[tuple[GroupVersionKind, Operation], list[tuple[str, JSONObject]]]] = {}
+        self._read: Final[dict[tuple[str, Operation], list[Rule]]] = {}
+        for group in _list_groups():
+            for kind in _list_folders(group):
+                folder = f"{group.name}/{kind}"
+                document = _read_document(folder)
+                for key in list_answers(document):
+                    self._documents.setdefault(key, []).append((folder, document))
+
+    def __getitem__(self, key: tuple[GroupVersionKind, Operation]) -> tuple[Rule, ...]:
+        kind, operation = key
+        found = []
+        for folder, document in self._documents[key]:
+            if (folder, operation) not in self._read:
+                self._read[folder, operation] = _read_rules(folder, document, operation)
+            found += [rule for rule in self._read[folder, operation] if rule.kind == kind]
+        return index_rules(found)[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._documents
+
+    def __iter__(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
 
 
 def _read_conventions(group: Traversable) -> dict[str, ConventionalKind]:
     file = group.joinpath(_CONVENTIONS)
     if not file.is_file():
         return {}
+    listed = file.read_text("utf-8").partition(_FIXTURES)[0]
     try:
-        return msgspec.convert(yaml.load(file.read_text("utf-8"), yaml.CSafeLoader), _Group).kinds
+        return msgspec.convert(yaml.load(listed, yaml.CSafeLoader), _Group).kinds
     except msgspec.ValidationError as error:
         raise ValueError(f"bundle {group.name}/{_CONVENTIONS}: {error}") from None
 
@@ -107,19 +158,24 @@ def _read_conventions(group: Traversable) -> dict[str, ConventionalKind]:
 @lru_cache(maxsize=1)
 def load_bundle_rules() -> Rules:
     """Return the rules with a script; the first call reads them."""
-    return index_rules(rule for kind in _load() for rule in kind.rules)
+    return _Scripts()
 
 
 @lru_cache(maxsize=1)
-def _load() -> tuple[BundledKind, ...]:
-    return tuple(read_bundle())
-
-
-def _index_conventions(kinds: Iterable[BundledKind]) -> Iterator[tuple[tuple[GroupVersionKind, Operation], Handler]]:
-    for kind in kinds:
-        if kind.conventions is not None:
-            handler = Handler(f"bundle {kind.folder}", kind.conventions.answer, in_thread=True)
-            yield from (((one, operation), handler) for one in kind.kinds for operation in kind.conventions.answered)
+def _load_conventions() -> Conventions:
+    """Return the handlers of the listed kinds, and of the kinds that share a customization with one of them."""
+    own: dict[tuple[GroupVersionKind, Operation], Handler] = {}
+    shared: dict[tuple[GroupVersionKind, Operation], Handler] = {}
+    for group in _list_groups():
+        folders = _list_folders(group)
+        for name, kind in _read_conventions(group).items():
+            handler = Handler(f"bundle {group.name}/{name}", kind.answer, in_thread=True)
+            for version, operation in product(kind.versions, kind.answered):
+                own[GroupVersionKind(group.name, version, name), operation] = handler
+            if name in folders:
+                beside = {one for one, _ in list_answers(_read_document(f"{group.name}/{name}"))}
+                shared.update(((one, operation), handler) for one, operation in product(beside, kind.answered))
+    return {**shared, **own}
 
 
 class BundleLayer:
@@ -128,9 +184,9 @@ class BundleLayer:
     name = "bundle"
 
     def __init__(self, runner: Runner, *, observe: Observe) -> None:
-        """Read the bundle, so that no review waits for it; arguments as for `LuaLayer`."""
+        """Read which kinds the bundle has, so that no review waits for it; arguments as for `LuaLayer`."""
         self._scripts: Final = LuaLayer("bundle", load_bundle_rules, runner, observe=observe)
-        self._conventions: Final[Conventions] = dict(_index_conventions(_load()))
+        self._conventions: Final = _load_conventions()
         load_bundle_rules()
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:

@@ -7,10 +7,12 @@ import pytest
 
 from app.interpret.chain import Chain
 from app.interpret.fixtures import Fixture, compare_answer
-from app.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
+from app.interpret.lua.bundle import BundledKind, BundleLayer, load_bundle_rules, read_bundle
+from app.interpret.lua.layer import index_rules
 from app.interpret.lua.rules import list_findings
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
+from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
 KINDS = list(read_bundle())
@@ -74,3 +76,11 @@ async def test_empty_object_is_answered(chain: Chain, kind: BundledKind) -> None
             answer = (await chain.answer(Question(operation, target, document, document, 1, items))).answer
             if operation is Operation.HEALTH and "status" not in rest:
                 assert answer.healthy in (True, False)
+
+
+def test_scripts_are_compiled_when_they_are_needed() -> None:
+    lazy, read = load_bundle_rules(), index_rules(rule for kind in KINDS for rule in kind.rules)
+    assert dict(lazy) == dict(read)
+    assert len(lazy) == len(read)
+    with pytest.raises(KeyError):
+        lazy[GroupVersionKind("example.com", "v1", "Foo"), Operation.HEALTH]
