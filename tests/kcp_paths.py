@@ -16,7 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from app.kube.errors import APIError
 from app.store.sources.kubernetes.resources import DISPATCHING, WORKSPACES
+from tests.apiserver_rules import check_review
 
 IDENTITY = "e0a313a3a541"
 """The identity of the APIExport ``tenancy.kcp.io``; real ones have 64 digits."""
@@ -163,6 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
             kcp.stopping.wait()
             self.close_connection = True
             return
+        self._send(code, body)
+
+    def _send(self, code: int, body: Any) -> None:
         text = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(code)
         self.send_header("Content-Type", "text/plain; charset=utf-8" if isinstance(body, str) else "application/json")
@@ -171,7 +176,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            check_review(urlsplit(self.path).path, body)
+        except APIError as error:
+            self._send(error.code, _status(error.code, error.reason, str(error)) if error.reason else UNSERVED[1])
+            return
         self.do_GET()
 
     def log_message(self, *_: Any) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from app.kube.errors import APIError
+from tests.apiserver_rules import check_review
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -41,6 +42,7 @@ class Reviewer:
         cluster = path.removesuffix(f"/apis/{rest}").removeprefix("/clusters/")
         if cluster and cluster not in self.clusters:
             raise APIError(403, "Forbidden", "not permitted")
+        check_review(path, body)
         if path.endswith(TOKEN_REVIEWS):
             return self._whose(body["spec"])
         return self._may(body["spec"])

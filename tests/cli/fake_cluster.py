@@ -12,8 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from app.cli.sources import select_dispatching
+from app.kube.errors import APIError
 from app.store.sources.kubernetes.identity import EVERY_SHARD
 from app.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
+from tests.apiserver_rules import check_created
 
 SERVED = {
     *(one.path for one in select_dispatching(kcp=False)),
@@ -21,6 +23,7 @@ SERVED = {
     *(f"{EVERY_SHARD}{one.path}" for one in CACHED),
 }
 """The paths of kube-apiserver and of a kcp, whose APIExport ``tenancy.kcp.io`` has the identity 1 (`tests.kcp_paths`)."""
+_CREATABLE = {"deployments": ("apps/v1", "Deployment"), "statefulsets": ("apps/v1", "StatefulSet")}
 
 
 class Cluster:
@@ -70,6 +73,19 @@ class Cluster:
         kind = f"{items[0]['kind']}List" if items else "List"
         return 200, {"kind": kind, "metadata": further, "items": page}
 
+    def create(self, path: str, body: Any) -> tuple[int, Any]:
+        """Return the answer to a creation of a workload."""
+        try:
+            check_created(path, body, _CREATABLE)
+        except APIError as error:
+            return error.code, {"kind": "Status", "reason": error.reason, "message": str(error)}
+        base, _, rest = path.partition("/namespaces/")
+        namespace, _, plural = rest.partition("/")
+        names = [one["metadata"] for one in self.lists.get(f"{base}/{plural}", [])]
+        if any((one.get("namespace"), one["name"]) == (namespace, body["metadata"].get("name")) for one in names):
+            return 409, {"kind": "Status", "reason": "AlreadyExists", "message": f"{plural} already exists"}
+        return 201, body
+
 
 @contextlib.contextmanager
 def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
@@ -83,8 +99,9 @@ def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            held.created.append((urlsplit(self.path).path, urlsplit(self.path).query, body))
-            self._send(*(held.refused.pop() if held.refused else (201, body)))
+            path = urlsplit(self.path).path
+            held.created.append((path, urlsplit(self.path).query, body))
+            self._send(*(held.refused.pop() if held.refused else held.create(path, body)))
 
         def _send(self, status: int, body: Any) -> None:
             text = (body if isinstance(body, str) else json.dumps(body)).encode()

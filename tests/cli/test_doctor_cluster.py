@@ -10,6 +10,7 @@ from app.cli.doctor_findings import Diagnosis
 from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.registration.webhooks import ServiceReference, webhook_configurations
+from tests.apiserver_rules import check_review
 
 CORE = "/api/v1/namespaces/system"
 
@@ -37,6 +38,8 @@ class Apiserver:
 
     async def json(self, method: str, path: str, **rest: Any) -> Any:
         self.requests.append((method, path, rest))
+        if path.endswith("reviews"):
+            check_review(path, rest["body"])
         answer = self.answers.get((method, path), APIError(404, "NotFound", f"{path} not found"))
         if isinstance(answer, APIError):
             raise answer

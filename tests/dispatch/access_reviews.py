@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from tests.apiserver_rules import check_review
 from tests.dispatch.webhook_server import Webhooks, hook
 
 
@@ -24,7 +25,9 @@ class Apiserver:
         self.answering = asyncio.Event()
         self.answering.set()
 
-    async def post(self, _method: str, path: str, **_: Any) -> Any:
+    async def post(self, method: str, path: str, *, body: Any, **_: Any) -> Any:
+        assert method == "POST"
+        check_review(path, body)
         self.asked.append(path)
         self.open += 1
         self.most = max(self.most, self.open)

@@ -25,11 +25,13 @@ from app.overrider.workload_admission import mutate_workload
 from app.patch import apply, merge_patch
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
+from tests.apiserver_rules import check_event
 from tests.builders import request as review_of
 
 Document = dict[str, Any]
 Admit = Callable[[Document], Document]
 
+MAX_ANNOTATIONS = 256 * 1024
 _NAMESPACE = re.compile(r"/namespaces/[^/]+(?=/)")
 PLURALS = {resource.kind: resource for resource in (*RESOURCES, *WORKLOADS)}
 
@@ -126,6 +128,7 @@ class Apiserver:
         self, method: str, path: str, body: Any, *, query: Mapping[str, str] | None, dry: bool, json_patch: bool
     ) -> Document:
         if method == "POST":
+            check_event(path, body)
             self.events.append((body["reason"], body["message"]))
             return {}
         if path.endswith("/events") or "/events/" in path:
@@ -164,6 +167,10 @@ class Apiserver:
             raise APIError(409, "Conflict", "the object has been modified")
         if is_workload(path):
             after = self._admitted(before, after)
+        sizes = (len(f"{name}{value}".encode()) for name, value in (after["metadata"].get("annotations") or {}).items())
+        if sum(sizes) > MAX_ANNOTATIONS:
+            text = f"metadata.annotations: Too long: may not be more than {MAX_ANNOTATIONS} bytes"
+            raise APIError(422, "Invalid", text)
         if status:
             kept = {name: value for name, value in after["status"].items() if name not in self.drops}
             after = {**before, "status": kept}

@@ -18,6 +18,7 @@ from app.crds.controller.options import Options
 from app.kube.errors import APIError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA
+from tests.apiserver_rules import check_event
 from tests.crds.controller.test_controller import merge
 
 PREPARED = "CRDsPrepared"
@@ -74,6 +75,8 @@ class Crowd:
     async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
         """Answer as the apiserver does."""
         if "/events" in path:
+            if method == "POST":
+                check_event(path, body)
             return b"{}"
         parts = path.split("/")
         key = parts[parts.index("namespaces") + 1], parts[parts.index("karmadas") + 1]

@@ -24,6 +24,7 @@ from app.model.json import JSONObject
 from app.model.operator import KARMADA
 from app.store import ObjectKey
 from app.tracing.spans import StartRoot
+from tests.apiserver_rules import check_event
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
 from tests.waiting import NET
@@ -47,6 +48,8 @@ class Api:
 
     async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
         if path.endswith("/events") or "/events/" in path:
+            if method == "POST":
+                check_event(path, body)
             self.events.append(body.get("reason", "again"))
             return b"{}"
         self.asked.append((method, path.removeprefix(PATH)))

@@ -1,0 +1,73 @@
+"""The list of apiservers that tests run in place of a real one, and the rules that they share."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.kube.errors import APIError
+from tests.apiserver_rules import check_created, check_event, check_review
+
+ROOT = Path(__file__).parents[1]
+FAKES = yaml.safe_load((ROOT / "tests" / "conformance" / "fakes.yaml").read_text())["fakes"]
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+ACCESS = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+ATTRIBUTES = {"verb": "get", "resource": "pods"}
+EVENTS = "/api/v1/namespaces/a/events"
+EVENT = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "a"}, "involvedObject": {}}
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize("row", FAKES, ids=lambda row: f"{row['fake']}: {row['answer']}")
+def test_each_listed_fake_exists(row: dict[str, str]) -> None:
+    path, _, name = row["fake"].partition(" ")
+    text = (ROOT / path).read_text()
+    assert f"class {name}" in text or f"def {name}" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("subjectaccessreviews", {**ACCESS, "spec": {"user": "a", "resourceAttributes": ATTRIBUTES}}, 0),
+        ("subjectaccessreviews", {**ACCESS, "spec": {"groups": ["a"], "nonResourceAttributes": {}}}, 0),
+        ("subjectaccessreviews", {**ACCESS, "spec": {"resourceAttributes": ATTRIBUTES}}, 422),
+        ("subjectaccessreviews", {**ACCESS, "spec": {"user": "a"}}, 422),
+        ("subjectaccessreviews", {**ACCESS, "spec": {"user": "a", "resourceAttributes": {"labelSelector": {}}}}, 422),
+        ("subjectaccessreviews", {**ACCESS, "kind": "TokenReview"}, 400),
+        ("selfsubjectaccessreviews", {**ACCESS, "kind": "SelfSubjectAccessReview", "spec": {}}, 422),
+        ("nosuchreviews", ACCESS, 404),
+    ],
+)
+def test_reviews_are_refused_as_by_kube_apiserver(path: str, body: Any, code: int) -> None:
+    if not code:
+        check_review(f"{AUTHORIZATION}/{path}", body)
+        return
+    with pytest.raises(APIError) as raised:
+        check_review(f"{AUTHORIZATION}/{path}", body)
+    assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("metadata", "about", "code"),
+    [
+        ({}, {"namespace": "a"}, 0),
+        ({}, {"namespace": "b"}, 422),
+        ({}, {}, 422),
+        ({"namespace": "b"}, {"namespace": "b"}, 400),
+        ({"name": ""}, {"namespace": "a"}, 422),
+    ],
+)
+def test_events_are_refused_as_by_kube_apiserver(metadata: Any, about: Any, code: int) -> None:
+    body = {**EVENT, "metadata": {"name": "e", "namespace": "a", **metadata}, "involvedObject": about}
+    if not code:
+        check_event(EVENTS, body)
+        return
+    with pytest.raises(APIError) as raised:
+        check_event(EVENTS, body)
+    assert raised.value.code == code
+
+
+def test_an_unknown_path_is_not_served() -> None:
+    with pytest.raises(APIError, match="404 page not found"):
+        check_created("/apis/apps/v1/deployments", DEPLOYMENT, {"deployments": ("apps/v1", "Deployment")})
