@@ -3,14 +3,18 @@
 import copy
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
+from app.interpret.conventions.aggregate import aggregate_status
+from app.interpret.conventions.health import HealthRule
 from app.interpret.native import NATIVE
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.karmada import Operation
-from tests.e2e.cluster import ControlPlane
+from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
+from tests.waiting import wait_for
 
 SEQUENCES: Final = 12
 STEPS: Final = 5
@@ -178,23 +182,109 @@ def test_each_kind_that_is_aggregated_is_generated() -> None:
     }
 
 
+WIDGETS: Final = "/apis/widgets.example.com/v1"
+PHASES: Final = ("Pending", "Running", "Failed")
+CONDITION: Final = {
+    "type": "object", "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+    "properties": {
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "message": {"type": "string", "maxLength": 32768},
+        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+        "reason": {"type": "string", "minLength": 1, "maxLength": 1024,
+                   "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
+        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "type": {"type": "string", "maxLength": 316},
+    },
+}  # fmt: skip
+"""metav1.Condition, as controller-gen writes it."""
+WIDGET_STATUS: Final = {
+    "type": "object", "required": ["phase"],
+    "properties": {
+        "phase": {"type": "string", "enum": [*PHASES]},
+        "observedGeneration": {"type": "integer", "format": "int64"},
+        "readyReplicas": {"type": "integer", "format": "int32", "minimum": 0},
+        "revision": {"type": "integer", "format": "int32", "maximum": 9},
+        "jobs": {"type": "object", "required": ["name"],
+                 "properties": {"name": {"type": "string", "minLength": 1}, "failed": {"type": "integer"}}},
+        "conditions": {"type": "array", "items": CONDITION, "x-kubernetes-list-type": "map",
+                       "x-kubernetes-list-map-keys": ["type"]},
+    },
+}  # fmt: skip
+
+
+def widget(draw: random.Random) -> JSONObject:
+    """The status of a custom resource, as a cluster reports it."""
+    found = {
+        "phase": draw.choice(PHASES), "revision": draw.randint(1, 9), "observedGeneration": draw.randint(0, 2), "generation": 1,
+        "resourceTemplateGeneration": draw.randint(0, 2),
+        "conditions": [
+            {**condition(kind, draw.randint(1, 28)), "status": draw.choice(["True", "False", "Unknown"]), "reason": "Because",
+             "message": draw.choice(["", "why", "x" * 20_000]), "observedGeneration": 1}
+            for kind in ("Ready", "Stalled", "DiskPressure") if draw.random() < 0.7
+        ],
+    }  # fmt: skip
+    if draw.random() < 0.7:
+        found["readyReplicas"] = draw.randint(0, 3)
+    if draw.random() < 0.5:
+        found["jobs"] = {"name": "j"} | ({"failed": draw.randint(0, 3)} if draw.random() < 0.5 else {})
+    return found
+
+
+def test_the_aggregated_status_of_a_custom_resource_is_accepted(plane: ControlPlane, namespace: str) -> None:
+    """One rule aggregates the statuses of all kinds without a script, and keeps to the schema of the kind."""
+    api = plane.api()
+    api.create(CRDS, {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.widgets.example.com"},
+        "spec": {
+            "group": "widgets.example.com", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{
+                "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}, "status": WIDGET_STATUS,
+                }}},
+            }],
+        },
+    })  # fmt: skip
+    wait_for(lambda: is_established(api, "widgets.widgets.example.com"), what="the definition is established")
+    rule = HealthRule(must_be_true=("Ready",))
+    document = {"apiVersion": "widgets.example.com/v1", "kind": "Widget"}
+    refused = write_statuses(
+        api, f"{WIDGETS}/namespaces/{namespace}/widgets", [{}], (document, widget), partial(aggregate_status, rule=rule)
+    )
+    assert not refused, refused[:3]
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_each_aggregated_status_is_accepted(plane: ControlPlane, namespace: str, name: str) -> None:
     api, (plural, specs, report) = plane.api(), KINDS[name]
     kind = kind_of(name)
-    aggregate = NATIVE[kind][Operation.AGGREGATE_STATUS]
     base = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
     scope = base if plural == "persistentvolumes" else f"{base}/namespaces/{namespace}"
     if plural == "pods":
         api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    document = {"apiVersion": kind.api_version, "kind": kind.kind}
+    refused = write_statuses(
+        api, f"{scope}/{plural}", specs, (document, report), NATIVE[kind][Operation.AGGREGATE_STATUS]
+    )
+    assert not refused, refused[:3]
+
+
+def write_statuses(
+    api: Api,
+    path: str,
+    specs: list[JSONObject],
+    generated: tuple[JSONObject, Report],
+    aggregate: Callable[..., JSONObject],
+) -> list[Any]:
+    """Create objects, write the aggregated statuses of generated reports to them, and return the refusals."""
+    document, report = generated
     refused = []
     for number in range(SEQUENCES * len(specs)):
-        draw = random.Random(f"{name} {number}")
-        made = api.create(f"{scope}/{plural}", {
-            "apiVersion": kind.api_version, "kind": kind.kind,
-            "metadata": {"generateName": f"{namespace}-"}, "spec": copy.deepcopy(specs[number % len(specs)]),
-        })  # fmt: skip
-        path = f"{scope}/{plural}/{made['metadata']['name']}"
+        draw = random.Random(f"{path.rpartition('/')[2]} {number}")
+        spec = copy.deepcopy(specs[number % len(specs)])
+        made = api.create(path, {**document, "metadata": {"generateName": "status-"}, "spec": spec})
+        own = f"{path}/{made['metadata']['name']}"
         reports: dict[str, JSONObject] = {}
         for _ in range(STEPS):
             # A cluster joins, reports something new, or leaves.
@@ -202,14 +292,14 @@ def test_each_aggregated_status_is_accepted(plane: ControlPlane, namespace: str,
             reports[cluster] = {"clusterName": cluster} | ({"status": report(draw)} if draw.random() < 0.9 else {})
             if draw.random() < 0.15:
                 reports.pop(draw.choice([*reports]))
-            stored = api[path]
+            stored = api[own]
             aggregated = aggregate(stored, list(reports.values()))
-            status, answer, _ = api.call("PUT", f"{path}/status", aggregated)
+            status, answer, _ = api.call("PUT", f"{own}/status", aggregated)
             if status >= 300:
                 refused.append(
                     (number, answer["message"], stored.get("status"), aggregated.get("status"), [*reports.values()])
                 )
                 break
             assert aggregate(answer, list(reports.values())) == answer, (number, reports)
-        api.delete(path)
-    assert not refused, refused[:3]
+        api.delete(own)
+    return refused

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.asgi import Fleethook, create_app
 from app.interpret.native import NATIVE
-from app.model.karmada import OPERATIONS
+from app.model.gvk import GroupVersionKind
+from app.model.karmada import OPERATIONS, ConventionsMode
 from app.settings import Settings
 from tests.asgi_client import call
 from tests.hypothesis_profiles import examples
@@ -48,7 +49,17 @@ bent = st.recursive(
     max_leaves=25,
 )
 members = st.dictionaries(st.sampled_from(("spec", "status", "metadata", "secrets", "data", "type")), bent, max_size=4)
-kinds = st.sampled_from(sorted(NATIVE))
+WIDGET = GroupVersionKind("example.com", "v1", "Widget")
+kinds = st.sampled_from([*sorted(NATIVE), *[WIDGET] * 5])
+
+
+WIDGETS = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com", "names": {"kind": "Widget", "plural": "widgets"}, "scope": "Namespaced",
+        "versions": [{"name": "v1", "served": True, "subresources": {"scale": {"specReplicasPath": ".spec.replicas"}}}],
+    },
+}  # fmt: skip
 
 
 @st.composite
@@ -89,7 +100,9 @@ def reviews(draw: st.DrawFn) -> Any:
 
 @pytest.fixture(scope="module")
 def app() -> Fleethook:
-    return create_app(Settings(), log=None)
+    app = create_app(Settings(interpret_conventions=ConventionsMode.ALL), log=None)
+    app.store.put(WIDGETS)
+    return app
 
 
 @pytest.mark.parametrize("path", ["/explore", "/interpret"])
