@@ -219,7 +219,7 @@ class Fleethook(FastAPI):
             self._outside.make_hook_layer(self.store, self.hook_client, observe=self.metrics.count_hook_call),
             _load_interpreters(settings),
             self.runner,
-            bundle=settings.bundle,
+            bundle=self.store if settings.bundle else None,
             observe=self.metrics.count_script,
             traces=self._record is not None,
             conventions=make_conventions_layer(self.store, settings.interpret_conventions),

@@ -60,6 +60,9 @@ The interpreters are Karmada ResourceInterpreterCustomizations with Lua scripts,
 `app/interpret/bundle/<group>/<kind>/customization.yaml`. Kinds that follow
 [the conventions of Kubernetes](conventions.md) need no script: `app/interpret/bundle/<group>/conventions.yaml` lists
 them. `fleethook interpret test app/interpret/bundle` runs all {total} fixtures of the {kinds} kinds.
+`Managed (crossplane.io)` stands for all managed resources, composite resources and claims of Crossplane: kinds whose
+CustomResourceDefinition has the category `managed`, `composite` or `claim`, or without a definition the kinds of the
+groups `*.crossplane.io` and `*.upbound.io`.
 
 fleethook calls your own customizations, webhooks and Python interpreters before the bundle, and the native
 interpreters after it. To override an operation, write a ResourceInterpreterCustomization for the same kind. Yours is

@@ -107,7 +107,7 @@ def build_chain(
         hooks,
         load_interpreters(interpreters),
         runner,
-        bundle=bundle,
+        bundle=store if bundle else None,
         observe=_ignore,
         conventions=make_conventions_layer(store, conventions),
     )

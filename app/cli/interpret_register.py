@@ -111,7 +111,7 @@ def register(
 
     async def register_in_cluster() -> None:
         async with target.connect() as connection:
-            definitions = () if conventions is ConventionsMode.OFF else (DEFINITIONS,)
+            definitions = (DEFINITIONS,) if bundle or conventions is not ConventionsMode.OFF else ()
             loaded = load([*await _read_karmada(connection, (*_RESOURCES, *definitions)), *given])
             if output is not None:
                 _print(_make_configuration(loaded, client_config), output)

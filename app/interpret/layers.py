@@ -9,6 +9,7 @@ from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
 from app.interpret.python_interpreter import Interpreter
+from app.store import StoreView
 
 
 def assemble_chain(
@@ -17,7 +18,7 @@ def assemble_chain(
     interpreters: Sequence[Interpreter],
     runner: Runner,
     *,
-    bundle: bool,
+    bundle: StoreView | None,
     observe: Observe,
     traces: bool = False,
     conventions: Layer | None = None,
@@ -29,7 +30,7 @@ def assemble_chain(
         hooks: The webhooks of hook configurations.
         interpreters: Python interpreters of users.
         runner: Runs the scripts.
-        bundle: Whether to include the bundle.
+        bundle: CustomResourceDefinitions, which tell the bundle the kinds of Crossplane; None without the bundle.
         observe: Called after each call of a script.
         traces: Add the answers of webhooks and scripts to the chain's answers.
         conventions: The layer for kinds that no other layer knows, None without it.
@@ -39,7 +40,7 @@ def assemble_chain(
         hooks,
         PythonLayer(interpreters),
     ]
-    if bundle:
-        layers.append(BundleLayer(runner, observe=observe))
+    if bundle is not None:
+        layers.append(BundleLayer(runner, observe=observe, definitions=bundle))
     layers.append(NativeLayer())
     return Chain(layers if conventions is None else [*layers, conventions], traces=traces)

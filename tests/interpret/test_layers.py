@@ -39,7 +39,13 @@ def chain_of(runner: Runner, *scripts: str, bundle: bool = False, traces: bool =
     python.healthy(lambda _: False)
     hooks = WebhookLayer(store, HookClient(allow_private=True), observe=lambda *_: None)
     return assemble_chain(
-        customizations, hooks, [python], runner, bundle=bundle, observe=lambda *_: None, traces=traces
+        customizations,
+        hooks,
+        [python],
+        runner,
+        bundle=store if bundle else None,
+        observe=lambda *_: None,
+        traces=traces,
     )
 
 

@@ -126,7 +126,7 @@ def build_interpreters(
         hooks,
         interpreters,
         Runner(),
-        bundle=bundle,
+        bundle=store if bundle else None,
         observe=_ignore,
         conventions=make_conventions_layer(store, conventions),
     )

@@ -5,6 +5,8 @@ its scripts may ``require("fleet")``, and it may be for more than one version (`
 
 ``app/interpret/bundle/<group>/conventions.yaml`` lists the kinds of a group that need no script (`ConventionalKind`).
 If a kind has both, its script answers the operations that it has.
+
+Users of Crossplane define kinds. All of them have the rules of one kind of the bundle (`STAND_IN`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +21,7 @@ import yaml
 
 from app.interpret.chain import Handler, Observe
 from app.interpret.conventions.kinds import ConventionalKind
+from app.interpret.crossplane import STAND_IN, is_defined_by_users, list_defined_by_users
 from app.interpret.fixtures import Fixture, read_fixtures
 from app.interpret.lua.layer import LuaLayer, Rules, index_rules
 from app.interpret.lua.rules import Rule, list_answers, read_customization
@@ -27,6 +30,7 @@ from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSONObject
 from app.model.karmada import Operation
+from app.store import StoreView
 from app.store.yaml_reader import read_values
 
 _ROOT: Final = resources.files("app.interpret").joinpath("bundle")
@@ -179,24 +183,39 @@ def _load_conventions() -> Conventions:
 
 
 class BundleLayer:
-    """The bundle: a script, or else the conventions of a listed kind."""
+    """The bundle: a script, or else the conventions of a listed kind, or else the rules for a family of kinds."""
 
     name = "bundle"
 
-    def __init__(self, runner: Runner, *, observe: Observe) -> None:
-        """Read which kinds the bundle has, so that no review waits for it; arguments as for `LuaLayer`."""
+    def __init__(self, runner: Runner, *, observe: Observe, definitions: StoreView | None = None) -> None:
+        """Read which kinds the bundle has, so that no review waits for it; arguments as for `LuaLayer`.
+
+        Args:
+            runner: Runs the scripts.
+            observe: Called after each call of a script.
+            definitions: CustomResourceDefinitions, which tell the kinds of a family.
+        """
         self._scripts: Final = LuaLayer("bundle", load_bundle_rules, runner, observe=observe)
         self._conventions: Final = _load_conventions()
+        self._definitions: Final = definitions
         load_bundle_rules()
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether there is a rule for a kind and operation."""
-        return self._scripts.knows(kind, operation) or (kind, operation) in self._conventions
+        if self._scripts.knows(kind, operation) or (kind, operation) in self._conventions:
+            return True
+        return self._scripts.knows(STAND_IN, operation) and is_defined_by_users(kind, self._definitions)
 
     def find(self, question: Question) -> Handler | None:
         """Return the rule for a kind and operation."""
-        return self._scripts.find(question) or self._conventions.get((question.kind, question.operation))
+        found = self._scripts.find(question) or self._conventions.get((question.kind, question.operation))
+        if found is None and is_defined_by_users(question.kind, self._definitions):
+            return self._scripts.find(question._replace(kind=STAND_IN))
+        return found
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that have a rule."""
-        return chain(self._scripts.answers(), self._conventions)
+        rules = chain(self._scripts.answers(), self._conventions)
+        family = [operation for kind, operation in self._scripts.answers() if kind == STAND_IN]
+        yield from (rule for rule in rules if rule[0] != STAND_IN)
+        yield from product(list_defined_by_users(self._definitions), family)

@@ -149,6 +149,7 @@ WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
 class _Names(TypedDict, total=False):
     kind: Any
     plural: Any
+    categories: Any
 
 
 class _Version(TypedDict, total=False):

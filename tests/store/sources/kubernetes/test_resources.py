@@ -43,7 +43,7 @@ def test_a_definition_keeps_its_versions_without_schemas(resource: WatchedResour
     document = with_managed_fields(
         spec={
             "group": "example.org",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["w"]},
+            "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["w"], "categories": ["claim"]},
             "scope": "Namespaced",
             "versions": [
                 {"name": "v1", "served": True, "storage": True, "schema": SCHEMA, "subresources": {"status": {}}},
@@ -57,7 +57,7 @@ def test_a_definition_keeps_its_versions_without_schemas(resource: WatchedResour
         "metadata": METADATA,
         "spec": {
             "group": "example.org",
-            "names": {"kind": "Widget", "plural": "widgets"},
+            "names": {"kind": "Widget", "plural": "widgets", "categories": ["claim"]},
             "scope": "Namespaced",
             "versions": [
                 {"name": "v1", "served": True, "subresources": {"status": {}}},
