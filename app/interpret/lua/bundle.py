@@ -24,7 +24,7 @@ from app.interpret.conventions.kinds import ConventionalKind
 from app.interpret.crossplane import STAND_IN, is_defined_by_users, list_defined_by_users
 from app.interpret.fixtures import Fixture, read_fixtures
 from app.interpret.lua.layer import LuaLayer, Rules, index_rules
-from app.interpret.lua.rules import Rule, list_answers, read_customization
+from app.interpret.lua.rules import Rule, known_globals, list_answers, read_customization
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.gvk import GroupVersionKind
@@ -199,6 +199,7 @@ class BundleLayer:
         self._conventions: Final = _load_conventions()
         self._definitions: Final = definitions
         load_bundle_rules()
+        known_globals()  # creates the machine that compiles scripts
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether there is a rule for a kind and operation."""
