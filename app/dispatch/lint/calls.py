@@ -1,22 +1,26 @@
 """Finds webhooks whose call or failure has unwanted effects."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
+from urllib.parse import urlsplit
 
 from app.dispatch.dispatcher import NAMESPACE
 from app.dispatch.hooks import EVERY, Hook, Rule
 from app.dispatch.lint.codes import Issue
 from app.dispatch.lint.served_resources import read_text
 from app.dispatch.match import read_labels
+from app.model.gvk import GroupKind
 from app.model.json import JSON, as_object
-from app.store import StoreView
+from app.outbound.bundle import decode_bundle
+from app.store import StoreView, key_of
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
 # (kubernetes/kubernetes#128162).
 _DEFAULT_SECONDS: Final = 10.0
 # The resources that change when a webhook starts: its pods, their workload, and its Service.
 _OWN_RESOURCES: Final = (("", "pods"), ("apps", "deployments"), ("", "services"))
+_SECRET: Final = GroupKind("", "Secret")
 _LEASES: Final = "coordination.k8s.io"
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
 _LEASE_SECONDS: Final = 5.0
@@ -28,7 +32,8 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, now: datetime) -> Iterator[Issue]:
     """Yield the issues of calling a webhook; ``now`` decides about expired certificates."""
     service = as_object(webhook.get("clientConfig")).get("service")
-    yield from _authority_findings(hook, now)
+    issues = list(_authority_findings(hook, now))
+    yield from issues or _served_findings(hook, read_text(as_object(service).get("namespace")), store, now)
     yield from _lease_findings(hook)
     if hook.endpoint is None and isinstance(service, dict):
         yield Issue("service-in-logical-cluster", hook.problem)
@@ -68,6 +73,56 @@ def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
     since = f"has expired on {max(started):%Y-%m-%d}" if started else f"is valid from {min(ends)[0]:%Y-%m-%d} only"
     text = f"clientConfig.caBundle: every call fails, because each of its certificates {since}: renew it"
     yield Issue("expired-authority", text)
+
+
+def _served_findings(hook: Hook, namespace: str, store: StoreView, now: datetime) -> Iterator[Issue]:
+    """Find a bundle that accepts none of the known certificates of the webhook's host: those in Secrets of files."""
+    endpoint = hook.endpoint
+    if endpoint is None or not endpoint.ca_bundle or not store.has(_SECRET):
+        return
+    from app.outbound.certificate_chain import verify  # noqa: PLC0415 - as above
+    from app.outbound.certificate_der import CertificateError  # noqa: PLC0415 - as above
+    from app.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - as above
+
+    host = endpoint.server_name or urlsplit(endpoint.url).hostname or ""
+    refused = ""
+    try:
+        roots = load_roots(endpoint.ca_bundle)
+    except TrustError:
+        return
+    for name, presented in _list_certificates(store, hook.cluster, namespace, host):
+        try:
+            verify(presented, roots, host=host, now=now)
+        except CertificateError as error:
+            refused = refused or f"Secret {name}, which is for {host}: {error}"
+        else:
+            return
+    if refused:
+        text = f"clientConfig.caBundle: it does not accept the certificate of {refused}: use the CA that has signed it"
+        yield Issue("untrusted-certificate", text)
+
+
+def _list_certificates(
+    store: StoreView, cluster: str, namespace: str, host: str
+) -> Iterator[tuple[str, Sequence[bytes]]]:
+    """Yield the names and certificates of Secrets for a host, in one namespace or in all if it is ``""``."""
+    from app.outbound.certificate import parse_certificate  # noqa: PLC0415 - as above
+    from app.outbound.certificate_der import CertificateError  # noqa: PLC0415 - as above
+    from app.outbound.trust import decode_pem  # noqa: PLC0415 - as above
+
+    for secret in store.each(cluster, _SECRET):
+        key = key_of(dict(secret))
+        text = as_object(secret.get("stringData")).get("tls.crt"), as_object(secret.get("data")).get("tls.crt")
+        if namespace not in ("", key.namespace) or not any(isinstance(one, str) for one in text):
+            continue
+        try:
+            pem = text[0].encode() if isinstance(text[0], str) else decode_bundle(text[1])
+            presented = list(decode_pem(pem))
+            leaf = parse_certificate(presented[0])
+        except (CertificateError, ValueError, IndexError):
+            continue
+        if not leaf.extensions.names.explain_mismatch(host, common_name=leaf.legacy_name):
+            yield f"{key.namespace}/{key.name}", presented
 
 
 def _lease_findings(hook: Hook) -> Iterator[Issue]:

@@ -22,6 +22,7 @@ CODES: Final[dict[str, Level]] = {
     "condition-error": "error",
     "unsupported-operation": "error",
     "expired-authority": "error",
+    "untrusted-certificate": "error",
     "slow-leases": "warning",
     "shadowed": "error",
     "service-in-logical-cluster": "error",
@@ -57,6 +58,7 @@ MEANINGS: Final[dict[str, str]] = {
     "`oldObject` for CREATE, and `namespaceObject` always.",
     "unsupported-operation": "A rule has no operation that its subresources support, such as CREATE for `pods/status`.",
     "expired-authority": "All certificates of the caBundle have expired, or are not valid yet, so every call fails.",
+    "untrusted-certificate": "The caBundle accepts no certificate that a Secret of the files has for the host.",
     "slow-leases": "The webhook gets Leases. While it is slow, components lose their leader election, and nodes become "
     "NotReady.",
     "shadowed": "The resource comes from another logical cluster, whose webhooks are called instead.",
