@@ -81,14 +81,14 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             # No verdict, so that the caller asks again, as clients of an apiserver do after a failed call.
             raise RequestError(503, "ServiceUnavailable", f"{error}{self._hint}") from error
         decided = self._finish_large(request) if is_large else self._handle(request)
-        response = decided if isinstance(decided, Response) else (yield self._finish(decided, review.uid))
+        response = decided if isinstance(decided, Response) else (yield self._finish(decided, request))
         if self._conclude is not None:
             response = (yield self._conclude(request, response)) or response
         if not response.allowed:
             response = msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
         if is_large:
             encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
-            return response, (yield self._off_loop(encode))
+            return response, (yield self._off_loop(encode, turn=self._name_turn(request)))
         return response, encode_response(response, uid=review.uid, api_version=review.api_version)
 
     def _handle(self, request: AdmissionRequest) -> Response | Sliced[Response] | Awaitable[Response]:
@@ -100,20 +100,25 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
             return self._fail(error, request.uid)
 
-    async def _finish(self, work: Sliced[Response] | Awaitable[Response], uid: str) -> Response:
+    async def _finish(self, work: Sliced[Response] | Awaitable[Response], request: AdmissionRequest) -> Response:
         try:
-            return await (self._slices.run(work) if isinstance(work, Generator) else work)
+            return await (self._slices.run(work, lane=request.namespace) if isinstance(work, Generator) else work)
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
-            return self._fail(error, uid)
+            return self._fail(error, request.uid)
 
     async def _finish_large(self, request: AdmissionRequest) -> Response:
         """Return the answer that `_handle` and `_finish` return, with the work in threads."""
-        if conflict := await self._off_loop(cluster_conflict, request):
+        turn = self._name_turn(request)
+        if conflict := await self._off_loop(cluster_conflict, request, turn=turn):
             return errored(conflict)
-        decided = await self._off_loop(self._handler, request) if self._pure else self._handler(request)
+        decided = await self._off_loop(self._handler, request, turn=turn) if self._pure else self._handler(request)
         if isinstance(decided, Generator):
-            return await run_off_loop(decided, worker=self._worker, turn=f"{self._path} {request.namespace}")
+            return await run_off_loop(decided, worker=self._worker, turn=turn)
         return decided if isinstance(decided, Response) else await decided
+
+    def _name_turn(self, request: AdmissionRequest) -> str:
+        """Return the lane of a request in the thread: its namespace."""
+        return f"{self._path} {request.namespace}"
 
     def _fail(self, error: Exception, uid: str) -> Response:
         return to_response(explain_failure(error, route=self._path, uid=uid))

@@ -6,7 +6,6 @@ A token is sent to the apiserver only. Caches hold a keyed hash of it, and no me
 import asyncio
 import hashlib
 import hmac
-import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -27,8 +26,7 @@ from app.dispatch.live_lookups import LiveSource, Post, build_access_review
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON
 from app.outbound.call_slots import CallSlots, FullError, Quotas
-
-_log: Final = logging.getLogger(__name__)
+from app.outbound.failure_log import FailureLog
 
 ACCESS_GROUP: Final = "fleethook.io"
 ACCESS_RESOURCE: Final = "clusters"
@@ -101,6 +99,7 @@ class Tokens:
         self._refused: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
         self._pending: Final[dict[_Question, asyncio.Task[Decision]]] = {}
         self._slots: Final = CallSlots(_QUOTAS)
+        self._failures: Final = FailureLog()
 
     def find(self, token: str, *, cluster: str, route: str) -> Decision | None:
         """Return the cached answer, None if the apiserver has to be asked; arguments as in `decide`."""
@@ -154,10 +153,8 @@ class Tokens:
         except FullError as error:
             raise BusyError from error
         except (APIError, UnreachableError, ValueError) as error:
-            _log.warning(
-                "cannot review the access of a caller",
-                extra={"fields": {"cluster": question.cluster, "error": str(error).replace(token, "(token)")}},
-            )
+            text, reason = "cannot review the access of a caller", str(error).replace(token, "(token)")
+            self._failures.note(client, question.cluster, text, cluster=question.cluster, error=reason)
             text = "the apiserver cannot review the token; the log of this server has the reason"
             raise UndecidedError(text) from None
         cache, seconds = (self._allowed, self._seconds) if decision.allowed else (self._refused, REFUSED_SECONDS)
@@ -207,10 +204,8 @@ class Tokens:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
             # The same answer as in an existing cluster in which the user has no right.
-            _log.warning(
-                "cannot review access in a logical cluster",
-                extra={"fields": {"cluster": question.cluster, "error": str(error)}},
-            )
+            text = "cannot review access in a logical cluster"
+            self._failures.note(user.name, question.cluster, text, cluster=question.cluster, error=str(error))
             return False
         return is_allowed(answer)
 

@@ -4,37 +4,32 @@ import asyncio
 from typing import Any, Final, TypeVar
 
 from app.control.slices import Slice, Sliced
-from app.control.turns import Executor
+from app.control.turns import Executor, Turns
 
 T = TypeVar("T")
 
 
-class Slices:
+class Slices(Turns):
     """Runs one slice in each iteration of the event loop, for any number of concurrent pieces of work.
 
-    A request therefore waits for at most one slice, not for one slice of each piece of work.
+    A request therefore waits for at most one slice of each lane, not for one slice of each piece of work.
     """
 
-    def __init__(self) -> None:
-        """Prepare."""
-        # asyncio.Lock belongs to the first event loop that waits for it; each server process has one loop.
-        self._turn: Final = asyncio.Lock()
+    async def run(self, work: Sliced[T], *, lane: str = "") -> T:
+        """Do sliced work, and return its result.
 
-    async def run(self, work: Sliced[T]) -> T:
-        """Do sliced work, and return its result."""
+        Args:
+            work: The work.
+            lane: The namespace for which it is done, ``""`` for work of the server itself.
+        """
         while True:
-            async with self._turn:
+            async with self.hold(lane):
                 done = _advance(work)
                 # After the last slice, too: much work may wait that has only one.
                 await asyncio.sleep(0)
             if isinstance(done, _Result):
                 result: T = done.value
                 return result
-
-    async def pause(self) -> None:
-        """Wait until it is the turn of a slice that the caller does next, without waiting in it."""
-        async with self._turn:
-            await asyncio.sleep(0)
 
 
 async def run_off_loop(work: Sliced[T], *, worker: Executor, turn: str) -> T:

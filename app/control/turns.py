@@ -28,7 +28,7 @@ class Turns(Slots):
         """Prepare."""
         super().__init__(Limits(1))
 
-    async def pause(self, cluster: str) -> None:
+    async def pause(self, cluster: str = "") -> None:
         """Let other work continue. In each iteration of the event loop, one paused piece of work continues."""
         async with self.hold(cluster):
             await asyncio.sleep(0)

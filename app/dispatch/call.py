@@ -157,10 +157,8 @@ class WebhookCaller:
         except CallError as error:
             outcome, code = "timed out" if error.timed_out else "failed", error.code
             if not (code or error.timed_out or isinstance(error, NotCalledError)):
-                key = f"{hook.cluster} {hook.phase} {hook.uid}"
-                self._client.failures.note(
-                    key, f'webhook "{hook.name}" of logical cluster {hook.cluster}', error.reason
-                )
+                line = f'webhook "{hook.name}" of logical cluster {hook.cluster} breaks its connections: {error.reason}'
+                self._client.failures.note(hook.cluster, f"{hook.phase} {hook.uid}", line)
             raise CallingError(hook.name, str(error), cut_short=error.cut_short) from error
         finally:
             self._observe(hook, outcome=outcome, code=code, seconds=time.perf_counter() - started)

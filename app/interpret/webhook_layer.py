@@ -150,7 +150,7 @@ class WebhookLayer:
         try:
             if len(text) <= _SHORT_ANSWER and count_values(question.object, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:
                 return answered()
-            return await self._worker.run("", answered)
+            return await self._worker.run(hook.uid, answered)
         except InterpretError as error:
             raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
 

@@ -43,6 +43,14 @@ async def test_each_iteration_of_the_event_loop_runs_one_slice() -> None:
     assert texts.index("b0") < texts.index("a2")  # They take turns.
 
 
+async def test_much_work_of_one_lane_takes_as_many_slices_as_little_work_of_another() -> None:
+    slices, seen = Slices(), list[str]()
+    crowd = [slices.run(work("a", 9, seen), lane="crowd") for _ in range(9)]
+    await asyncio.gather(*crowd, slices.run(work("b", 3, seen), lane="other"))
+    assert seen[: seen.index("b2")].count("b0") == 1
+    assert seen.index("b2") <= 2 * 4
+
+
 async def test_work_without_a_pause_is_one_slice_too() -> None:
     """20 subjects of a page of the console, each of them done in its first slice, held the event loop together."""
     turns = 0

@@ -1,4 +1,4 @@
-"""Log lines about webhooks that break the connection."""
+"""Log lines about errors that tenants can cause."""
 
 import asyncio
 import logging
@@ -21,21 +21,24 @@ def test_each_webhook_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) ->
     for seconds in (0, 1, 59, 60, 61, 500):
         clock.now = seconds
         for name in ("a", "b"):
-            log.note(name, f"webhook {name}", "tls: bad record mac")
+            log.note("ws2", name, f"webhook {name} breaks its connections: tls: bad record mac")
     lines = [record.getMessage() for record in caplog.records if "webhook a" in record.getMessage()]
     text = "webhook a breaks its connections: tls: bad record mac"
     assert lines == [text, f"{text} (2 more errors since the last line)", text]
     assert len(caplog.records) == 6
 
 
-def test_the_number_of_lines_is_limited(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_owner_has_a_share_of_the_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     log = FailureLog(clock=clock)
     for number in range(2_000):
-        log.note(str(number), "webhook", "EOF")
+        log.note("ws2", str(number), "EOF", cluster="ws2")
+    assert [record.fields for record in caplog.records] == [{"cluster": "ws2"}] * 20  # type: ignore[attr-defined]
+    for number in range(2_000):
+        log.note(f"cluster {number}", "webhook", "EOF")
     assert len(caplog.records) == 1_000
     clock.now = 120
-    log.note("1999", "webhook", "EOF")
+    log.note("ws2", "1999", "EOF")
     assert len(caplog.records) == 1_001
 
 
