@@ -7,12 +7,18 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from app.control.steps import Done, Steps, begin
 from app.interpret.access import InterpretError
 from app.interpret.answer_validation import validate_answer
+from app.interpret.every_kind import (
+    DEPENDENCIES_ANNOTATION,
+    make_missing_count_error,
+    read_listed_dependencies,
+    retains_replicas,
+)
 from app.interpret.native import NATIVE, find_native
 from app.interpret.python_interpreter import Interpreter
 from app.interpret.question import Answer, Question, ask
 from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from app.model.karmada import RETAIN_REPLICAS_LABEL, Operation
 
 T = TypeVar("T")
 
@@ -96,10 +102,20 @@ class ChainError(InterpretError):
         self.calls: Final = calls
 
 
+class _NoInterpreterError(ChainError):
+    """No layer has an interpreter."""
+
+
+_SCALED: Final = frozenset({Operation.REPLICA, Operation.REVISE_REPLICA})
+
+
 class Chain:
     """Layers that are asked in order.
 
     An error ends the search: a later layer must not guess for a kind that has an interpreter.
+
+    The rules for objects of every kind (`app.interpret.every_kind`) apply after the answer of a layer, and without one:
+    Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
     """
 
     def __init__(self, layers: Sequence[Layer], *, traces: bool = False) -> None:
@@ -120,7 +136,14 @@ class Chain:
 
     def answers(self) -> frozenset[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that any layer answers without calling other servers."""
-        return frozenset(pair for layer in self._layers for pair in layer.answers())
+        found: dict[GroupVersionKind, set[Operation]] = {}
+        for layer in self._layers:
+            for kind, operation in layer.answers():
+                found.setdefault(kind, {Operation.DEPENDENCY}).add(operation)
+        for operations in found.values():
+            if operations >= _SCALED:
+                operations.add(Operation.RETAIN)
+        return frozenset((kind, operation) for kind, operations in found.items() for operation in operations)
 
     def list_handlers(self, question: Question) -> list[tuple[str, Handler]]:
         """Return the layers that have an interpreter for a question, with it, in the order in which to ask them.
@@ -142,7 +165,7 @@ class Chain:
         Raises:
             ChainError: None has one, or it failed; the work that is returned raises it, too.
         """
-        begun = begin(self._ask(question, off_loop))
+        begun = begin(_RULES.get(question.operation, Chain._ask)(self, question, off_loop))
         return begun.result if isinstance(begun, Done) else begun
 
     async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
@@ -182,7 +205,71 @@ class Chain:
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
-        raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
+        raise _NoInterpreterError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
+
+    def _retain(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+        """Ask the layers, then retain the number of replicas if the label says so."""
+        try:
+            explained = yield from self._ask(question, off_loop)
+        except _NoInterpreterError as error:
+            is_scaled = all(self.list_handlers(question._replace(operation=operation)) for operation in _SCALED)
+            if not is_scaled or not _has_only_none(error.steps):
+                raise
+            explained = Explained(Answer(object=question.object), error.steps)
+            if not retains_replicas(question.object):
+                return _add_step(explained, Step("label", RETAIN_REPLICAS_LABEL, "answered", "not set"))
+        if not retains_replicas(question.object):
+            return explained
+        assert explained.answer.object is not None
+        observed = question.observed or {}
+        asked = question._replace(operation=Operation.REPLICA, object=observed, observed=None)
+        try:
+            counted = yield from self._ask(asked, off_loop)
+            wanted = asked._replace(operation=Operation.REVISE_REPLICA, replicas=counted.answer.replicas or 0)
+            if not counted.answer.replicas:
+                # An interpreter also returns 0 for an object without a number. To set 0 does not change any other.
+                unchanged = yield from self._ask(wanted, off_loop)
+                if unchanged.answer.object != observed:
+                    raise ChainError(make_missing_count_error(observed), explained.steps, explained.calls)
+            revised = yield from self._ask(wanted._replace(object=explained.answer.object), off_loop)
+        except _NoInterpreterError:
+            return explained
+        step = Step("label", RETAIN_REPLICAS_LABEL, "answered", f"{wanted.replicas} replicas of the member cluster")
+        calls = (*explained.calls, *counted.calls, *revised.calls)
+        return _add_step(Explained(Answer(object=revised.answer.object), explained.steps, calls), step)
+
+    def _list_dependencies(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
+        """Ask the layers, and add the dependencies that the annotation lists."""
+        try:
+            explained = yield from self._ask(question, off_loop)
+        except _NoInterpreterError as error:
+            if not _has_only_none(error.steps):
+                raise
+            explained = Explained(Answer(dependencies=[]), error.steps)
+        try:
+            if off_loop is not None and question.large:
+                listed = yield off_loop(read_listed_dependencies, question.object)
+            else:
+                listed = read_listed_dependencies(question.object)
+        except InterpretError as error:
+            step = Step("annotation", DEPENDENCIES_ANNOTATION, "failed", str(error))
+            raise ChainError(error, (*explained.steps, step), explained.calls) from error
+        if not listed and not _has_only_none(explained.steps):
+            return explained
+        answer = Answer(dependencies=[*(explained.answer.dependencies or []), *listed])
+        step = Step("annotation", DEPENDENCIES_ANNOTATION, "answered", f"{len(listed)} dependencies")
+        return _add_step(explained._replace(answer=validate_answer(question, answer)), step)
+
+
+_RULES: Final = {Operation.RETAIN: Chain._retain, Operation.DEPENDENCY: Chain._list_dependencies}  # noqa: SLF001
+
+
+def _has_only_none(steps: Sequence[Step]) -> bool:
+    return all(step.outcome == "none" for step in steps)
+
+
+def _add_step(explained: Explained, step: Step) -> Explained:
+    return explained._replace(steps=(*explained.steps, step))
 
 
 def _note_call(

@@ -91,7 +91,11 @@ def test_configuration_without_rules_has_no_webhook() -> None:
 
 def test_native_layer_answers_kubernetes_kinds() -> None:
     answers = Chain([NativeLayer()]).answers()
-    assert answers == {(kind, operation) for kind, functions in NATIVE.items() for operation in functions}
+    native = {(kind, operation) for kind, functions in NATIVE.items() for operation in functions}
+    scaled = {kind for kind in NATIVE if {(kind, Operation.REPLICA), (kind, Operation.REVISE_REPLICA)} <= native}
+    assert {kind.kind for kind in scaled} == {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
+    every = {(kind, Operation.DEPENDENCY) for kind in NATIVE} | {(kind, Operation.RETAIN) for kind in scaled}
+    assert answers == native | every
     assert not any(kind.kind == "ConfigMap" for kind, _ in answers)
 
 

@@ -34,7 +34,6 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("apps", "v1", "Deployment"): {
         **_WORKLOAD,
         Operation.HEALTH: health.deployment,
-        Operation.RETAIN: retain.deployment,
         Operation.STATUS: status.workload(*_REPLICAS, "unavailableReplicas", "observedGeneration"),
         Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "unavailableReplicas"),
     },
@@ -100,6 +99,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("", "v1", "PersistentVolume"): {
         Operation.RETAIN: retain.persistent_volume,
         Operation.AGGREGATE_STATUS: aggregate.persistent_volume,
+        Operation.DEPENDENCY: dependencies.persistent_volume,
     },
     GroupVersionKind("", "v1", "Secret"): {Operation.RETAIN: retain.secret},
     GroupVersionKind("networking.k8s.io", "v1", "Ingress"): {

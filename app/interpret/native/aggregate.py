@@ -95,8 +95,11 @@ def ingress(template: JSONObject, items: Items) -> JSONObject:
 
 
 def _merge_load_balancers(template: JSONObject, items: Items, *identity: str) -> JSONObject:
+    statuses = _list_statuses(items)
+    if not statuses:
+        return template  # The known addresses stay until a cluster reports.
     found: dict[tuple[JSON, ...], dict[tuple[JSON, ...], JSONObject]] = {}
-    for status in _list_statuses(items):
+    for status in statuses:
         for address in objects(status, "loadBalancer", "ingress"):
             ports = found.setdefault(tuple(text(address, name) or None for name in identity), {})
             for port in objects(address, "ports"):

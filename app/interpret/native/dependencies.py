@@ -3,6 +3,8 @@
 Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go.
 """
 
+from typing import Final
+
 from app.interpret.access import InterpretError, objects, text
 from app.interpret.native import pod_templates
 from app.model.json import JSONObject
@@ -41,10 +43,50 @@ def stateful_set(document: JSONObject) -> list[JSONObject]:
 
 
 def ingress(document: JSONObject) -> list[JSONObject]:
-    """List the TLS Secrets of an Ingress. TLS without a Secret is legal, but an error in Karmada v1.16."""
-    names = {text(tls, "secretName") for tls in objects(document, "spec", "tls")} - {""}
+    """List the TLS Secrets of an Ingress, and the Services to which it sends requests.
+
+    TLS without a Secret is legal, but an error in Karmada v1.16.
+    """
+    secrets = {text(tls, "secretName") for tls in objects(document, "spec", "tls")}
+    services = {text(document, "spec", "defaultBackend", "service", "name")}
+    for rule in objects(document, "spec", "rules"):
+        services |= {text(path, "backend", "service", "name") for path in objects(rule, "http", "paths")}
     namespace = _read_namespace(document)
-    return [{"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": name} for name in sorted(names)]
+    return [
+        {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
+        for kind, names in (("Secret", secrets), ("Service", services))
+        for name in sorted(names - {""})
+    ]
+
+
+_VOLUME_SECRETS: Final = (
+    *(("csi", f"{use}SecretRef") for use in (
+        "controllerPublish", "nodeStage", "nodePublish", "controllerExpand", "nodeExpand",
+    )),
+    *((source, "secretRef") for source in (
+        "cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos",
+    )),
+)  # fmt: skip
+"""References to Secrets in a PersistentVolume (Kubernetes pkg/api/v1/persistentvolume: VisitPVSecretNames)."""
+
+
+def persistent_volume(document: JSONObject) -> list[JSONObject]:
+    """List the Secrets with which nodes and controllers access a PersistentVolume.
+
+    A reference without a namespace is to a Secret in the namespace of the claim.
+    """
+    claimed = text(document, "spec", "claimRef", "namespace")
+    found = {
+        (text(document, "spec", *path, "namespace") or claimed, text(document, "spec", *path, "name"))
+        for path in _VOLUME_SECRETS
+    }
+    share = text(document, "spec", "azureFile", "secretNamespace") or claimed
+    found.add((share, text(document, "spec", "azureFile", "secretName")))
+    return [
+        {"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": name}
+        for namespace, name in sorted(found)
+        if namespace and name
+    ]
 
 
 def service_import(document: JSONObject) -> list[JSONObject]:

@@ -8,22 +8,8 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/retain.go, pkg/util
 
 from typing import Any, Final
 
-from app.interpret.access import InterpretError, listing, mapping, number, objects, present, text, with_member
+from app.interpret.access import InterpretError, listing, mapping, objects, present, text, with_member
 from app.model.json import JSON, JSONObject
-from app.model.karmada import RETAIN_REPLICAS_LABEL
-
-
-def deployment(desired: JSONObject, observed: JSONObject) -> JSONObject:
-    """Retain the replica count of a Deployment whose label says that the member cluster scales it."""
-    if text(desired, "metadata", "labels", RETAIN_REPLICAS_LABEL) != "true":
-        return desired
-    replicas = number(observed, "spec", "replicas")
-    if replicas is None:
-        metadata = mapping(observed, "metadata")
-        place = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-        raise InterpretError(f"failed to get spec.replicas from {observed.get('kind') or ''} {place}")
-    return with_member(desired, replicas, "spec", "replicas")
-
 
 _POD_OF_THE_CLUSTER: Final = (
     "nodeName", "serviceAccountName", "serviceAccount", "volumes", "priority", "preemptionPolicy", "resources",

@@ -194,6 +194,15 @@ def test_containers_of_several_clusters_are_one_as_soon_as_one_has_terminated() 
     assert [(one["name"], one["state"], one["ready"]) for one in both] == [("c", running["state"], False)]
 
 
+@pytest.mark.parametrize("items", [[], [{"clusterName": "m1"}, {"clusterName": "m2", "status": None}]])
+def test_known_addresses_stay_until_a_cluster_reports(items: list[dict[str, Any]]) -> None:
+    known = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}}
+    for aggregate in (native_aggregate.service, native_aggregate.ingress):
+        assert aggregate(known, items) is known
+        gone = aggregate(known, [*items, {"clusterName": "m3", "status": {"loadBalancer": {}}}])
+        assert gone["status"] == {"loadBalancer": {}}
+
+
 def test_the_default_mode_that_the_apiserver_adds_to_an_address_is_no_change() -> None:
     reported = [{"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}}]
     template = {"kind": "Service", "spec": {"type": "LoadBalancer"}}
