@@ -223,7 +223,9 @@ class _Parser(Cursor):
             while self._accept(","):
                 names.append(self._name())
             self._expect("in")
+            start = self._now.start
             self._expressions()
+            self._edits.iterate(start, self._before.end)
         self._expect("do")
         self._block(names=names)
         self._expect("end", opened=opened)

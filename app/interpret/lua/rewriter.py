@@ -5,6 +5,7 @@
   left one is converted. Integers of documents without arithmetic keep all digits.
 - ``^`` becomes a call of Go's function; operands of ``..`` are formatted by gopher-lua's rule.
 - ``t[k] = nil`` becomes a call that keeps elements after the hole, as gopher-lua does.
+- A generic ``for`` takes three values: a fourth one is a variable to be closed in Lua 5.4.
 - Escapes that Lua 5.1 reads as the character itself become that character.
 """
 
@@ -18,9 +19,10 @@ from app.interpret.lua.lexer import Token
 PREFIX: Final = "__fleethook_"
 """Prefix of the sandbox's own names; scripts cannot use them."""
 
-_HEADER: Final = f"local _ENV,{PREFIX}t,{PREFIX}o,{PREFIX}h,{PREFIX}c,{PREFIX}s,{PREFIX}p=...;"
+_HEADER: Final = f"local _ENV,{PREFIX}t,{PREFIX}o,{PREFIX}h,{PREFIX}c,{PREFIX}s,{PREFIX}p,{PREFIX}f=...;"
 _ESCAPE: Final = re.compile(r"\\([\s\S])")
 _ESCAPES: Final = frozenset("abfnrtv\\\"'\n\r0123456789")
+_THREE_VALUES: Final = re.compile(r"i?pairs\s*\(")
 _INT64: Final = 2.0**63
 
 
@@ -52,6 +54,11 @@ class Rewriter:
         """Insert text before and after a part."""
         self._opening.append((start, before))
         self._closing.append((end, after))
+
+    def iterate(self, start: int, end: int) -> None:
+        """Limit the values of a generic ``for``; those of ``pairs`` and ``ipairs`` are three."""
+        if not _THREE_VALUES.match(self._source, start, end):
+            self.wrap(start, end, f"{PREFIX}f(", ")")
 
     def replace(self, start: int, end: int, text: str) -> None:
         """Replace a part."""

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 from pathlib import Path
 from random import Random
@@ -9,9 +10,11 @@ from typing import Final
 
 from expressions import Expressions
 from programs import Programs
+from standard import StandardScripts
 
 HERE: Final = Path(__file__).parent
 SCRIPTS: Final = 2000
+STANDARD_SCRIPTS: Final = 400
 SEED: Final = 19
 EXPRESSIONS_EACH: Final = 6
 
@@ -39,14 +42,21 @@ def scripts() -> dict[str, str]:
         else:
             body = f"local a = 1\ntry(function()\n{drawn[name]()}\nend)"
         found[f"{name}-{number:04}"] = body
-    return found
+    return found | dict(StandardScripts(Random(SEED)).draw(STANDARD_SCRIPTS))
 
 
 def main() -> None:
     """Write the file."""
     bodies = scripts()
     asked = json.dumps([{"name": name, "script": f"{PRELUDE}\n{body}\nreturn lines"} for name, body in bodies.items()])
-    told = subprocess.run(["go", "run", "."], cwd=HERE, input=asked.encode(), stdout=subprocess.PIPE, check=True).stdout
+    told = subprocess.run(
+        ["go", "run", "."],
+        cwd=HERE,
+        input=asked.encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        env={**os.environ, "TZ": "UTC"},
+    ).stdout
     answers = json.loads(told)
     cases = [{"id": name, "script": body, "answer": answers[name]} for name, body in bodies.items()]
     text = json.dumps(cases, ensure_ascii=False, indent=0).encode()
