@@ -466,11 +466,13 @@ function combine(name, known, value, rules)
   return rules.before[name] and rules.before[name](value, known) and value or known
 end
 
--- Sets the template's status. Members have the value of the first cluster that reports them, except those in `rules`:
--- `sum`, `latest`, `earliest` (lists of names), `named` (names of lists, which have one entry for each name) and `worst` (lists
--- of values from best to worst, by name). The names apply at any depth. Conditions are those of `conditions`, where `bad` is a list of types. `missing` has the values of members of
--- the status that a cluster does not report, if another one does.
+-- Sets the template's status, which stays while no cluster has one. Members have the value of the first cluster that reports
+-- them, except those in `rules`: `sum`, `latest`, `earliest` (lists of names), `named` (names of lists, which have one entry for
+-- each name) and `worst` (lists of values from best to worst, by name). The names apply at any depth. Conditions are those of
+-- `conditions`, where `bad` is a list of types. `missing` has the values of members of the status that a cluster does not
+-- report, if another one does.
 function fleet.aggregate(template, items, rules)
+  if statuses(items)() == nil then return template end
   local set = { sum = {}, worst = rules.worst or {}, before = {}, bad = {}, named = {} }
   for _, name in ipairs(rules.named or {}) do set.named[name] = true end
   for _, name in ipairs(rules.sum or {}) do set.sum[name] = true end
