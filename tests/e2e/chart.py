@@ -27,13 +27,7 @@ DISPATCH_ALONE: Values = {
 DISPATCH_ELSEWHERE: Values = {
     "engines": {
         "overrider": {"enabled": False},
-        "dispatch": {
-            "enabled": True,
-            "kubeconfigSecret": "kcp",
-            "cacheKubeconfigSecret": "kcp-cache",
-            "privateWebhooks": True,
-            "asKcp": True,
-        },
+        "dispatch": {"enabled": True, "kubeconfigSecret": "kcp", "privateWebhooks": True, "asKcp": True},
     },
     "certificates": {"mode": "existing"},
 }

@@ -80,7 +80,10 @@ MATRIX: dict[str, Values] = {
     "every engine": {"engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True}}},
     "a kcp elsewhere": DISPATCH_ELSEWHERE,
     "every engine of a kcp elsewhere, cert-manager": {
-        "engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}},
+        "engines": {
+            "interpret": {"enabled": True},
+            "dispatch": {"enabled": True, "kubeconfigSecret": "kcp", "cacheKubeconfigSecret": "cache"},
+        },
         "certificates": {"mode": "cert-manager"},
     },
     "webhooks that ask who calls": {
