@@ -37,6 +37,7 @@ _OWN: Final = (
 )  # fmt: skip
 _ReadConsumers = Callable[["Connection", str], Awaitable[list[Document]]]
 """Reads objects of all consumers of a virtual workspace, by the prefix of its paths."""
+_MAX_NAMED: Final = 5
 _SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 
 
@@ -140,11 +141,18 @@ async def _read_bindings(connection: "Connection", prefix: str) -> list[Document
         found += await read_resource(connection, APIBINDINGS, prefix=prefix)
     except UnservedError as error:
         fail(f"{connection.host}{prefix} is no virtual workspace of an APIExport: {error}")
+    consumers = {cluster_of(one) for one in found}
     try:
-        found += await read_resource(connection, NAMESPACES, prefix=prefix)
+        namespaces = await read_resource(connection, NAMESPACES, prefix=prefix)
+        # Without an accepted claim for Namespaces, the list has none of a consumer.
+        missing = sorted(consumers - {cluster_of(one) for one in namespaces})
+        whose = f"of consumers {', '.join(missing[:_MAX_NAMED])}{', …' * (len(missing) > _MAX_NAMED)}"
     except UnservedError:
+        namespaces, missing, whose = [], sorted(consumers), "of consumers"
+    if missing:
         write_error(
-            "note: Namespaces of consumers are unknown, because the APIExport has no accepted claim for them; "
+            f"note: Namespaces {whose} are unknown, because the APIExport has no accepted claim for them; "
             "webhooks with a namespaceSelector cannot be explained"
         )
+    found += namespaces
     return [Document(one, CLUSTER, 0) for one in found]
