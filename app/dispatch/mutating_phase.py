@@ -8,13 +8,11 @@ from typing import Final
 
 from app.dispatch.admission_review import ReviewError, WebhookResponse
 from app.dispatch.attributes import Attributes
-from app.dispatch.equivalent_resources import is_builtin
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
-from app.dispatch.object_types import explain_wrong_kind
-from app.dispatch.patching import PatchedObject
+from app.dispatch.patching import PatchedObject, check_patched
 from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
@@ -144,27 +142,5 @@ class MutatingPhase:
             raise CallingError(hook.name, str(error)) from None
         except PatchError as error:
             raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
-        if patched.operations and document is None:
-            text = "attempted to modify the object, which is not supported for this operation"
-            raise internal(f'admission webhook "{hook.name}" {text}')
-        if patched.operations and not isinstance(patched.object, dict):
-            raise internal(f'the patch of admission webhook "{hook.name}" replaces the object by another JSON type')
-        if patched.operations:
-            self._check_types(hook, patched, kind)
+        check_patched(hook.name, patched, self.attributes.resource, kind)
         return patched
-
-    def _check_types(self, hook: Hook, patched: PatchedObject, kind: GroupVersionKind) -> None:
-        """Refuse a patched object that does not fit its types, as kube-apiserver does, which decodes it.
-
-        It does not decode the metadata of custom resources, and later drops the members that do not fit. Here that is a
-        failure of the webhook, so that no part of a patch is lost silently.
-        """
-        assert isinstance(patched.object, dict)
-        resource = self.attributes.resource
-        builtin = is_builtin(resource.group, resource.resource)
-        text = f'the patch of admission webhook "{hook.name}" yields an object that does not fit its types: '
-        problem = explain_wrong_kind(patched.object, kind, is_builtin=builtin) or (patched.misfit if builtin else "")
-        if problem:
-            raise internal(text + problem)
-        if patched.misfit:
-            raise CallingError(hook.name, f"its patch yields an object that does not fit its types: {patched.misfit}")

@@ -9,7 +9,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 from app.control.worker import Worker
 from app.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
 from app.dispatch.attributes import restore_annotation
-from app.dispatch.object_types import LoadTypes, explain_wrong_member, explain_wrong_metadata
+from app.dispatch.equivalent_resources import is_builtin
+from app.dispatch.errors import CallingError, internal
+from app.dispatch.object_types import LoadTypes, explain_wrong_kind, explain_wrong_member, explain_wrong_metadata
+from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.patch import LIMITS, apply, diff
@@ -58,6 +61,38 @@ def patch_object(document: JSON, answer: WebhookResponse, load_types: LoadTypes 
         api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
         misfit = explain_wrong_member(patched, api_version, kind, load_types)
     return PatchedObject(patched, operations, changed=not identical(patched, document), misfit=misfit)
+
+
+def check_patched(hook: str, patched: PatchedObject, resource: GroupVersionResource, kind: GroupVersionKind) -> None:
+    """Refuse a patch of nothing, or one that yields an object that does not fit its types, as kube-apiserver does.
+
+    kube-apiserver decodes the object. It does not decode the metadata of custom resources, and later drops the members
+    that do not fit. Here that is a failure of the webhook, so that no part of a patch is lost silently.
+
+    Args:
+        hook: The name of the webhook.
+        patched: The patched object.
+        resource: The resource of the request.
+        kind: The kind of the object before the patch.
+
+    Raises:
+        StatusError: The request is refused.
+        CallingError: The webhook has failed.
+    """
+    if not patched.operations:
+        return
+    if patched.object is None:
+        text = "attempted to modify the object, which is not supported for this operation"
+        raise internal(f'admission webhook "{hook}" {text}')
+    if not isinstance(patched.object, dict):
+        raise internal(f'the patch of admission webhook "{hook}" replaces the object by another JSON type')
+    builtin = is_builtin(resource.group, resource.resource)
+    problem = explain_wrong_kind(patched.object, kind, is_builtin=builtin) or (patched.misfit if builtin else "")
+    text = "yields an object that does not fit its types: "
+    if problem:
+        raise internal(f'the patch of admission webhook "{hook}" {text}{problem}')
+    if patched.misfit:
+        raise CallingError(hook, f"its patch {text}{patched.misfit}")
 
 
 def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:

@@ -13,6 +13,7 @@ from app.dispatch.dispatcher import Dispatcher
 from app.dispatch.errors import CallingError, StatusError, forbidden
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import PHASES, Phase
+from app.dispatch.patching import check_patched
 from app.dispatch.should_call import CallDecider, RequestContext
 from app.model.admission import AdmissionRequest
 from app.model.json import JSON, JSONObject, as_object
@@ -94,6 +95,7 @@ async def _try(relevant: RelevantHook, attributes: Attributes, decider: CallDeci
         if not answer.allowed:
             return end("refused", str(answer.denial(hook.name)), warnings=warnings)
         patched = await context.patching.patch(versioned.attributes.object, answer)
+        check_patched(hook.name, patched, attributes.resource, versioned.kind)
     except (CallingError, StatusError, PatchError, ReviewError) as error:
         return end("failed", str(error))
     if not patched.changed:

@@ -24,12 +24,13 @@ async def test_each_webhook_gets_the_object_and_none_hides_another(front: Front,
         "/same": patch({"op": "test", "path": "/kind", "value": "Widget"}),
         "/warn": lambda _: {"allowed": True, "warnings": ["old"]},
         "/bad": patch({"op": "remove", "path": "/no"}),
+        "/unfit": patch({"op": "add", "path": "/metadata/labels", "value": ["a"]}),
     }
     mutating = configuration(
         "", "mutating",
         hook(server, "/deny", "deny.example.org"), hook(server, "/label", "label.example.org"),
         hook(server, "/same", "same.example.org"), hook(server, "/bad", "bad.example.org", failurePolicy="Ignore"),
-        hook(server, "/x", "effects.example.org", sideEffects="Some"),
+        hook(server, "/unfit", "unfit.example.org"), hook(server, "/x", "effects.example.org", sideEffects="Some"),
     )  # fmt: skip
     never = [{"name": "never", "expression": "false"}]
     wrong = [{"name": "wrong", "expression": "object.no.such == 1"}]
@@ -44,13 +45,23 @@ async def test_each_webhook_gets_the_object_and_none_hides_another(front: Front,
         "deny.example.org": "refused", "label.example.org": "changed", "same.example.org": "allowed",
         "bad.example.org": "failed", "effects.example.org": "failed", "warn.example.org": "allowed",
         "gone.example.org": "failed", "never.example.org": "not sent", "wrong.example.org": "failed",
+        "unfit.example.org": "failed",
     }  # fmt: skip
     assert found["deny.example.org"].message.endswith("denied the request: too large")
     assert found["label.example.org"].patch == ({"op": "add", "path": "/metadata/labels", "value": {"a": "true"}},)
     assert found["warn.example.org"].warnings == ("old",)
     assert "no such key" in found["wrong.example.org"].message
+    assert "array into Go struct field ObjectMeta.metadata.labels" in found["unfit.example.org"].message
     assert "does not support dry run" in found["effects.example.org"].message
     assert all("labels" not in call.object["metadata"] for call in server.calls)
+
+
+async def test_a_patch_of_a_deletion_is_a_failure(front: Front, server: Webhooks) -> None:
+    server.answers = {"/p": label("a")}
+    documents = [configuration("", "mutating", hook(server, "/p")), namespace("")]
+    found = await try_all(front, documents, review(None, old=widget(), operation="DELETE", dryRun=True))
+    (one,) = found.values()
+    assert (one.outcome, "attempted to modify the object" in one.message) == ("failed", True)
 
 
 async def test_the_patch_of_a_secret_is_redacted(front: Front, server: Webhooks) -> None:
