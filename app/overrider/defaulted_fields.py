@@ -47,6 +47,8 @@ _CONTAINER: Final = (
     "lifecycle/postStart/httpGet/scheme",
     "lifecycle/preStop/httpGet/path",
     "lifecycle/preStop/httpGet/scheme",
+    "lifecycle/postStart/sleep/seconds",
+    "lifecycle/preStop/sleep/seconds",
 )
 _PROBE: Final = (
     "timeoutSeconds",
@@ -68,6 +70,7 @@ _VOLUME: Final = (
     "emptyDir",
     "hostPath/type",
     "iscsi/iscsiInterface",
+    "iscsi/lun",
     "rbd/pool",
     "rbd/user",
     "rbd/keyring",

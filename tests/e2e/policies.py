@@ -93,12 +93,12 @@ class Plane:
         self._plain = plain
 
     def install(self, worlds: Sequence[tuple[World, Compilation]]) -> None:
-        """Apply policies, and wait until all are active."""
+        """Apply policies, and wait until all are active: kube-apiserver sees the last one after the others."""
         for _, compilation in worlds:
             for document in compilation.objects:
                 self.api.apply(path_of(document), document)
-        for world, _ in worlds:
-            wait_for(partial(self._is_rendered, world), what=f"the policy of {world.namespace} is active")
+        last, _ = worlds[-1]
+        wait_for(partial(self._is_rendered, last), what=f"the policy of {last.namespace} is active")
 
     def _is_rendered(self, world: World) -> bool:
         made = self.create(world.bare(next(iter(world.pools))))

@@ -81,6 +81,12 @@ class World(NamedTuple):
         metadata = {"name": "demo", "namespace": "default", "uid": UID}
         return {"apiVersion": self.form.version, "kind": "YurtAppSet", "metadata": metadata, "spec": parts}
 
+    def write(self, storage: "Storage", subject: JSONObject, workload: JSONObject | None = None) -> JSONObject:
+        """Return the workload that OpenYurt's controller writes, with the defaults that admission sees."""
+        made = self.form.apply(_without_nulls(subject), POOL, copy.deepcopy(workload), node_pools=NODE_POOLS)
+        stored = storage.store(made)
+        return storage.store(add_foreign(stored)) if self.foreign else stored
+
 
 class Storage:
     """Stores workloads in kube-apiserver by dry runs, with one connection for each thread."""
@@ -231,18 +237,12 @@ class Run:
             half = len(cases) // 2
             return [*self._run(cases[:half]), *self._run(cases[half:])]
 
-    def _write(self, subject: JSONObject, workload: JSONObject | None = None) -> JSONObject:
-        """Return the workload that OpenYurt's controller writes, with the defaults that admission sees."""
-        made = self._world.form.apply(_without_nulls(subject), POOL, copy.deepcopy(workload), node_pools=NODE_POOLS)
-        stored = self._storage.store(made)
-        return self._storage.store(add_foreign(stored)) if self._world.foreign else stored
-
     def _check(self, cases: list[Case]) -> Iterator[Outcome]:
         """Yield the outcome of each case in each scenario; raises RefusedError if the cases do not go together."""
         template, edited = build_template(self._base, cases), build_template(self._base, cases, after=True)
         subject, later = self._world.subject(template), self._world.subject(edited)
         rule = build_overrider(cases, subject)
-        never, never_later = self._write(subject), self._write(later)
+        never, never_later = self._world.write(self._storage, subject), self._world.write(self._storage, later)
         ours, bare = reviews_of(subject, rule), reviews_of(subject, None)
         created = self._storage.store(ours.review(never))
         updated = self._storage.store(ours.review(never, never))
@@ -254,7 +254,7 @@ class Run:
         former = to_former_format(created)
         yield from self._review_again("second review after creation", cases, ours, created)
         yield from self._review_again("second review after update", cases, ours, updated)
-        written = self._write(subject, created)
+        written = self._world.write(self._storage, subject, created)
         yield from _find_warnings("a write of the owner warns", cases, ours.ask(written, created))
         yield from _find_warnings("a second review warns", cases, ours.ask(created, created))
         # A person sets the members that no entry names.
@@ -268,7 +268,7 @@ class Run:
             ("pool excluded in former format", lambda: excluding.review(former, former), never),
             (
                 "owner writes after the pool was excluded",
-                lambda: excluding.review(self._write(subject, created), created),
+                lambda: excluding.review(self._world.write(self._storage, subject, created), created),
                 never,
             ),
             ("deleted in former format", lambda: bare.review(former, former), never),
@@ -277,10 +277,14 @@ class Run:
             ("edited in former format", lambda: other.review(former, former), fewer),
             ("extended", lambda: ours.review(fewer, fewer), created),
             ("owner writes", lambda: ours.review(written, created), created),
-            ("owner writes after deletion", lambda: bare.review(self._write(subject, created), created), never),
+            (
+                "owner writes after deletion",
+                lambda: bare.review(self._world.write(self._storage, subject, created), created),
+                never,
+            ),
             (
                 "owner writes a new template after deletion",
-                lambda: changed.review(self._write(later, created), created),
+                lambda: changed.review(self._world.write(self._storage, later, created), created),
                 never_later,
             ),
         ]

@@ -108,8 +108,17 @@ def _nulls(unit: Unit) -> Iterator[tuple[str, Unit]]:
             yield f"{unit.name} {name}/{one}: null", unit._replace(value={**unit.value, name: {**inner, one: None}})
 
 
+_FOUND: dict[str, list[Case]] = {}
+
+
 def cases_of(server: Server, kind: str) -> list[Case]:
-    """Return the cases of a kind whose values the apiserver accepts."""
+    """Return the cases of a kind whose values the apiserver accepts; a process asks for them once."""
+    if kind not in _FOUND:
+        _FOUND[kind] = _find_cases(server, kind)
+    return _FOUND[kind]
+
+
+def _find_cases(server: Server, kind: str) -> list[Case]:
     given = [one for one in units(kind) if one.member not in IMMUTABLE]
     with ThreadPoolExecutor(_THREADS) as executor:
         stored = list(executor.map(server.store, given))
@@ -186,14 +195,14 @@ def _thin_out(found: list[Case]) -> Iterator[Case]:
         yield from row[:: -(-len(row) // _MAX_SINGLE)]
 
 
-def group(cases: list[Case]) -> list[list[Case]]:
+def group(cases: list[Case], elements: int = _ELEMENTS) -> list[list[Case]]:
     """Return groups of cases for one workload each: some elements of each list, one case of each other member."""
     rows: dict[str, list[Case]] = {}
     for case in cases:
         rows.setdefault(case.member, []).append(case)
     columns: dict[int, list[Case]] = {}
     for row in rows.values():
-        size = _ELEMENTS if row[0].is_element else 1
+        size = elements if row[0].is_element else 1
         for number, case in enumerate(row):
             columns.setdefault(number // size, []).append(case.name(f"v{number % size}"))
     return list(columns.values())

@@ -46,6 +46,36 @@ def list_conditions(
     return [*_Covering(writer, ordered=ordered).conditions(optional, named, schema, 0)]
 
 
+def replaced(optional: str, before: JSON, after: JSON, schema: MergeSchema, writer: Writer) -> str:
+    """Return the condition that a value is ``after``, and has no member that only ``before`` has.
+
+    Raises:
+        Unsupported: A list repeats an identity.
+    """
+    return join_all(
+        [*list_conditions(optional, after, schema, writer), *_gone(optional, before, after, schema, writer)]
+    )
+
+
+def _gone(optional: str, before: JSON, after: JSON, schema: MergeSchema, writer: Writer) -> Iterator[str]:
+    """Yield the conditions that a value lacks the members that ``after`` lacks and ``before`` has."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name, value in before.items():
+            found, inner = find_member(optional, name), schema.fields.get(name, _NO_SCHEMA)
+            if name in after:
+                yield from _gone(found, value, after[name], inner, writer)
+            elif value is not None:
+                yield f"!{found}.hasValue()"
+    elif isinstance(before, list) and isinstance(after, list) and schema.identity:
+        kept = {identity_key(one, schema, writer) for one in after}
+        gone = [key for key in (identity_key(one, schema, writer) for one in before) if key not in kept]
+        if gone:
+            yield f"!{optional}.orValue(dyn([])).exists(e, {key_of_element('e', schema)} in [{', '.join(gone)}])"
+    elif isinstance(before, list) and isinstance(after, list):
+        for number, (old, new) in enumerate(zip(before, after, strict=False)):
+            yield from _gone(f"{optional}[?{number}]", old, new, _NO_SCHEMA, writer)
+
+
 class _Covering:
     """Writes conditions; ``depth`` is the number of macros around one, for the names of their variables."""
 

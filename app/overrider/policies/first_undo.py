@@ -23,16 +23,28 @@ def find_defaults(delta: ObjectDelta) -> Mapping[Tokens, JSON]:
     """
     found: dict[Tokens, JSON] = {}
     for tokens in _added(delta, ()):
-        if tokens[-1] in ("imagePullPolicy", "serviceAccount"):
+        if tokens[-1] in ("imagePullPolicy", "pullPolicy", "serviceAccount"):
             raise Unsupported("kube-apiserver derives the default of this member from another one", tokens)
         if (default := find_default(tokens)) is not None:
-            found[tokens] = default
+            found.update(_members(tokens, default))
     return found
+
+
+def _members(tokens: Tokens, value: JSON) -> Iterator[tuple[Tokens, JSON]]:
+    """Yield a value, and those of all members inside it."""
+    yield tokens, value
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _members((*tokens, name), inner)
 
 
 def _added(change: Change, tokens: Tokens) -> Iterator[Tokens]:
     if type(change) is Assign and change.before is MISSING:
         yield tokens
+    elif type(change) is Assign and isinstance(change.before, dict) and isinstance(change.after, dict):
+        # A choice that is set as a whole; a volume is an emptyDir only if it has no source.
+        has_source = tokens[-2:-1] == ("volumes",) and bool(change.before.keys() - {"name"})
+        yield from ((*tokens, name) for name in change.after if name not in change.before and not has_source)
     elif type(change) is ObjectDelta:
         for name, inner in change.members:
             yield from _added(inner, (*tokens, name))
@@ -64,12 +76,15 @@ def _fill(change: Any, defaults: Mapping[Tokens, JSON], tokens: Tokens) -> Any:
         inner = ((name, _fill(one, defaults, (*tokens, name))) for name, one in change.members)
         return change._replace(members=tuple((name, one) for name, one in inner if one is not None), removed=False)
     if type(change) is ListDelta:
-        made = tuple(
-            one._replace(change=_fill(one.change, defaults, (*tokens, "*")))
-            for one in change.elements
-            if type(one.change) is ObjectDelta
+        filled = (
+            (one, _fill(one.change, defaults, (*tokens, "*"))) for one in change.elements if one.before_at is not None
         )
+        made = tuple(one._replace(change=inner) for one, inner in filled if inner is not None)
         return ListDelta(
             made, tuple(one.identity for one in made), change.length, reordered=False, schema=change.schema
         )
-    return Assign(MISSING, defaults[tokens], WORKLOAD) if tokens in defaults else None
+    if isinstance(change.before, dict) and isinstance(change.after, dict):
+        added = {name: defaults[*tokens, name] for name in change.after if (*tokens, name) in defaults}
+        missing = {name: value for name, value in added.items() if name not in change.before}
+        return change._replace(after={**change.before, **missing}) if missing else None
+    return Assign(MISSING, defaults[tokens], WORKLOAD) if change.before is MISSING and tokens in defaults else None

@@ -9,7 +9,7 @@ from app.overrider.delta import MISSING, Assign, Change, Element, ListDelta, Obj
 from app.overrider.elements import Identity, index_elements
 from app.overrider.overlay import EXCLUSIVE
 from app.overrider.policies.cel import Unsupported, Writer, key_of_element
-from app.overrider.policies.covering import covers
+from app.overrider.policies.covering import covers, replaced
 from app.overrider.policies.nodes import Node, Variables, patch
 
 _NO_SCHEMA: Final = MergeSchema()
@@ -93,7 +93,9 @@ class OperationsWriter:
             self._add(name, change.after, node, change.schema)
         else:
             self.agreed.append(node.has(name))
-            same = self._variables.let(covers(node.optional(name), change.after, change.schema, self._writer))
+            same = self._variables.let(
+                replaced(node.optional(name), change.before, change.after, change.schema, self._writer)
+            )
             self._emit(f"{node.has(name)} && !{same}", patch("replace", node.pointer(name), self._value(change.after)))
 
     def _value(self, value: JSON) -> str:
@@ -101,17 +103,19 @@ class OperationsWriter:
 
     def _add(self, name: str, value: JSON, node: Node, schema: MergeSchema) -> None:
         """Write the addition of a member; a value of another client is a conflict."""
-        lists = isinstance(value, list) and bool(schema.identity)
+        lists, merged = isinstance(value, list) and bool(schema.identity), isinstance(value, dict) and bool(value)
+        merged = merged and not schema.retain_keys
+        # Go writes null for an absent object that is required.
+        there = f"{node.optional(name)}.orValue(dyn(null)) != null" if merged else node.has(name)
         if (
             not lists and (*node.tokens, name) != _ANNOTATIONS
         ):  # Setting the policy's own annotations has added this map.
-            self._emit(f"{node.exists} && !({node.has(name)})", patch("add", node.pointer(name), self._value(value)))
+            self._emit(f"{node.exists} && !({there})", patch("add", node.pointer(name), self._value(value)))
         for other in sorted(EXCLUSIVE.get(name, frozenset()) - {name}):
             self.conflicts.append(node.has(other))
-        if isinstance(value, dict) and value and not schema.retain_keys:
+        if isinstance(value, dict) and merged:
             child = self._variables.child(node, name)
-            if child.tokens == _ANNOTATIONS:
-                child = child._replace(exists="true")
+            child = child._replace(exists="true" if child.tokens == _ANNOTATIONS else self._variables.let(there))
             for inner, one in value.items():
                 self._add(inner, one, child, schema.fields.get(inner, _NO_SCHEMA))
         elif isinstance(value, list) and schema.identity:
@@ -125,6 +129,8 @@ class OperationsWriter:
         differs = self._variables.let(f"{node.has(name)} && !({covers(optional, value, schema, self._writer)})")
         if (default := self._defaults.get((*node.tokens, name))) is not None:
             own = self._variables.let(f"{own} || {optional} == optional.of({self._value(default)})")
+        if isinstance(value, list):  # Go writes null for an absent list that is required.
+            own = self._variables.let(f"{own} || {optional} == optional.of(null)")
         self._emit(f"{differs} && {own}", patch("replace", node.pointer(name), self._value(value)))
         self.conflicts.append(f"{differs} && !({own})")
 
@@ -165,7 +171,9 @@ class OperationsWriter:
         change = one.change if one is not None else ObjectDelta((), inner)
         if type(change) is Assign:
             self.agreed.append(node.exists)
-            same = self._variables.let(covers(f"optional.of({node.value})", change.after, inner, self._writer))
+            same = self._variables.let(
+                replaced(f"optional.of({node.value})", change.before, change.after, inner, self._writer)
+            )
             self._emit(f"{node.exists} && !{same}", patch("replace", node.path, self._value(change.after)))
         elif type(change) is ObjectDelta and (change.members or (isinstance(named, dict) and _has_lists(named, inner))):
             if change.members:

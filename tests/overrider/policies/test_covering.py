@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.model.json import JSON
 from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.policies.cel import Unsupported, Writer
-from app.overrider.policies.covering import MAX_ELEMENTS, covers, identity_key
+from app.overrider.policies.covering import MAX_ELEMENTS, covers, identity_key, replaced
 from tests.dispatch.cel.evaluating import evaluate
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]
@@ -49,6 +49,37 @@ def test_a_list_that_kube_apiserver_could_not_compare_is_refused() -> None:
 def test_an_element_without_a_name_is_refused() -> None:
     with pytest.raises(Unsupported, match="identifies"):
         identity_key({}, CONTAINERS, Writer(0))
+
+
+LEFT: JSON = [{"key": "a", "mode": 3}]
+GONE: JSON = [{"key": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value", "expected"),
+    [
+        (LEFT, GONE, LEFT, False),
+        (LEFT, GONE, GONE, True),
+        (LEFT, GONE, [{"key": "a", "optional": True}], True),
+        ({"a": 1, "b": None}, {"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1, "b": {}}, {"a": 1}, {"a": 1, "b": {}}, False),
+        ({"x": LEFT}, {"x": GONE}, {"x": LEFT}, False),
+        ([1, 2], [1], [1, 2], False),
+        ("a", "b", "a", False),
+        ("a", "b", "b", True),
+    ],
+)
+def test_a_replaced_value_has_no_member_of_the_former_one(
+    before: JSON, after: JSON, value: JSON, *, expected: bool
+) -> None:
+    assert evaluate(replaced("object.?x", before, after, MergeSchema(), Writer(0)), {"x": value}) is expected
+
+
+def test_a_replaced_list_has_no_element_of_the_former_one() -> None:
+    a, b, c = ({"name": name} for name in "abc")
+    condition = replaced("object.?x", [a, b], [a], CONTAINERS, Writer(0))
+    assert evaluate(condition, {"x": [a, c]})
+    assert not evaluate(condition, {"x": [a, b]})
 
 
 def is_covered(value: JSON, named: JSON, schema: MergeSchema, *, ordered: bool) -> bool:

@@ -1,11 +1,13 @@
 """The undo of a first render."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from app.overrider.policies.cel import Unsupported
 from app.overrider.policies.first_undo import find_defaults, undo_of_first_render
-from tests.builders import entry, image, patch
+from tests.builders import entry, image, patch, pod_template, yurt_app_set
 from tests.overrider.policies.compiling import plan_of
 
 SPEC = "/spec/template/spec"
@@ -16,12 +18,40 @@ def test_without_defaults_it_is_the_undo_of_the_plan() -> None:
     assert undo_of_first_render(plan, plan.update.delta, find_defaults(plan.update.delta)) == plan.undo_text
 
 
-def test_a_default_is_restored() -> None:
-    plan = plan_of(entry("*", patches=[patch("add", f"{SPEC}/dnsPolicy", "Default")]))
-    defaults = find_defaults(plan.update.delta)
-    assert defaults == {("spec", "template", "spec", "dnsPolicy"): "ClusterFirst"}
-    undo = msgspec.json.decode(undo_of_first_render(plan, plan.update.delta, defaults))
-    assert undo == {"spec": {"template": {"spec": {"dnsPolicy": "ClusterFirst"}}}}
+CASES = {
+    "a member": (
+        {},
+        patch("add", f"{SPEC}/dnsPolicy", "Default"),
+        {"template": {"spec": {"dnsPolicy": "ClusterFirst"}}},
+    ),
+    "the members of an object": (
+        {"strategy": {"type": "RollingUpdate"}},
+        patch("add", "/spec/strategy/rollingUpdate", {"maxSurge": 0}),
+        {"strategy": {"rollingUpdate": {"maxSurge": "25%"}}},
+    ),
+    "the type of a strategy that is replaced": (
+        {"strategy": {"rollingUpdate": {"maxSurge": 1}}},
+        patch("replace", "/spec/strategy", {"type": "Recreate"}),
+        {"strategy": {"rollingUpdate": {"$patch": "merge"}, "type": "RollingUpdate"}},
+    ),
+    "a volume without a source": (
+        {"template": pod_template(volumes=[{"name": "v"}])},
+        patch("replace", f"{SPEC}/volumes/[name=v]", {"name": "v", "emptyDir": {"medium": "Memory"}}),
+        {"template": {"spec": {"volumes": [{"emptyDir": {"medium": None}, "name": "v"}]}}},
+    ),
+    "a volume with another source": (
+        {"template": pod_template(volumes=[{"name": "v", "secret": {"secretName": "s"}}])},
+        patch("replace", f"{SPEC}/volumes/[name=v]", {"name": "v", "emptyDir": {"medium": "Memory"}}),
+        {"template": {"spec": {"volumes": [{"emptyDir": None, "name": "v", "secret": {"$patch": "merge"}}]}}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "change", "expected"), CASES.values(), ids=CASES)
+def test_a_default_is_restored(spec: dict[str, Any], change: dict[str, Any], expected: dict[str, Any]) -> None:
+    plan = plan_of(entry("*", patches=[change]), subject=yurt_app_set(**spec))
+    undo = undo_of_first_render(plan, plan.update.delta, find_defaults(plan.update.delta))
+    assert msgspec.json.decode(undo) == {"spec": expected}
 
 
 def test_the_default_pull_policy_is_unknown() -> None:
