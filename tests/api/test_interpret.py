@@ -135,7 +135,7 @@ async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
     request = {"operation": "ExploreHealthy", "object": DEPLOYMENT}
     answer = (await ask(app, "/explore", "ExploreReview", request, query=b"explain=1")).json()
     assert [step["outcome"] for step in answer["explanation"]] == [*["none"] * 4, "answered"]
-    assert (answer["explanation"][-1]["layer"], answer["explanation"][-1]["hook"]) == ("native", "workload")
+    assert (answer["explanation"][-1]["layer"], answer["explanation"][-1]["hook"]) == ("native", "deployment")
     for query in (b"", b"explain=0", b"timeout=3s"):
         assert "explanation" not in (await ask(app, "/explore", "ExploreReview", request, query=query)).json()
 
@@ -207,5 +207,5 @@ async def test_log_line_names_layer_and_hook() -> None:
     await explore(app, "ExploreHealthy")
     (line,) = lines
     assert (line["msg"], line["layer"], line["hook"], line["operation"], line["gvk"], line["successful"]) == (
-        "interpret", "native", "workload", "InterpretHealth", "apps/v1/Deployment", True,
+        "interpret", "native", "deployment", "InterpretHealth", "apps/v1/Deployment", True,
     )  # fmt: skip
