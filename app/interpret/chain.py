@@ -151,7 +151,9 @@ class Chain:
         The first one answers. Another one is asked only if those before it are ignored when they fail.
         """
         found = ((layer.name, layer.find(question)) for layer in self._layers)
-        return [(name, handler) for name, handler in found if handler is not None]
+        handlers = [(name, handler) for name, handler in found if handler is not None]
+        fallback = None if handlers else self._find_fallback(question)
+        return handlers if fallback is None else [fallback]
 
     def begin(
         self, question: Question, *, off_loop: OffLoop | None = None
@@ -202,25 +204,31 @@ class Chain:
                 calls += _note_call(found, question, answer=final)
             step = _make_answered_step(layer.name, found.hook, final.rule or "")
             return Explained(final, (*steps, step), tuple(calls))
+        fallback = self._find_fallback(question) if all(step.outcome == "none" for step in steps) else None
+        if fallback is not None:
+            name, found = fallback
+            final = yield from _final(found, question, None)
+            return Explained(final, (*steps, _make_answered_step(name, found.hook, "")))
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
         raise _NoInterpreterError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
 
+    def _find_fallback(self, question: Question) -> tuple[str, Handler] | None:
+        """Return the answer of the rules for objects of every kind if no layer has an interpreter, None without one."""
+        if question.operation is Operation.DEPENDENCY:
+            return _NO_DEPENDENCIES
+        if question.operation is Operation.RETAIN and all(
+            self.list_handlers(question._replace(operation=operation)) for operation in _SCALED
+        ):
+            return _UNCHANGED
+        return None
+
     def _retain(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
         """Ask the layers, then retain the number of replicas if the label says so."""
-        try:
-            explained = yield from self._ask(question, off_loop)
-        except _NoInterpreterError as error:
-            is_scaled = all(self.list_handlers(question._replace(operation=operation)) for operation in _SCALED)
-            if not is_scaled or not _has_only_none(error.steps):
-                raise
-            explained = Explained(Answer(object=question.object), error.steps)
-            if not retains_replicas(question.object):
-                return _add_step(explained, Step("label", RETAIN_REPLICAS_LABEL, "answered", "not set"))
+        explained = yield from self._ask(question, off_loop)
         if not retains_replicas(question.object):
             return explained
-        assert explained.answer.object is not None
         observed = question.observed or {}
         asked = question._replace(operation=Operation.REPLICA, object=observed, observed=None)
         try:
@@ -231,21 +239,17 @@ class Chain:
                 unchanged = yield from self._ask(wanted, off_loop)
                 if unchanged.answer.object != observed:
                     raise ChainError(make_missing_count_error(observed), explained.steps, explained.calls)
+            assert explained.answer.object is not None
             revised = yield from self._ask(wanted._replace(object=explained.answer.object), off_loop)
         except _NoInterpreterError:
             return explained
         step = Step("label", RETAIN_REPLICAS_LABEL, "answered", f"{wanted.replicas} replicas of the member cluster")
         calls = (*explained.calls, *counted.calls, *revised.calls)
-        return _add_step(Explained(Answer(object=revised.answer.object), explained.steps, calls), step)
+        return Explained(Answer(object=revised.answer.object), (*explained.steps, step), calls)
 
     def _list_dependencies(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
         """Ask the layers, and add the dependencies that the annotation lists."""
-        try:
-            explained = yield from self._ask(question, off_loop)
-        except _NoInterpreterError as error:
-            if not _has_only_none(error.steps):
-                raise
-            explained = Explained(Answer(dependencies=[]), error.steps)
+        explained = yield from self._ask(question, off_loop)
         try:
             if off_loop is not None and question.large:
                 listed = yield off_loop(read_listed_dependencies, question.object)
@@ -254,22 +258,18 @@ class Chain:
         except InterpretError as error:
             step = Step("annotation", DEPENDENCIES_ANNOTATION, "failed", str(error))
             raise ChainError(error, (*explained.steps, step), explained.calls) from error
-        if not listed and not _has_only_none(explained.steps):
+        if not listed:
             return explained
         answer = Answer(dependencies=[*(explained.answer.dependencies or []), *listed])
         step = Step("annotation", DEPENDENCIES_ANNOTATION, "answered", f"{len(listed)} dependencies")
-        return _add_step(explained._replace(answer=validate_answer(question, answer)), step)
+        return Explained(validate_answer(question, answer), (*explained.steps, step), explained.calls)
 
 
 _RULES: Final = {Operation.RETAIN: Chain._retain, Operation.DEPENDENCY: Chain._list_dependencies}  # noqa: SLF001
 
 
-def _has_only_none(steps: Sequence[Step]) -> bool:
-    return all(step.outcome == "none" for step in steps)
-
-
-def _add_step(explained: Explained, step: Step) -> Explained:
-    return explained._replace(steps=(*explained.steps, step))
+_NO_DEPENDENCIES: Final = "annotation", Handler(DEPENDENCIES_ANNOTATION, lambda _: Answer(dependencies=[]))
+_UNCHANGED: Final = "label", Handler(RETAIN_REPLICAS_LABEL, lambda question: Answer(object=question.object))
 
 
 def _note_call(

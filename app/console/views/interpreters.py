@@ -20,7 +20,7 @@ from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Conven
 from app.outbound.client import HookClient
 from app.store import Store, StoreView
 
-LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
+LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions", "annotation", "label")
 """The layers in the order in which they are asked."""
 NONE: Final = "none"
 """The filter for cells that no layer answers."""
