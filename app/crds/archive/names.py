@@ -18,6 +18,19 @@ _MAX_DEPTH: Final = 16
 _DOT: Final = "./"
 _ITSELF: Final = (".", _DOT)
 _HINT: Final = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
+_PACK: Final = f"pack it by `tar -czf crds.tar.gz {TOP}` in its parent directory)"
+_LAYOUTS: Final = (
+    # charts/_crds up to release 1.2, charts/karmada/_crds since 1.3, also below the directory of a source archive.
+    (
+        re.compile(r"(?:[^/]+/)*_crds(?:/|$)"),
+        f" (this is the layout of Karmada's repository: rename _crds to {TOP}, {_PACK}",
+    ),
+    (
+        re.compile(r"(?:\./)?(?:(?:bases|patches)(?:/|$)|kustomization\.yaml$|[a-z0-9.-]+_[a-z]+\.yaml$)"),
+        f" (this is the content of the directory {TOP} without the directory: {_PACK}",
+    ),
+)
+"""Other layouts of the CRDs of a release, and the advice for each."""
 # A backslash is a separator on other systems; control characters break names and log lines.
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f\x7f]")
 
@@ -59,7 +72,8 @@ class Names:
     def path_of(self, name: str, *, directory: bool = False) -> str:
         """Return the path that a name means, without checking it."""
         path = name.removeprefix(_DOT) if self._normalize_dot else name
-        return path.removesuffix("/") if directory else path
+        # As upstream, the root "/" keeps its slash.
+        return path.removesuffix("/") if directory and path != "/" else path
 
 
 def _check_characters(name: str) -> None:
@@ -74,6 +88,8 @@ def _check_place(entry: tar.Entry, path: str, *, hint: bool) -> None:
         return
     how = "unexpected" if _clean_path(path) == path else "unclean"
     more = _HINT if hint and (entry.name in _ITSELF or entry.name.startswith(_DOT)) else ""
+    if not more:
+        more = next((text for pattern, text in _LAYOUTS if pattern.match(entry.name)), "")
     what = "dir" if directory else "path"
     raise CRDsError(Exit.ARCHIVE, f"the given file contains {how} file {what}: {entry.name}{more}")
 
