@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.overrider.workload_schema.fields import list_types
 from tests.dispatch.builders import (
     WIDGETS,
     configuration,
@@ -130,15 +129,6 @@ async def test_a_patched_object_must_fit_its_types(
         assert (response.allowed, response.code) == (False, 500)
         assert text in response.message
         assert "w.example.org" in response.message
-
-
-async def test_the_members_of_a_built_in_kind_must_fit_its_types(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = patch({"op": "add", "path": "/data", "value": {"replicas": 3}})
-    hooks = configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore", rules=CONFIG_MAPS))
-    given = {"cluster": "ws1", "phase": "mutating", "load_types": list_types}
-    response = (await front.dispatch(store_of(hooks), review(CONFIG_MAP), **given)).response
-    assert (response.allowed, response.code) == (False, 500)
-    assert "cannot unmarshal number into Go struct field ConfigMap.data of type string" in response.message
 
 
 async def test_patches_of_secrets_are_not_audited(front: Front, server: Webhooks) -> None:

@@ -56,7 +56,7 @@ MEANINGS: Final[dict[str, str]] = {
     "condition-operation": "A match condition requires an operation that no rule has.",
     "condition-error": "A match condition has an error for each request of an operation: `object` is null for DELETE, "
     "`oldObject` for CREATE, and `namespaceObject` always.",
-    "unsupported-operation": "A rule has no operation that its subresources support, such as CREATE for `pods/status`.",
+    "unsupported-operation": "A rule has no operation that its resources support, such as CREATE for `pods/status`.",
     "expired-authority": "All certificates of the caBundle have expired, or are not valid yet, so every call fails.",
     "untrusted-certificate": "The caBundle accepts no certificate that a Secret of the files has for the host.",
     "slow-leases": "The webhook gets Leases. While it is slow, components lose their leader election, and nodes become "

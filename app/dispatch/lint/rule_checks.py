@@ -6,7 +6,9 @@ from typing import Final
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
 from app.dispatch.lint.codes import Issue
 from app.dispatch.lint.served_resources import find_exported_schemas, find_scopes, serves
+from app.dispatch.rest_mapping import Destination, list_operations
 from app.dispatch.schema_owner import find_owner
+from app.model.gvk import GroupVersionResource
 from app.store import StoreView
 
 # The resources that support CONNECT (kubernetes, pkg/registry/core/rest: their storage is a rest.Connecter).
@@ -15,10 +17,13 @@ _CONNECTIONS: Final = {
     "services": frozenset({"proxy", EVERY}),
     "nodes": frozenset({"proxy", EVERY}),
 }
-# The operations of subresources that the types of Kubernetes have. Custom resources have status and scale.
-_UPDATED: Final = frozenset({"status", "scale", "finalize", "approval", "ephemeralcontainers", "resize"})
-_CREATED: Final = frozenset({"binding", "eviction", "token"})
-_CONNECTED: Final = frozenset({"attach", "exec", "portforward", "proxy"})
+# The subresources of Kubernetes' types, and of custom resources. Those of aggregated APIs may support any operation.
+_SUBRESOURCES: Final = frozenset(
+    {
+        "approval", "attach", "binding", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward",
+        "proxy", "resize", "scale", "status", "token",
+    }
+)  # fmt: skip
 
 
 def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
@@ -114,22 +119,23 @@ def _lint_connect(rule: Rule, place: str) -> Iterator[Issue]:
 
 
 def _lint_operations(rule: Rule, place: str) -> Iterator[Issue]:
-    """Find rules that name only subresources, and none of their operations."""
+    """Find rules whose resources support none of their operations."""
     supported = set[str]()
-    for _, subresource in rule.resources:
-        if subresource in _UPDATED:
-            supported.add("UPDATE")
-        elif subresource in _CREATED:
-            supported.add("CREATE")
-        elif subresource in _CONNECTED:
-            supported.add("CONNECT")
-        else:
+    for resource, subresource in rule.resources:
+        if (subresource or resource == EVERY) and subresource not in _SUBRESOURCES:
             return
+        for group in rule.groups:
+            supported.update(list_operations(Destination(GroupVersionResource(group, "", resource), subresource)))
+    paths = ", ".join("/".join(filter(None, one)) for one in rule.resources)
+    if rule.resources and rule.groups and not supported:
+        text = f"{place} never matches: {paths} can only be read, and webhooks get no reads: remove the rule"
+        yield Issue("unsupported-operation", text)
+        return
     if rule.operations == {"CONNECT"} or not rule.operations or rule.operations & {EVERY, *supported}:
         return
-    paths = ", ".join("/".join(one) for one in rule.resources)
     listed, wanted = ", ".join(sorted(rule.operations)), " or ".join(sorted(supported))
-    text = f"{place} never matches: {paths} has no {listed} requests: set {wanted}, or name the resource itself"
+    named = ", or name the resource itself" if any(subresource for _, subresource in rule.resources) else ""
+    text = f"{place} never matches: {paths} has no {listed} requests: set {wanted}{named}"
     yield Issue("unsupported-operation", text)
 
 
