@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -35,7 +36,6 @@ from app.api.sending import PacedApp, close_after_answer
 from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slice_runner import Slices
-from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.dispatcher import Dependencies
@@ -44,6 +44,7 @@ from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.schema_owner import INDEXES as DISPATCH_INDEXES
 from app.dispatch.validation.validator import ConfigurationValidator
+from app.fairness.slots import Limits, Slots
 from app.interpret.chain import Chain
 from app.interpret.conventions.layer import make_conventions_layer
 from app.interpret.layers import assemble_chain
@@ -73,6 +74,8 @@ from app.tracing.spans import StartTrace
 
 INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND, *DISPATCH_INDEXES)
 
+# The part of the connections on which bodies may arrive at a time before their logical cluster is known.
+_UNKNOWN_SHARE: Final = 8
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 _ONE_SHARD: Final = (
     "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "
@@ -250,9 +253,17 @@ class Fleethook(FastAPI):
             traces=self._record is not None,
             load_types=list_types,
         )
+        unknown = max(2, self.capacity.connections // _UNKNOWN_SHARE)
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         context = DispatchContext(
-            dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests, Turns()
+            dispatcher,
+            self.store,
+            self.synced,
+            self._find_stale,
+            self._make_access(),
+            self.requests,
+            refusals=Slots(Limits(sys.maxsize, each=1)),
+            unknown=Slots(Limits(unknown, reserved=unknown // 2)),
         )
         return [
             *dispatch_routes(context, validate),

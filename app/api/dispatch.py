@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope
 from app.api.access import ClusterAccess, Grant
 from app.api.admission import classify, find_outcome, to_response
 from app.api.body_limit import ClientGoneError, RequestError
-from app.api.body_memory import BodyCharge
+from app.api.body_memory import BodyCharge, client_of
 from app.api.callers import CONNECTION, EXTENSION
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.connections import Connection
@@ -26,7 +26,6 @@ from app.api.reply import Reply
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from app.api.review_lines import make_admission_line
 from app.control.steps import Steps
-from app.control.turns import Turns
 from app.dispatch.call import Deadline
 from app.dispatch.call_trace import note_refusal
 from app.dispatch.dispatcher import Dispatcher, DispatchResult
@@ -34,6 +33,7 @@ from app.dispatch.errors import StatusError, forbidden, too_many_requests
 from app.dispatch.explain import Explanation, explain
 from app.dispatch.hooks import PHASES, Phase
 from app.dispatch.workspace_paths import resolve_cluster
+from app.fairness.slots import Slots
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.asked_calls import AskedCall
 from app.model.json import JSON
@@ -53,6 +53,8 @@ _RETURNED: Final = (
 )
 _PLACE: Final = "fleethook.place"
 """The member of an ASGI scope that tells whether the request counts to the quota of its cluster already."""
+_IDENTIFIED: Final = "fleethook.identified"
+"""The member of an ASGI scope with the function to call when the consumer of the request is known."""
 _RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 # Webhooks of an explanation that are encoded at once: about 2 ms.
@@ -69,8 +71,10 @@ class DispatchContext(NamedTuple):
     """Returns why the objects are out of date, ``""`` if they are not."""
     access: ClusterAccess
     quota: RequestQuota
-    refusals: Turns
-    """The turns in which requests beyond the quota are read. Their refusal has to repeat the uid of the body."""
+    refusals: Slots
+    """The slots in which requests beyond the quota are read. Their refusal has to repeat the uid of the body."""
+    unknown: Slots
+    """The slots in which requests are read of which only the body, or the apiserver, tells the consumer."""
 
 
 class ClusterCall(NamedTuple):
@@ -82,6 +86,7 @@ class ClusterCall(NamedTuple):
         deadline: The time at which the caller leaves.
         has_returned: Whether dispatching has caused the request.
         has_place: Whether the request counts to the quota of the cluster already.
+        identified: Called when the request counts to a cluster.
         charge: The memory of the request, None if none is charged.
         connection: The connection of the request, None if it did not arrive by one.
     """
@@ -91,6 +96,7 @@ class ClusterCall(NamedTuple):
     deadline: Deadline
     has_returned: bool
     has_place: bool = False
+    identified: Callable[[], None] | None = None
     charge: BodyCharge | None = None
     connection: Connection | None = None
 
@@ -121,9 +127,15 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
         grant = yield from self._authorize(scope, cluster, deadline)
-        has_returned, has_place = was_dispatched(scope["headers"]), scope.get(_PLACE, False)
         return ClusterCall(
-            cluster, grant.caller, deadline, has_returned, has_place, scope.get(CHARGE), _find_connection(scope)
+            cluster,
+            grant.caller,
+            deadline,
+            has_returned=was_dispatched(scope["headers"]),
+            has_place=scope.get(_PLACE, False),
+            identified=scope.get(_IDENTIFIED),
+            charge=scope.get(CHARGE),
+            connection=_find_connection(scope),
         )
 
     def _find_consumer(self, scope: Scope) -> str:
@@ -140,33 +152,28 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
         """Read a body and answer it; a request counts to the quota while its body is read.
 
-        Bodies of requests beyond the quota are read one at a time. So one consumer cannot have more requests in
-        progress than its share, and the server can close its other connections for new ones.
+        Bodies of requests beyond the quota are read one at a time, and few at a time before their consumer is known. So
+        one consumer cannot have more requests in progress than its share, and the server can close its other
+        connections for new ones.
         """
-        consumer = self._find_consumer(scope)
-        if not consumer:
+        context, consumer = self._context, self._find_consumer(scope)
+        lane, slots = consumer or client_of(scope.get("client")), context.unknown
+        with contextlib.ExitStack() as held:
+            # Copies of the scope, because the next request of the connection may get the same one.
+            has_place = False
+            if consumer:
+                try:
+                    held.enter_context(context.quota.hold(consumer))
+                except FullQuotaError:
+                    slots = context.refusals
+                else:
+                    scope, has_place = {**scope, _PLACE: True}, True
+            else:
+                scope = {**scope, _IDENTIFIED: held.close}
+            if not has_place:
+                await _wait_to_read(slots, lane, _find_connection(scope))
+                held.callback(slots.release, lane)
             return await super()._read_and_answer(scope, receive, charge=charge)
-        async with contextlib.AsyncExitStack() as held:
-            try:
-                held.enter_context(self._context.quota.hold(consumer))
-                # A copy, because the next request of the connection may get the same scope.
-                scope = {**scope, _PLACE: True}
-            except FullQuotaError:
-                await self._wait_for_refusal(held, consumer, _find_connection(scope))
-            return await super()._read_and_answer(scope, receive, charge=charge)
-
-    async def _wait_for_refusal(
-        self, held: contextlib.AsyncExitStack, consumer: str, connection: Connection | None
-    ) -> None:
-        """Wait for the turn to read the body of a request beyond the quota; raises ClientGoneError."""
-        waits = (lambda _: None) if connection is None else connection.wait_for
-        try:
-            await held.enter_async_context(self._context.refusals.hold(consumer, waits=waits))
-        except asyncio.CancelledError:
-            if connection is not None and connection.is_gone:
-                # Otherwise the bytes of closed connections would stay in memory until their turn.
-                raise ClientGoneError from None
-            raise
 
     def _find_turn(self, call: ClusterCall) -> str:
         return call.cluster
@@ -199,6 +206,8 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
         if (connection := received.call.connection) is not None:
             connection.assign(cluster)
+        if received.call.identified is not None:
+            received.call.identified()
         try:
             with (
                 contextlib.nullcontext()
@@ -267,6 +276,22 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
                 line.owner_problem = target.ownership.problem
             line.hooks = len(target.relevant)
         return line
+
+
+async def _wait_to_read(slots: Slots, lane: str, connection: Connection | None) -> None:
+    """Take a slot to read a body, which the caller releases; raises ClientGoneError."""
+    turn = slots.join(lane)
+    if turn is None:
+        return
+    if connection is not None:
+        connection.wait_for(turn)
+    try:
+        await slots.wait(turn, lane)
+    except asyncio.CancelledError:
+        if connection is not None and connection.is_gone:
+            # Otherwise the bytes of closed connections would stay in memory until their turn.
+            raise ClientGoneError from None
+        raise
 
 
 def _find_connection(scope: Scope) -> Connection | None:

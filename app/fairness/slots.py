@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Hashable
 from typing import Final, NamedTuple
 
 from app.fairness.lanes import Lanes
@@ -86,25 +86,16 @@ class Slots:
         return {lane: state.held for lane, state in self._lanes.items() if state.held}
 
     @contextlib.asynccontextmanager
-    async def hold(
-        self,
-        lane: Hashable,
-        part: Hashable = None,
-        *,
-        long: bool = False,
-        waits: Callable[[Turn], None] = lambda _: None,
-    ) -> AsyncIterator[None]:
+    async def hold(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> AsyncIterator[None]:
         """Wait for a slot, and hold it while the context is open.
 
         Args:
             lane: The lane.
             part: The part of the lane.
             long: Whether it is for long work.
-            waits: Takes the turn if the caller has to wait; to cancel it ends the wait.
         """
         turn = self.join(lane, part, long=long)
         if turn is not None:
-            waits(turn)
             await self.wait(turn, lane, part, long=long)
         try:
             yield
@@ -112,7 +103,7 @@ class Slots:
             self.release(lane, part, long=long)
 
     def join(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> Turn | None:
-        """Take a slot and return None, or return the turn for which the caller has to `wait`."""
+        """Take a slot and return None, or return the turn for which the caller has to `wait`. Cancelling it ends it."""
         if self._starts < self._max_starts and self.allows(lane, part, long=long):
             self.take(lane, part, long=long)
             return None

@@ -242,12 +242,14 @@ async def test_a_webhook_that_passes_reviews_on_to_fleethook_is_called_once(
 class SlowCaller:
     """A caller that sends a large review in two pieces, the second one when it may."""
 
-    def __init__(self, app: Fleethook, cluster: str, connections: Connections, accepted: socket.socket) -> None:
-        self.app, self.path, self.connections = app, f"/clusters/{cluster}/validate", connections
+    def __init__(self, app: Fleethook, path: str, connections: Connections, accepted: socket.socket) -> None:
+        self.app, self.path = app, path
         made = connections.admit(accepted, ("10.0.0.1", 1))
         assert made is not None
         self.connection = made
-        self.body = json.dumps(review({**widget(), "text": "x" * 100_000})).encode()
+        document = {**widget(), "text": "x" * 100_000}
+        document["metadata"]["annotations"] = {"kcp.io/cluster": "ws3"}
+        self.body = json.dumps(review(document)).encode()
         self.is_read = False
         self.may_finish = asyncio.Event()
         self.answer = asyncio.create_task(self.ask())
@@ -255,7 +257,7 @@ class SlowCaller:
     async def ask(self) -> Answer:
         return await call(
             self._receive_pieces, self.path, self.body[:1000], self.body[1000:],
-            extensions={EXTENSION: {CONNECTION: self.connection}},
+            extensions={EXTENSION: {CONNECTION: self.connection, "names": frozenset({"kcp"})}},
         )  # fmt: skip
 
     async def _receive_pieces(self, scope: Any, receive: Any, send: Any) -> None:
@@ -278,7 +280,7 @@ async def test_large_reviews_count_to_their_cluster_before_they_are_read(server:
         with ours, theirs:
             connections = Connections(10)
             clusters = ("ws3", "ws3", "ws3", "ws3", "ws4")
-            callers = [SlowCaller(app, cluster, connections, ours) for cluster in clusters]
+            callers = [SlowCaller(app, f"/clusters/{name}/validate", connections, ours) for name in clusters]
             first, beyond, leaving, waiting, other = callers
             await until(lambda: first.is_read and beyond.is_read and other.is_read, what="bodies are read")
             await until(lambda: app.bodies.total > 0, what="their first pieces are charged")
@@ -302,3 +304,29 @@ async def test_large_reviews_count_to_their_cluster_before_they_are_read(server:
             await waiting.answer
     assert app.requests.in_flight == {}
     assert app.bodies.total == 0
+
+
+async def test_few_large_reviews_are_read_before_their_cluster_is_known(server: Webhooks, tmp_path: Path) -> None:
+    server.answers["/w"] = allow
+    settings = Settings(max_connections=1, dispatch_callers=["kcp"], client_ca_file=tmp_path / "ca.crt")
+    app = create_app(settings, log=None)
+    for document in (*BOUND, configuration("ws1", "validating", webhook(clientConfig=server.client_config("/w")))):
+        app.store.put(document)
+    ours, theirs = socket.socketpair()
+    async with app.router.lifespan_context(app):
+        with ours, theirs:
+            connections = Connections(10)
+            callers = [SlowCaller(app, "/dispatch/validate", connections, ours) for _ in range(2)]
+            server.hold.clear()
+            await until(lambda: callers[0].is_read, what="the first body is read")
+            await asyncio.sleep(0)
+            assert not callers[1].is_read
+            assert callers[0].connection.client == "10.0.0.1"
+            callers[0].may_finish.set()
+            await until(lambda: callers[1].is_read, what="the second body is read, once the first cluster is known")
+            assert callers[0].connection.client == "logical cluster ws3"
+            assert not callers[0].answer.done()
+            server.hold.set()
+            callers[1].may_finish.set()
+            assert (await callers[0].answer).json()["response"]["allowed"]
+            await callers[1].answer

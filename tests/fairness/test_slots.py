@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.fairness.slots import Limits, Slots, Turn
+from app.fairness.slots import Limits, Slots
 
 
 class Work:
@@ -14,7 +14,6 @@ class Work:
         self.slots = slots
         self.running: list[str] = []
         self.begun: list[str] = []
-        self.turns: list[Turn] = []
         self._ends: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -34,7 +33,7 @@ class Work:
         await settled()
 
     async def _hold(self, name: str, lane: str, part: str | None, *, long: bool) -> None:
-        async with self.slots.hold(lane, part, long=long, waits=self.turns.append):
+        async with self.slots.hold(lane, part, long=long):
             self.running.append(name)
             self.begun.append(name)
             try:
@@ -159,17 +158,21 @@ async def test_the_exhausted_limit_has_a_name(limits: Limits, exhausted: str) ->
 
 
 async def test_a_cancelled_turn_ends_the_wait_and_leaves_no_state() -> None:
-    work = Work(Slots(Limits(1)))
-    for name in ("first", "gone", "next"):
-        await work.add(name, "a")
-    assert work.slots.count("a") == 3
-    work.turns[0].cancel()
+    slots = Slots(Limits(1))
+    assert slots.join("a") is None
+    turns = [turn for turn in (slots.join("a"), slots.join("a")) if turn is not None]
+    waits = [asyncio.create_task(slots.wait(turn, "a")) for turn in turns]
     await settled()
-    assert (work.slots.waiting("a"), work.slots.held_by_lane()) == (1, {"a": 1})
-    # Cancelled, and granted before its caller knows.
-    work.turns[1].cancel()
-    await work.end("first")
-    assert (slots_of(work), work.slots._lanes, work.begun) == ((0, 0), {}, ["first"])
+    assert (slots.count("a"), slots.waiting("a")) == (3, 2)
+    turns[0].cancel()
+    await settled()
+    assert (slots.waiting("a"), slots.held_by_lane()) == (1, {"a": 1})
+    # Cancelled before its caller knows, when the slot becomes free.
+    turns[1].cancel()
+    slots.release("a")
+    await asyncio.wait(waits)
+    assert all(wait.cancelled() for wait in waits)
+    assert (slots.held, slots.queued, slots._lanes) == (0, 0, {})
 
 
 async def test_each_iteration_of_the_event_loop_starts_a_few() -> None:
