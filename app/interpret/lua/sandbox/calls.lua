@@ -45,13 +45,7 @@ local function beginning()
   return sub(info.source, 3) .. ":" .. info.linedefined
 end
 
-local function first_three(f, state, control) return f, state, control end
-
-local function top_level(id)
-  return chunks[id](
-    env, tables.plain, tables.ordered, tables.holed, tables.clear, texts.operand, parts.numbers.power, first_three
-  )
-end
+local function top_level(id) return modules.run(chunks[id]) end
 
 local MISSING = {}
 

@@ -54,15 +54,22 @@ local function copy(library)
   return t
 end
 
+local function first_three(f, state, control) return f, state, control end
+
+-- Runs a chunk with the arguments that the rewriter declares.
+local function run(chunk)
+  return chunk(
+    env, tables.plain, tables.ordered, tables.holed, tables.clear, texts.operand, parts.numbers.power, first_three
+  )
+end
+
 local function require_(name)
   local module = loaded[name]
   if module == nil then
     if modules[name] then
       module = copy(modules[name])
     elseif written[name] then
-      module = written[name](
-        env, tables.plain, tables.ordered, tables.holed, tables.clear, texts.operand, parts.numbers.power
-      )
+      module = run(written[name])
     elseif parts.libraries.libraries[name] then
       module = env[name]
     else
@@ -86,6 +93,7 @@ parts.modules = {
   require = require_,
   print = print_,
   copy = copy,
+  run = run,
   begin = function(globals)
     env, loaded = globals, {}
     printed, printed_n = {}, 0
