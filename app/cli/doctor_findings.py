@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from app.certs.authorities import MIN_REMAINING, BundleError, find_end, read_bundle
 from app.dispatch.hooks import Hook, Phase, compile_hooks
 from app.dispatch.rules import RuleAttributes, matches_rule
 from app.model.gvk import GroupVersionResource
 from app.model.json import JSONObject, as_object
 from app.model.selectors import compile_selector
+from app.outbound.bundle import MIN_REMAINING, BundleError, find_end, read_bundle
 from app.overrider.openyurt_conflicts import describe_dropped_members, find_dropped_members, find_render_webhooks
 from app.registration.match_conditions import find_conditions
 from app.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook

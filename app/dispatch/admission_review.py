@@ -3,8 +3,6 @@
 Error texts are those of an apiserver.
 """
 
-import base64
-import binascii
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,7 +12,7 @@ from app.dispatch.errors import RejectedError, denial
 from app.dispatch.rules import Invocation
 from app.model.admission import API_VERSIONS, KIND, Status
 from app.model.gvk import GroupVersionKind
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object, decode_bytes
 from app.patch import LIMITS
 
 _GROUP: Final = "admission.k8s.io"
@@ -172,9 +170,8 @@ def _decode_base64(response: _Response, *, limited: bool) -> bytes:
         # invalid at any size, so its size does not matter.
         LIMITS.check_size(len(response.patch) * 3 // 4 - 2)
     try:
-        # Go's decoder ignores line breaks, which many encoders write.
-        return base64.b64decode(response.patch.replace("\r", "").replace("\n", ""), validate=True)
-    except (binascii.Error, ValueError) as error:
+        return decode_bytes(response.patch)
+    except ValueError as error:
         raise ReviewError(f"response.patch is not base64: {error}") from None
 
 

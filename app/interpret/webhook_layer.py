@@ -3,8 +3,6 @@
 The messages are those of karmada v1.16 pkg/resourceinterpreter/customized/webhook.
 """
 
-import base64
-import binascii
 import time
 import uuid
 from functools import partial
@@ -19,7 +17,7 @@ from app.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, 
 from app.interpret.question import Answer, Question
 from app.model.asked_calls import AskedCall
 from app.model.gvk import GroupKind, GroupVersionKind
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object, decode_bytes
 from app.model.karmada import (
     API_VERSION,
     EXPLORE_REVIEW,
@@ -249,11 +247,11 @@ def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
     if patch_type != "JSONPatch":
         raise InterpretError(f'webhook returned invalid response.patchType of "{patch_type}"')
     try:
-        decoded = base64.b64decode(patch, validate=True)
+        decoded = decode_bytes(patch)
         LIMITS.check_size(len(decoded))
         operations = msgspec.json.decode(decoded)
         patched: JSONObject = apply(document, operations, dialect="kubernetes", limits=LIMITS)
-    except (binascii.Error, msgspec.DecodeError, TypeError, ValueError) as error:
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
         if isinstance(error, PatchError):
             raise InterpretError(f"the patch does not apply: {error}") from None
         raise InterpretError(f"response.patch is not a base64-encoded JSON Patch: {error}") from None

@@ -4,16 +4,25 @@
 documents of unknown shape. Structs describe documents of known shape.
 """
 
+import base64
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, Any]
+_LINE_ENDS: Final = str.maketrans("", "", "\r\n")
 
 
 def as_object(value: JSON) -> Mapping[str, JSON]:
     """Return ``value`` if it is a JSON object, else an empty one, to read optional fields of unvalidated objects."""
     return value if isinstance(value, dict) else {}
+
+
+def decode_bytes(value: JSON) -> bytes:
+    """Decode bytes in JSON as Go does: base64 with any line ends (encoding/base64); raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"bytes are a string in base64, not {type(value).__name__}")  # noqa: TRY004 - as for wrong text
+    return base64.b64decode(value.translate(_LINE_ENDS), validate=True)
 
 
 def enumerate_objects(value: JSON) -> Iterator[tuple[int, JSONObject]]:

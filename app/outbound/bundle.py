@@ -1,15 +1,45 @@
-"""Problems of a ``caBundle``, which kube-apiserver stores without checking and parses at each first call."""
+"""The authorities of a ``caBundle``, which kube-apiserver stores without checking and parses at the first call."""
 
-import base64
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 from app.model.field_errors import Problem, too_long
-from app.model.json import JSON
+from app.model.json import JSON, decode_bytes
 
 MAX_BUNDLE: Final = 1024 * 1024
 """Maximum characters of a CA bundle in base64: the limit of a Secret or ConfigMap. Mozilla's bundle has 300,000."""
-_LINE_ENDS: Final = str.maketrans("", "", "\r\n")
+MIN_REMAINING: Final = timedelta(days=14)
+"""An authority or a certificate that ends sooner needs attention: a rotation has both authorities for some days."""
+
+
+class BundleError(ValueError):
+    """A ``caBundle`` has no certificates that can be read."""
+
+
+class Validity(NamedTuple):
+    """The time in which a certificate is valid."""
+
+    start: datetime
+    end: datetime
+
+
+def read_bundle(bundle: str) -> list[Validity]:
+    """Return the validity of each authority of a ``caBundle`` that can be used; raises BundleError without any."""
+    from app.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
+
+    try:
+        found = load_roots(bundle).list_periods() if bundle else []
+    except TrustError:
+        found = []
+    if not found:
+        raise BundleError("caBundle is not PEM in base64")
+    return [Validity(*one) for one in found]
+
+
+def find_end(authorities: Sequence[Validity], now: datetime) -> datetime | None:
+    """Return when the last authority that is valid now ends, None if none is valid now."""
+    return max((one.end for one in authorities if one.start <= now <= one.end), default=None)
 
 
 def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
@@ -25,7 +55,7 @@ def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
     from app.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
 
     try:
-        decode_bundle(bundle)
+        decode_bytes(bundle)
         load_roots(str(bundle))
     except TrustError as error:
         yield Problem(field, f"Invalid value: {error}")
@@ -38,16 +68,9 @@ def list_skipped(bundle: JSON) -> list[str]:
     from app.outbound.trust import explain_certificates  # noqa: PLC0415 - as above
 
     try:
-        problems = explain_certificates(decode_bundle(bundle))
+        problems = explain_certificates(decode_bytes(bundle))
     except ValueError:
         return []
     if all(problems):
         return []
     return [f"certificate {number} of {len(problems)}: {one}" for number, one in enumerate(problems, 1) if one]
-
-
-def decode_bundle(bundle: JSON) -> bytes:
-    """Decode a bundle as Go's encoding/base64 does, which skips line ends; raises ValueError."""
-    if not isinstance(bundle, str):
-        raise ValueError(f"a bundle is a string, not {type(bundle).__name__}")  # noqa: TRY004 - as for a wrong string
-    return base64.b64decode(bundle.translate(_LINE_ENDS), validate=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
-from app.outbound.bundle import decode_bundle
+from app.model.json import decode_bytes
 from app.outbound.certificate import parse_certificate
 from app.outbound.certificate_chain import UNKNOWN_AUTHORITY, Roots
 from app.outbound.certificate_der import CertificateError
@@ -151,7 +151,7 @@ def _call_as_apiserver(context: ssl.SSLContext) -> ssl.SSLContext:
 
 def _decode_bundle(ca_bundle: str) -> list[bytes]:
     try:
-        return list(decode_pem(decode_bundle(ca_bundle)))
+        return list(decode_pem(decode_bytes(ca_bundle)))
     except ValueError:
         return []
 

@@ -1,12 +1,12 @@
 """Bundles of certificate authorities that a configuration names."""
 
 import base64
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.certs.files import ensure_certificates
-from app.outbound.bundle import MAX_BUNDLE, bundle_problems, list_skipped
+from app.outbound.bundle import MAX_BUNDLE, BundleError, Validity, bundle_problems, find_end, list_skipped, read_bundle
 
 _LOADING = "Invalid value: unable to load root certificates: "
 _BAD = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -50,8 +50,37 @@ def test_one_certificate_is_enough(good: str) -> None:
         lines = "".join(f"{encoded[at : at + 64]}\r\n" for at in range(0, len(encoded), 64))
         for bundle in (encoded, lines):
             assert (list(bundle_problems(bundle, "b")), list_skipped(bundle)) == ([], skipped)
+            (one,) = read_bundle(bundle)
+            assert one.start < datetime.now(UTC) < one.end
 
 
 def test_a_bundle_is_limited() -> None:
     (problem,) = bundle_problems("A" * (MAX_BUNDLE + 1), "f")
     assert problem.text == f"Too long: must have at most {MAX_BUNDLE} characters"
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def lasting(start: int, end: int) -> Validity:
+    return Validity(NOW + timedelta(days=start), NOW + timedelta(days=end))
+
+
+@pytest.mark.parametrize("text", ["", "%%", base64.b64encode(b"no certificate").decode()])
+def test_a_bundle_without_certificates_is_an_error(text: str) -> None:
+    with pytest.raises(BundleError, match="not PEM in base64"):
+        read_bundle(text)
+
+
+@pytest.mark.parametrize(
+    ("authorities", "end"),
+    [
+        ([lasting(-1, 5), lasting(-1, 9)], 9),
+        ([lasting(-1, 5), lasting(1, 9)], 5),
+        ([lasting(-9, -1), lasting(-1, 2)], 2),
+        ([lasting(-9, -1), lasting(1, 9)], None),
+        ([], None),
+    ],
+)
+def test_the_last_end_of_a_valid_authority_counts(authorities: list[Validity], end: int | None) -> None:
+    assert find_end(authorities, NOW) == (None if end is None else NOW + timedelta(days=end))

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from app.certs.authorities import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
 from app.console.sections import MUTATING, VALIDATING
 from app.model.gvk import GroupKind
 from app.model.json import as_object
+from app.outbound.bundle import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
 from app.store import ObjectKey, Store
 
 CONFIGURATIONS: Final = (MUTATING, VALIDATING)

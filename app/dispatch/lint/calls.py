@@ -11,8 +11,7 @@ from app.dispatch.lint.codes import Issue
 from app.dispatch.lint.served_resources import read_text
 from app.dispatch.match import read_labels
 from app.model.gvk import GroupKind
-from app.model.json import JSON, as_object
-from app.outbound.bundle import decode_bundle
+from app.model.json import JSON, as_object, decode_bytes
 from app.store import StoreView, key_of
 
 # The default of timeoutSeconds. With failurePolicy Ignore, a longer one delays every request while the webhook is down
@@ -116,7 +115,7 @@ def _list_certificates(
         if namespace not in ("", key.namespace) or not any(isinstance(one, str) for one in text):
             continue
         try:
-            pem = text[0].encode() if isinstance(text[0], str) else decode_bundle(text[1])
+            pem = text[0].encode() if isinstance(text[0], str) else decode_bytes(text[1])
             presented = list(decode_pem(pem))
             leaf = parse_certificate(presented[0])
         except (CertificateError, ValueError, IndexError):

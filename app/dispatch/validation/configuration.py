@@ -3,8 +3,6 @@
 Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation.
 """
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -26,7 +24,7 @@ from app.model.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object, decode_bytes
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 
@@ -100,8 +98,8 @@ def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
     if bundle is None:
         return
     try:
-        b64decode(bundle if isinstance(bundle, str) else "*", validate=True)
-    except (binascii.Error, ValueError):
+        decode_bytes(bundle)
+    except ValueError:
         yield mistyped(field, "bytes in base64")
 
 

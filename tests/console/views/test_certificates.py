@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.certs.authorities import Validity
 from app.console.sections import MUTATING, VALIDATING
 from app.console.views.certificates import (
     CONFIGURATIONS,
@@ -15,6 +14,7 @@ from app.console.views.certificates import (
     collect_bundles,
     judge_certificates,
 )
+from app.outbound.bundle import Validity
 from app.store import ObjectKey
 from tests.console.visits import make_context
 from tests.e2e.pki import Authority
