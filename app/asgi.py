@@ -55,6 +55,7 @@ from app.interpret.lua.vm import ScriptLimits
 from app.interpret.python_interpreter import Interpreter, load
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
+from app.model.fixed_addresses import parse_fixed_addresses
 from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
 from app.outbound.failure_log import log_loop_error
@@ -151,9 +152,11 @@ class Fleethook(FastAPI):
         """Connections of the listening server, None without one."""
         self.metrics.registry.register(EdgeMetrics(lambda: self.connections, self.bodies))
         self.manifest_report: Final = ManifestReport(self.store)
-        self.hook_client: Final = HookClient(allow_private=True)
+        fixed = parse_fixed_addresses(settings.resolve)
+        self.hook_client: Final = HookClient(allow_private=True, fixed=fixed)
         self.webhook_client: Final = HookClient(
             allow_private=settings.calls_private_webhooks,
+            fixed=fixed,
             quotas=Quotas(
                 connections=settings.dispatch_workspace_connections,
                 calls=settings.dispatch_workspace_calls,

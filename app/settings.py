@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from app.model.fixed_addresses import FORM, parse_fixed_addresses
 from app.model.karmada import ConventionsMode
 from app.model.quantity import Quantity
 
@@ -36,6 +37,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _check_addresses(entries: list[str]) -> list[str]:
+    parse_fixed_addresses(entries)
+    return entries
 
 
 class Settings(BaseSettings):
@@ -192,6 +198,14 @@ class Settings(BaseSettings):
             "server's network."
         ),
     ] = None
+    resolve: Annotated[
+        list[str],
+        AfterValidator(_check_addresses),
+        Field(
+            description=f"Addresses of webhooks that DNS does not know here, each as {FORM}. The host of a Service is "
+            "NAME.NAMESPACE.svc. IPv6 addresses are in brackets."
+        ),
+    ] = []
     interpreters: Annotated[
         list[str], Field(description="Files (*.py) or modules that define resource interpreters.")
     ] = []

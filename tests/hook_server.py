@@ -81,7 +81,7 @@ def tls(directory: Path, certificate: Certificate = "good") -> tuple[ssl.SSLCont
 
 
 def _pair(authority: KeyPair, certificate: Certificate, now: datetime) -> KeyPair:
-    names = ["127.0.0.1", "localhost"]
+    names = ["127.0.0.1", "localhost", "hook.ns.svc"]
     if certificate == "expired":
         return issue_serving(authority, names=names, now=now - timedelta(days=2), lifetime=timedelta(days=1))
     if certificate == "other name":

@@ -22,7 +22,14 @@ from app.cli.json_output import write_json
 from app.cli.kubeconfig import TargetOptions
 from app.cli.lua_scripts import has_scripts, warn_untested
 from app.cli.manifests import InputError, read_manifests, read_objects, read_values, write_input_errors
-from app.cli.options import ConventionsOption, FilesArgument, InputOptions, InterpretersOption
+from app.cli.options import (
+    ConventionsOption,
+    FilesArgument,
+    InputOptions,
+    InterpretersOption,
+    ResolveOption,
+    read_addresses,
+)
 from app.cli.parameters import Argument, Option
 from app.cli.sources import replace_objects
 from app.cli.terminal import flush, write, write_document, write_error
@@ -34,6 +41,7 @@ from app.interpret.fixtures import FixtureError, find_operation, make_question, 
 from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
+from app.model.fixed_addresses import FixedAddresses
 from app.model.json import JSON, JSONObject
 from app.model.karmada import ConventionsMode
 from app.outbound.client import HookClient
@@ -112,6 +120,7 @@ def run(
     desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
     conventions: ConventionsOption = ConventionsMode.OFF,
+    resolve: ResolveOption = None,
     manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
@@ -144,9 +153,11 @@ def run(
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    objects = replace_objects(rules, given.interpreters)
+    under_test = _Layers(
+        interpreters or [], replace_objects(rules, given.interpreters), conventions, read_addresses(resolve)
+    )
     try:
-        found, step = asyncio.run(_answer(asked, runner, interpreters or [], objects, conventions))
+        found, step = asyncio.run(_answer(asked, runner, under_test))
     except ChainError as error:
         fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
     except InterpretError as error:
@@ -156,16 +167,20 @@ def run(
     _print_answer(found, step, output)
 
 
-async def _answer(
-    asked: Question,
-    runner: Runner,
-    interpreters: Sequence[str],
-    objects: Sequence[Document],
-    conventions: ConventionsMode,
-) -> tuple[JSONObject, Step]:
+class _Layers(NamedTuple):
+    """The layers to ask."""
+
+    interpreters: Sequence[str]
+    objects: Sequence[Document]
+    conventions: ConventionsMode
+    addresses: FixedAddresses
+
+
+async def _answer(asked: Question, runner: Runner, layers: _Layers) -> tuple[JSONObject, Step]:
     """Return the results by their names in a fixture, and the step of the layer that answered."""
-    async with HookClient(allow_private=True) as client:
-        explained = await build_chain(client, runner, interpreters, objects, conventions=conventions).answer(asked)
+    async with HookClient(allow_private=True, fixed=layers.addresses) as client:
+        chain = build_chain(client, runner, layers.interpreters, layers.objects, conventions=layers.conventions)
+        explained = await chain.answer(asked)
         return name_results(asked, explained.answer), explained.steps[-1]
 
 
@@ -184,6 +199,7 @@ def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Fixture files or directories.")],
     interpreters: InterpretersOption = None,
     conventions: ConventionsOption = ConventionsMode.OFF,
+    resolve: ResolveOption = None,
     manifests: _Rules = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
@@ -199,11 +215,10 @@ def run_tests(
 
     Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
     """
+    subjects = _Subjects(interpreters or [], manifests or [], karmada, reading, conventions, read_addresses(resolve))
 
     def run_once() -> list[FixtureResult]:
-        return _run_fixtures(
-            paths, _Subjects(interpreters or [], manifests or [], karmada, reading, conventions), output
-        )
+        return _run_fixtures(paths, subjects, output)
 
     if not watch:
         fixture_results = run_once()
@@ -229,6 +244,7 @@ class _Subjects(NamedTuple):
     karmada: TargetOptions
     reading: InputOptions
     conventions: ConventionsMode
+    addresses: FixedAddresses
 
 
 def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) -> list[FixtureResult]:
@@ -245,7 +261,7 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
     write_error(*warn_untested(found.objects, kinds))
 
     async def run_all() -> list[FixtureResult]:
-        async with HookClient(allow_private=True) as client:
+        async with HookClient(allow_private=True, fixed=subjects.addresses) as client:
             sources = [*found.interpreters, *subjects.interpreters]
             chain = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
             return [await run_fixture(chain, case) for case in found.cases]

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from app.cli.exit_codes import fail
 from app.cli.parameters import Argument, Option
+from app.model.fixed_addresses import FixedAddresses, parse_fixed_addresses
 from app.model.karmada import ConventionsMode
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
@@ -88,6 +90,25 @@ ConventionsOption = Annotated[
 InterpretersOption = Annotated[
     list[str] | None,
     Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
+]
+
+
+def read_addresses(entries: list[str] | None) -> FixedAddresses:
+    """Return the addresses of ``--resolve``. Exits with a message if one is malformed."""
+    try:
+        return parse_fixed_addresses(entries or ())
+    except ValueError as error:
+        fail(f"--resolve {error}")
+
+
+ResolveOption = Annotated[
+    list[str] | None,
+    Option(
+        "--resolve",
+        metavar="HOST:PORT:ADDRESS[:PORT]",
+        help="Connect to this address for the host and port of a webhook, for example "
+        "NAME.NAMESPACE.svc:443:127.0.0.1:8443 for a forwarded Service; may be repeated.",
+    ),
 ]
 StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 

@@ -11,6 +11,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from app.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from app.outbound.addresses import refuse_private_number
 from app.outbound.body import SingleWriteBody
 from app.outbound.breaker import Breakers, Evidence
@@ -103,6 +104,7 @@ class HookClient:
         allow_private: bool,
         response_limit: int = RESPONSE_LIMIT,
         resolver: AbstractResolver | None = None,
+        fixed: FixedAddresses = NO_FIXED_ADDRESSES,
         quotas: Quotas | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -113,13 +115,14 @@ class HookClient:
                 always be called.
             response_limit: The maximum response body in bytes, on the wire and decompressed.
             resolver: Resolves names; None for the system's resolver.
+            fixed: Addresses of names that the system's resolver is not asked for.
             quotas: The maximum numbers of calls in flight.
             headers: Additional headers of each call.
         """
         self._headers: Final = {**_HEADERS, **(headers or {})}
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
-        self._pools: Final = Pools(resolver)
+        self._pools: Final = Pools(resolver, fixed=fixed)
         self._breakers: Final = Breakers()
         self.slots: Final = CallSlots(quotas or Quotas())
         self.failures: Final = FailureLog()

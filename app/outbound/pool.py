@@ -21,6 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
 from app.fairness.cache import FairCache
+from app.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from app.outbound.addresses import public_socket
 from app.outbound.certificate_chain import Roots, is_light, verify
 from app.outbound.certificate_der import CertificateError
@@ -69,10 +70,16 @@ class _Pool:
 class Pools:
     """A session for each key. The partition with most sessions loses idle ones first; sessions in use stay open."""
 
-    def __init__(self, resolver: AbstractResolver | None, *, limit: int = MAX_POOLS) -> None:
-        """Prepare; without ``resolver``, `SharedResolver` resolves names."""
+    def __init__(
+        self,
+        resolver: AbstractResolver | None,
+        *,
+        fixed: FixedAddresses = NO_FIXED_ADDRESSES,
+        limit: int = MAX_POOLS,
+    ) -> None:
+        """Prepare; without ``resolver``, `SharedResolver` resolves names, with the ``fixed`` addresses."""
         self._resolver: Final = resolver
-        self._resolvers: Final = SharedResolver()
+        self._resolvers: Final = SharedResolver(fixed=fixed)
         self._pools: Final[FairCache[str, PoolKey, _Pool]] = FairCache(limit, is_idle=lambda pool: pool.calls == 0)
         self._closing: Final[set[asyncio.Task[None]]] = set()
 

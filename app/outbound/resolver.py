@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from app.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from app.outbound.call_slots import CallSlots, FullError, Quotas
 from app.outbound.daemon_thread import call_in_daemon_thread
 
@@ -29,9 +30,12 @@ GetAddresses = Callable[..., Sequence[Address]]
 class SharedResolver:
     """Resolves names in its own threads."""
 
-    def __init__(self, get_addresses: GetAddresses = socket.getaddrinfo) -> None:
-        """Prepare; ``get_addresses`` is called in threads."""
+    def __init__(
+        self, get_addresses: GetAddresses = socket.getaddrinfo, *, fixed: FixedAddresses = NO_FIXED_ADDRESSES
+    ) -> None:
+        """Prepare; ``get_addresses`` is called in threads, for names that ``fixed`` does not have."""
         self._get_addresses: Final = get_addresses
+        self._fixed: Final = fixed
         self._slots: Final = CallSlots(_QUOTAS)
         self._under_way: Final[set[asyncio.Task[list[ResolveResult]]]] = set()
 
@@ -45,6 +49,9 @@ class SharedResolver:
         Raises:
             OSError: The name has no address, or (ENOBUFS) too many lookups of this owner are in flight.
         """
+        fixed = self._fixed.get((host.lower(), port))
+        if fixed is not None:
+            return [_make_result(host, *fixed)]
         # A thread cannot be cancelled, so the lookup holds its slot until it ends, even if the caller was cancelled.
         task = asyncio.create_task(self._resolve(owner, host, port, family))
         self._under_way.add(task)
@@ -82,6 +89,12 @@ class _Resolver(AbstractResolver):
 
     async def close(self) -> None:
         """Do nothing: other owners share the threads."""
+
+
+def _make_result(host: str, address: str, port: int) -> ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=socket.IPPROTO_TCP, flags=flags)
 
 
 def _convert(host: str, address: Address) -> ResolveResult:

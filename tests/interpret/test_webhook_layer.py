@@ -61,6 +61,17 @@ async def explore(app: Fleethook, operation: str, document: Any = None, **reques
     return response
 
 
+@pytest.mark.parametrize("is_resolved", [True, False])
+async def test_a_service_is_called_at_the_address_of_the_setting(hook: Hook, *, is_resolved: bool) -> None:
+    service = {"service": {"name": "hook", "namespace": "ns", "port": 443}, "caBundle": hook.ca_bundle}
+    resolve = [f"hook.ns.svc:443:127.0.0.1:{hook.port}"] if is_resolved else []
+    made = create_app(Settings(resolve=resolve), log=None)
+    made.store.put(make_configuration(hook, clientConfig=service))
+    async with made.router.lifespan_context(made):
+        answer = await explore(made, "ExploreHealthy")
+    assert (answer["successful"], len(hook.reviews)) == (is_resolved, is_resolved)
+
+
 async def test_hook_gets_an_explore_review_and_its_timeout(app: Fleethook, hook: Hook) -> None:
     assert (await explore(app, "ExploreHealthy"))["healthy"] is True
     (review,) = hook.reviews

@@ -45,6 +45,17 @@ async def test_names_resolve_as_in_the_system() -> None:
     ]
 
 
+async def test_a_fixed_address_needs_no_lookup(names: Names) -> None:
+    fixed = {("hook.ns.svc", 443): ("127.0.0.1", 8443), ("hook.ns.svc", 444): ("::1", 444)}
+    resolver = SharedResolver(names, fixed=fixed).for_owner("ws1")
+    found = [(await resolver.resolve(host, port))[0] for host, port in (("HOOK.ns.svc", 443), ("hook.ns.svc", 444))]
+    assert [(one["hostname"], one["host"], one["port"], one["family"]) for one in found] == [
+        ("HOOK.ns.svc", "127.0.0.1", 8443, socket.AF_INET), ("hook.ns.svc", "::1", 444, socket.AF_INET6),
+    ]  # fmt: skip
+    assert (await resolver.resolve("localhost", 443))[0]["host"] == "127.0.0.1"
+    assert names.asked == ["localhost"]
+
+
 async def test_slow_names_of_one_owner_do_not_delay_another(names: Names) -> None:
     lookups = SharedResolver(names)
     attacking = [asyncio.create_task(lookups.for_owner("ws2").resolve(f"slow{number}.test")) for number in range(100)]
