@@ -63,7 +63,7 @@ async def explore(app: Fleethook, operation: str, document: Any = None, **reques
 
 @pytest.mark.parametrize("is_resolved", [True, False])
 async def test_a_service_is_called_at_the_address_of_the_setting(hook: Hook, *, is_resolved: bool) -> None:
-    service = {"service": {"name": "hook", "namespace": "ns", "port": 443}, "caBundle": hook.ca_bundle}
+    service = {"service": {"name": "hook", "namespace": "ns", "path": "/hook"}, "caBundle": hook.ca_bundle}
     resolve = [f"hook.ns.svc:443:127.0.0.1:{hook.port}"] if is_resolved else []
     made = create_app(Settings(resolve=resolve), log=None)
     made.store.put(make_configuration(hook, clientConfig=service))
