@@ -29,10 +29,11 @@ def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) 
         if rule["apiGroups"][0].split(".")[1:] in ([], ["kruise", "io"], ["example", "com"])
     ]
     rules = {kind: rule["operations"] for rule in own for kind in rule["kinds"]}
-    assert rules["Game"] == ["InterpretHealth"]
+    assert rules["Game"] == ["InterpretHealth", "InterpretDependency"]
     (database,) = [rule for rule in webhook["rules"] if "db.example.com" in rule["apiGroups"]]
     assert database["kinds"] == ["Database"], "CloudNativePG has a kind with this name, too"
-    assert database["operations"] == ["InterpretReplica", "ReviseReplica", "InterpretHealth", "InterpretDependency"]
+    operations = ["InterpretReplica", "ReviseReplica", "Retain", "InterpretHealth", "InterpretDependency"]
+    assert database["operations"] == operations
     assert "Retain" in rules["Deployment"]
     assert "CloneSet" in rules
     code, out, _ = run("register", *where, "--no-bundle", "-o", "json")
@@ -41,8 +42,8 @@ def test_register_prints_the_kinds_and_operations_of_all_layers(tmp_path: Path) 
 
 @pytest.mark.parametrize(("mode", "operations"), [
     ("off", None),
-    ("health", ["InterpretHealth"]),
-    ("all", ["InterpretReplica", "ReviseReplica", "InterpretHealth", "InterpretDependency"]),
+    ("health", ["InterpretHealth", "InterpretDependency"]),
+    ("all", ["InterpretReplica", "ReviseReplica", "Retain", "InterpretHealth", "InterpretDependency"]),
 ])  # fmt: skip
 def test_register_names_the_kinds_of_definitions_with_conventions(
     mode: str, operations: list[str] | None, tmp_path: Path
