@@ -235,10 +235,14 @@ class Chain:
             counted = yield from self._ask(asked, off_loop)
             wanted = asked._replace(operation=Operation.REVISE_REPLICA, replicas=counted.answer.replicas or 0)
             if not counted.answer.replicas:
-                # An interpreter also returns 0 for an object without a number. To set 0 does not change any other.
-                unchanged = yield from self._ask(wanted, off_loop)
-                if unchanged.answer.object != observed:
+                # An interpreter also returns 0 for an object without a number. Setting 0 changes only such an object.
+                stopped = yield from self._ask(wanted, off_loop)
+                if stopped.answer.object != observed:
                     raise ChainError(make_missing_count_error(observed), explained.steps, explained.calls)
+                # Some interpreters never add a number, because such an object runs on all nodes.
+                started = yield from self._ask(wanted._replace(replicas=1), off_loop)
+                if started.answer.object == observed:
+                    return explained
             assert explained.answer.object is not None
             revised = yield from self._ask(wanted._replace(object=explained.answer.object), off_loop)
         except _NoInterpreterError:

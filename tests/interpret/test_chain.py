@@ -166,6 +166,17 @@ async def test_replicas_of_native_kinds_are_retained(kind: str) -> None:
         await chain.answer(question._replace(observed={"kind": kind, **LABELLED, "spec": {"template": {}}}))
 
 
+async def test_an_object_that_is_not_divided_is_not_scaled_to_zero() -> None:
+    def revise(document: dict[str, Any], replicas: int) -> dict[str, Any]:
+        return {**document, "size": replicas} if "size" in document else document
+
+    chain = Chain([make_foo(**{**SCALED, "revise_replicas": revise})])
+    question = Question(Operation.RETAIN, FOO, {**LABELLED, "size": 5}, {})
+    assert (await chain.answer(question)).answer.object == {**LABELLED, "size": 5}
+    stopped = question._replace(observed={"size": 0})
+    assert (await chain.answer(stopped)).answer.object == {**LABELLED, "size": 0}
+
+
 async def test_the_label_has_no_effect_on_kinds_without_replicas() -> None:
     service = GroupVersionKind("", "v1", "Service")
     question = Question(Operation.RETAIN, service, {**LABELLED, "spec": {}}, {"spec": {"clusterIP": "10.0.0.1"}})
