@@ -88,6 +88,10 @@ def foreign(kind: str, operation: str) -> dict[str, Any]:
     }
 
 
+DEPENDENCY = "InterpretDependency"
+"""Every kind has it, because an annotation lists dependencies of any kind."""
+
+
 def sent(admin: Api, group: str) -> dict[str, list[str]]:
     """Return the operations of each kind of a group that Karmada sends here."""
     status, found, _ = admin.call("GET", OWN)
@@ -122,7 +126,7 @@ def test_the_command_prints_the_configuration_and_writes_the_same(
                 0, f"ResourceInterpreterWebhookConfiguration fleethook {state}\n",
             )  # fmt: skip
         assert admin[OWN]["webhooks"] == [webhook]
-        assert sent(admin, "games.example.com") == {"Table": ["Retain"]}
+        assert sent(admin, "games.example.com") == {"Table": ["Retain", DEPENDENCY]}
     finally:
         admin.call("DELETE", OWN)
 
@@ -136,15 +140,16 @@ def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, a
     assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == server.authority.read_bytes()
 
     put(CUSTOMIZATIONS, customization("Game", "retention"))
-    wait_for(lambda: sent(admin, "games.example.com") == {"Game": ["Retain"]}, what="the customization is registered")
+    only = {"Game": ["Retain", DEPENDENCY]}
+    wait_for(lambda: sent(admin, "games.example.com") == only, what="the customization is registered")
     put(CUSTOMIZATIONS, customization("Game", "retention", "healthInterpretation"))
     put(CUSTOMIZATIONS, customization("Match", "healthInterpretation"))
-    both = {"Game": ["Retain", "InterpretHealth"], "Match": ["InterpretHealth"]}
+    both = {"Game": ["Retain", "InterpretHealth", DEPENDENCY], "Match": ["InterpretHealth", DEPENDENCY]}
     wait_for(lambda: sent(admin, "games.example.com") == both, what="the edit is registered")
 
     # Karmada calls only the first configuration by name.
     put(CONFIGURATIONS, foreign("Game", "Retain"))
-    other = {"Game": ["InterpretHealth"], "Match": ["InterpretHealth"]}
+    other = {"Game": ["InterpretHealth", DEPENDENCY], "Match": ["InterpretHealth", DEPENDENCY]}
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the foreign hook is left alone")
     admin.merge(OWN, {"webhooks": []})
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
