@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta, apply_delta
 from app.overrider.plan import Plan
@@ -15,16 +15,23 @@ from app.overrider.undo import UNDO_ANNOTATION
 Tokens = tuple[str, ...]
 
 
-def find_defaults(delta: ObjectDelta) -> Mapping[Tokens, JSON]:
+def find_defaults(plan: Plan, delta: ObjectDelta) -> Mapping[Tokens, JSON]:
     """Return the values that kube-apiserver fills in at the places where an overrider adds members.
+
+    Args:
+        plan: The plan of the workload.
+        delta: The changes of the overrider.
 
     Raises:
         Unsupported: The default of an added member depends on the workload.
     """
     found: dict[Tokens, JSON] = {}
+    chosen = as_object(plan.base["spec"].get("updateStrategy")).get("type")
     for tokens in _added(delta, ()):
         if tokens[-1] in ("imagePullPolicy", "pullPolicy", "serviceAccount"):
             raise Unsupported("kube-apiserver derives the default of this member from another one", tokens)
+        if tokens == ("spec", "updateStrategy", "rollingUpdate") and chosen:
+            continue  # It fills in the members of an update strategy only together with its type.
         if (default := find_default(tokens)) is not None:
             found.update(_members(tokens, default))
     return found
@@ -41,10 +48,6 @@ def _members(tokens: Tokens, value: JSON) -> Iterator[tuple[Tokens, JSON]]:
 def _added(change: Change, tokens: Tokens) -> Iterator[Tokens]:
     if type(change) is Assign and change.before is MISSING:
         yield tokens
-    elif type(change) is Assign and isinstance(change.before, dict) and isinstance(change.after, dict):
-        # A choice that is set as a whole; a volume is an emptyDir only if it has no source.
-        has_source = tokens[-2:-1] == ("volumes",) and bool(change.before.keys() - {"name"})
-        yield from ((*tokens, name) for name in change.after if name not in change.before and not has_source)
     elif type(change) is ObjectDelta:
         for name, inner in change.members:
             yield from _added(inner, (*tokens, name))
@@ -62,29 +65,42 @@ def undo_of_first_render(plan: Plan, delta: ObjectDelta, defaults: Mapping[Token
         delta: The changes of the overrider.
         defaults: The result of `find_defaults`.
     """
-    if not defaults:
+    filled = _fill(delta, defaults, ())
+    if filled is None:
         return plan.undo_text
-    before: JSONObject = apply_delta(plan.base, _fill(delta, defaults, ()))
-    rendered = render_with(plan, before, memory=None, creating=False)
+    rendered = render_with(plan, apply_delta(plan.base, filled), memory=None, creating=False)
     undo: str = rendered["metadata"]["annotations"].get(UNDO_ANNOTATION, "")
     return undo
 
 
 def _fill(change: Any, defaults: Mapping[Tokens, JSON], tokens: Tokens) -> Any:
-    """Return the part of a difference that adds members with a default, with the default as their value."""
+    """Return a difference of the members that kube-apiserver fills in; None if there are none."""
     if type(change) is ObjectDelta:
         inner = ((name, _fill(one, defaults, (*tokens, name))) for name, one in change.members)
-        return change._replace(members=tuple((name, one) for name, one in inner if one is not None), removed=False)
+        members = tuple((name, one) for name, one in inner if one is not None)
+        return change._replace(members=members, removed=False) if members else None
     if type(change) is ListDelta:
-        filled = (
-            (one, _fill(one.change, defaults, (*tokens, "*"))) for one in change.elements if one.before_at is not None
-        )
+        kept = (one for one in change.elements if one.before_at is not None)
+        filled = ((one, _fill(one.change, defaults, (*tokens, "*"))) for one in kept)
         made = tuple(one._replace(change=inner) for one, inner in filled if inner is not None)
-        return ListDelta(
-            made, tuple(one.identity for one in made), change.length, reordered=False, schema=change.schema
-        )
+        order = tuple(one.identity for one in made)
+        return ListDelta(made, order, change.length, reordered=False, schema=change.schema) if made else None
+    if change.before is MISSING:
+        return Assign(MISSING, defaults[tokens], WORKLOAD) if tokens in defaults else None
     if isinstance(change.before, dict) and isinstance(change.after, dict):
-        added = {name: defaults[*tokens, name] for name in change.after if (*tokens, name) in defaults}
-        missing = {name: value for name, value in added.items() if name not in change.before}
-        return change._replace(after={**change.before, **missing}) if missing else None
-    return Assign(MISSING, defaults[tokens], WORKLOAD) if change.before is MISSING and tokens in defaults else None
+        completed = _complete_choice(change.before, tokens)
+        return change._replace(after=completed) if completed != change.before else None
+    return None
+
+
+def _complete_choice(value: JSONObject, tokens: Tokens) -> JSONObject:
+    """Return a strategy or a volume, which an override replaces as a whole, with the defaults of kube-apiserver."""
+    if tokens[-2:] == ("volumes", "*") and not value.keys() - {"name"}:
+        return {**value, "emptyDir": {}}
+    whole = find_default(tokens)
+    if tokens[:1] == ("spec",) and len(tokens) == 2 and isinstance(whole, dict):
+        chosen = value.get("type")
+        if not chosen or (chosen == whole["type"] and tokens[-1] == "strategy"):
+            rolling = {**whole["rollingUpdate"], **as_object(value.get("rollingUpdate"))}
+            return {**value, "type": whole["type"], "rollingUpdate": rolling}
+    return value

@@ -49,7 +49,7 @@ def compile_form(plan: Plan, *, number: int, texts: int) -> Form:
     """
     writer, variables = Writer(texts), Variables(f"f{number}v")
     delta, replicas = _split_replicas(plan)
-    defaults = find_defaults(delta)
+    defaults = find_defaults(plan, delta)
     undo = writer.text(undo_of_first_render(plan, delta, defaults))
     memory = _Memory(variables, undo)
     made = OperationsWriter(variables, writer, own=memory.own, defaults=defaults)

@@ -16,9 +16,9 @@ def compiled(*entries: dict[str, Any], subject: dict[str, Any] | None = None, **
     return compile_overrider(YURT_APP_SET, subject or yurt_app_set(), overrider(*entries, **metadata), pools=POOLS)
 
 
-def plan_of(*entries: dict[str, Any], subject: dict[str, Any] | None = None) -> Plan:
+def plan_of(*entries: dict[str, Any], subject: dict[str, Any] | None = None, kind: str = "Deployment") -> Plan:
     plans = SubjectPlans(YURT_APP_SET, subject or yurt_app_set(), overrider(*entries))
-    return plans.plan("Deployment", "hangzhou", None).shared.plan
+    return plans.plan(kind, "hangzhou", None).shared.plan
 
 
 def expression_of(compilation: Compilation) -> str:
