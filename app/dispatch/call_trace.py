@@ -29,6 +29,9 @@ ACCESS_REVIEW: Final = "SubjectAccessReview"
 AskAuthorizer = Callable[[str, Questions], Awaitable[Decisions]]
 """Asks the authorizer of a logical cluster; raises StatusError."""
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(Status)
+
 
 class CallTrace:
     """The calls of one review, in the order of their ends.

@@ -198,13 +198,17 @@ class _Builtin(msgspec.Struct, frozen=True):
     """Kinds by ``apiVersion`` and subresource; ``<apiVersion>/<kind>`` for a kind of another group or version."""
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_builtins: Final = msgspec.json.Decoder(list[_Builtin]).decode
+
+
 @functools.cache
 def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
     """Return the built-in resources of an apiserver by group and resource."""
     text = Path(__file__).with_name("builtins.json").read_bytes()
     return {
         (parse_api_version(api_version)[0], builtin.resource): storage
-        for builtin in msgspec.json.decode(text, type=list[_Builtin])
+        for builtin in _decode_builtins(text)
         for storage in (_Storage(builtin.namespaced, _list_served(builtin)),)
         for api_version in builtin.served
     }

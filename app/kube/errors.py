@@ -45,6 +45,8 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_status = msgspec.json.Decoder(_Status).decode
 _MAX_TEXT = 500
 _MAX_CAUSES = 50
 _MAX_MESSAGE = 2000
@@ -53,7 +55,7 @@ _MAX_MESSAGE = 2000
 def parse_api_error(code: int, body: bytes) -> APIError:
     """Return the error for a response with ``code`` and ``body``."""
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = _decode_status(body)
     except msgspec.DecodeError:
         return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
     causes = ((status.details and status.details.causes) or ())[:_MAX_CAUSES]

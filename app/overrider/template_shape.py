@@ -67,6 +67,10 @@ class _Workload(_Shape):
     spec: _WorkloadSpec
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(_Workload)
+
+
 def shape_problem(workload: JSONObject) -> str | None:
     """Return the first member of a workload with a wrong shape and its path, None if the shape is right."""
     try:

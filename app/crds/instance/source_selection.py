@@ -16,6 +16,8 @@ from app.crds.source import Policy, Source
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(CRDTarball)
 _DEFAULTS: Final = Source("")._field_defaults
 
 

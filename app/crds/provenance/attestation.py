@@ -79,6 +79,12 @@ class _Kind(msgspec.Struct, rename="camel"):
     media_type: str = ""
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_kind: Final = msgspec.json.Decoder(_Kind).decode
+_decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
+_decode_bundle: Final = msgspec.json.Decoder(_Bundle).decode
+
+
 def parse_attestation(data: bytes) -> Attestation:
     """Return the attestation in a file of at most `MAX_BYTES`.
 
@@ -91,14 +97,14 @@ def parse_attestation(data: bytes) -> Attestation:
     if documents > 1:
         raise CRDsError(Exit.INTEGRITY, f"the file has {documents} attestations, and one is required")
     try:
-        return _parse_bundle(data) if msgspec.json.decode(data, type=_Kind).media_type else _parse_envelope(data)
+        return _parse_bundle(data) if _decode_kind(data).media_type else _parse_envelope(data)
     except (ValueError, OverflowError, RecursionError, x509.InvalidVersion) as error:
         text = f"the file is neither a DSSE envelope with a certificate nor a Sigstore bundle: {error}"
         raise CRDsError(Exit.INTEGRITY, text) from None
 
 
 def _parse_envelope(data: bytes) -> Attestation:
-    envelope = msgspec.json.decode(data, type=_Envelope)
+    envelope = _decode_envelope(data)
     signature = _only_signature(envelope)
     if not signature.cert:
         raise ValueError("the signature has no member cert")
@@ -111,7 +117,7 @@ def _parse_envelope(data: bytes) -> Attestation:
 
 
 def _parse_bundle(data: bytes) -> Attestation:
-    bundle = msgspec.json.decode(data, type=_Bundle)
+    bundle = _decode_bundle(data)
     envelope, material = bundle.dsse_envelope, bundle.verification_material
     chain = material.x509_certificate_chain.certificates if material.x509_certificate_chain else []
     # Versions 0.1 and 0.2 have a chain that begins with the signer's certificate, 0.3 has that certificate alone.

@@ -59,6 +59,11 @@ class _Statement(msgspec.Struct):
     predicate: _Predicate
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_header: Final = msgspec.json.Decoder(_Header).decode
+_decode_statement: Final = msgspec.json.Decoder(_Statement).decode
+
+
 def read_subject(payload_type: str, payload: bytes, identity: Identity) -> Subject:
     """Return the tarball that a signed statement is about.
 
@@ -73,11 +78,11 @@ def read_subject(payload_type: str, payload: bytes, identity: Identity) -> Subje
     if payload_type != PAYLOAD_TYPE:
         raise CRDsError(Exit.INTEGRITY, f"the payload is of type {payload_type}, and {PAYLOAD_TYPE} is expected")
     try:
-        header = msgspec.json.decode(payload, type=_Header)
+        header = _decode_header(payload)
         if header.type not in _STATEMENT_TYPES or header.predicate_type != PREDICATE_TYPE:
             text = f"the statement is {header.type} with {header.predicate_type}, and {PREDICATE_TYPE} is expected"
             raise CRDsError(Exit.INTEGRITY, text)
-        statement = msgspec.json.decode(payload, type=_Statement)
+        statement = _decode_statement(payload)
     except (ValueError, RecursionError) as error:
         raise CRDsError(Exit.INTEGRITY, f"the statement is not SLSA provenance: {error}") from None
     _check_claims(statement.predicate, identity)

@@ -82,6 +82,10 @@ class _Group(msgspec.Struct, frozen=True):
     kinds: dict[str, ConventionalKind]
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+msgspec.json.Decoder(_Group)
+
+
 def read_bundle() -> Iterator[BundledKind]:
     """Yield the bundle by group and kind; raises ValueError if a file is invalid, which tests rule out."""
     for group in _list_groups():

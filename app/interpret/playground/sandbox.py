@@ -27,6 +27,9 @@ MAX_ANSWER_BYTES: Final = 4 << 20
 # The child gets nothing but this directory, from which it imports this package.
 _ROOT: Final = Path(app.__file__).parents[1]
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_answer: Final = msgspec.json.Decoder(PlaygroundAnswer).decode
+
 
 class Sandbox:
     """Answers questions, each in a process of its own. Any thread may call it."""
@@ -111,6 +114,6 @@ def _decode(answer: bytes, status: int) -> PlaygroundAnswer:
         return refuse("limit", f"the script takes more than {MAX_CPU_SECONDS} s of CPU time")
     try:
         # Not trusted: a script in Python may have written the output itself.
-        return msgspec.json.decode(answer, type=PlaygroundAnswer)
+        return _decode_answer(answer)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         return refuse("script", f"the script ended the process (status {status}) or wrote to its output")

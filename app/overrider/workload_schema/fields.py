@@ -38,11 +38,15 @@ Struct = Mapping[str, Field]
 """The members of a struct by their JSON names, embedded structs flattened."""
 
 
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_structs: Final = msgspec.json.Decoder(dict[str, dict[str, Field]]).decode
+
+
 @cache
 def load_structs() -> Mapping[str, Struct]:
     """Return all structs by their names, such as ``core.v1.Container``."""
     text = Path(__file__).with_name(_FILE).read_bytes()
-    return msgspec.json.decode(text, type=dict[str, dict[str, Field]])
+    return _decode_structs(text)
 
 
 @cache
