@@ -340,8 +340,13 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
     before, after = (at(state, place) for state in states)
     message = f"{change.source} does not touch {change.path}"
     assert before != after or writes(entry[member][position], place, states[0], shown.pool), message
-    stored = at(as_stored(states[1]), place)
-    assert compact({place[-1]: stored}) == compact({place[-1]: at(shown.workload, place)}), f"{change} changes again"
+    assert part(as_stored(states[1]), place) == part(shown.workload, place), f"{change} changes again"
+
+
+def part(document: Any, place: Path) -> Any:
+    """The member at a place in compact form; an absent one equals an empty one."""
+    value = at(document, place)
+    return {} if value is None else compact({place[-1]: value})
 
 
 def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
