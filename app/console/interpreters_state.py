@@ -1,17 +1,17 @@
-"""The values of the section ``/interpreters`` that outlive a request: the chain of interpreters, and the sandbox."""
+"""The values of the section ``/interpreters`` that outlive a request: the interpreters, and the threads of scripts."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from app.console.context import ConsoleContext
 from app.console.kept_value import KeptValue
 from app.console.memo import Memo
 from app.console.views.interpreters import INTERPRETED, Interpreters, build_interpreters, list_documents
-from app.interpret.playground.sandbox import MAX_AT_ONCE, Sandbox
+from app.control.worker import Worker
 from app.store import Store
 
-_MAX_WAITING: Final = 2
-"""Threads in addition to the running scripts, so that others get their refusal at once."""
+_MAX_RUNNING: Final = 2
+MAX_SCRIPTS: Final = 4
+"""Scripts of the playground that run or wait; further ones are refused."""
 
 
 class InterpretersState(NamedTuple):
@@ -19,13 +19,11 @@ class InterpretersState(NamedTuple):
 
     Attributes:
         interpreters: The chain and the kinds.
-        sandbox: Runs the scripts of the playground.
-        threads: Wait for the scripts, so that neither the event loop nor the worker of the other pages does.
+        playground: Runs scripts, so that neither the event loop nor the worker of the other pages waits for them.
     """
 
     interpreters: Memo[Interpreters]
-    sandbox: Sandbox
-    threads: ThreadPoolExecutor
+    playground: Worker
 
 
 def make_state(context: ConsoleContext) -> InterpretersState:
@@ -42,8 +40,7 @@ def make_state(context: ConsoleContext) -> InterpretersState:
 
     return InterpretersState(
         Memo(context.store, INTERPRETED, compute),
-        Sandbox(),
-        ThreadPoolExecutor(MAX_AT_ONCE + _MAX_WAITING, "playground"),
+        Worker(_MAX_RUNNING, name="playground"),
     )
 
 

@@ -103,7 +103,7 @@ def test_a_pasted_object_is_explained_to_users_who_may_get_webhooks(
 def test_a_script_runs_for_users_who_may_get_the_interpreters(console: Console, admin: Api, namespace: str) -> None:
     address = "/interpreters/playground"
     ready = "{apiVersion: example.test/v1, kind: Gadget, metadata: {name: a}, spec: {ready: true}}"
-    fields = {"language": "lua", "operation": "InterpretHealth", "code": SCRIPT, "desired": ready}
+    fields = {"operation": "InterpretHealth", "code": SCRIPT, "desired": ready}
     token = create_account(admin, namespace, "player")
     assert send(console, token, address, fields)[0] == 403
     permit_section(admin, namespace, "player", "/interpreters")

@@ -1,10 +1,8 @@
 """The section ``/interpreters``: the matrix of kinds and operations, and the playground."""
 
-import asyncio
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import Final
 
 from fastapi import APIRouter
@@ -14,8 +12,9 @@ from starlette.responses import HTMLResponse
 
 from app.console.context import ConsoleContext
 from app.console.forms import FormFields
-from app.console.interpreters_state import INTERPRETERS
+from app.console.interpreters_state import INTERPRETERS, MAX_SCRIPTS
 from app.console.rendering import Context, render
+from app.console.views.form_fields import FieldError
 from app.console.views.interpreters import LAYERS, NONE, OPERATIONS, MatrixFilter, build_matrix
 from app.console.views.playground import (
     EXAMPLES,
@@ -61,11 +60,9 @@ def _make_command(context: ConsoleContext, operation: str, *files: str) -> str:
 
 
 @router.get("/playground")
-async def show_playground(
-    request: Request, context: Context, operation: str = Operation.HEALTH.value, language: str = "lua"
-) -> HTMLResponse:
+async def show_playground(request: Request, context: Context, operation: str = Operation.HEALTH.value) -> HTMLResponse:
     """Show the playground with the example of an operation."""
-    return await _render(request, context, fill_form(operation, language), None)
+    return await _render(request, context, fill_form(operation), None)
 
 
 @router.post("/playground")
@@ -74,10 +71,11 @@ async def run_playground(request: Request, context: Context, fields: FormFields)
     if not context.playground:
         raise HTTPException(403, "the playground is disabled (--no-playground)")
     form = _read_form(fields)
-    state = INTERPRETERS.find(request)
-    run = partial(run_form, form, partial(state.sandbox.ask, wait=2))
-    result = await asyncio.get_running_loop().run_in_executor(state.threads, run)
-    return await _render(request, context, form, result)
+    playground = INTERPRETERS.find(request).playground
+    if len(playground) >= MAX_SCRIPTS:
+        busy = FieldError("code", "other scripts are running: try again in a few seconds")
+        return await _render(request, context, form, PlaygroundResult(error=busy))
+    return await _render(request, context, form, await playground.run("", run_form, form))
 
 
 def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
@@ -88,12 +86,11 @@ def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
 async def _render(
     request: Request, context: ConsoleContext, form: PlaygroundForm, result: PlaygroundResult | None
 ) -> HTMLResponse:
-    script = ("--interpreters", "interpreter.py") if form.language == "python" else ("-f", "customization.yaml")
     error = None if result is None else result.error
     return await render(
         request,
         "interpreters/playground.html",
-        command=_make_command(context, form.operation, *script),
+        command=_make_command(context, form.operation, "-f", "customization.yaml"),
         status=422 if error else 200,
         form=form,
         result=result,

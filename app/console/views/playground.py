@@ -1,6 +1,6 @@
 """The playground's form: reads the texts, asks the script, and shows result, changes, cost and export."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import islice
@@ -8,8 +8,9 @@ from typing import Final
 
 from app.console.views.form_fields import FieldError, FormFieldError, limit_text, read_documents, read_value
 from app.interpret.fixtures import FixtureError, find_operation
-from app.interpret.playground.export import ExportError, export_files, write_yaml
-from app.interpret.playground.question import Language, PlaygroundAnswer, PlaygroundQuestion
+from app.interpret.playground.answering import answer_question
+from app.interpret.playground.export import export_files, write_yaml
+from app.interpret.playground.question import PlaygroundAnswer, PlaygroundQuestion
 from app.model.json import JSON
 from app.model.karmada import PATCHING, Operation
 
@@ -21,7 +22,7 @@ MAX_DIFF_LINES: Final = 5_000
 """Lines of a document that is compared: the comparison takes quadratic time."""
 
 Ask = Callable[[PlaygroundQuestion], PlaygroundAnswer]
-"""Runs a script (`app.interpret.playground.sandbox.Sandbox.ask`)."""
+"""Runs a script (`app.interpret.playground.answering.answer_question`)."""
 
 _CHANGED: Final = {
     Operation.RETAIN: "retained", Operation.REVISE_REPLICA: "revised", Operation.AGGREGATE_STATUS: "aggregatedStatus",
@@ -34,7 +35,6 @@ _CHANGED: Final = {
 class PlaygroundForm:
     """The fields of the form, as the user typed them; the objects are YAML or JSON."""
 
-    language: str = "lua"
     operation: str = Operation.HEALTH.value
     code: str = ""
     desired: str = ""
@@ -73,8 +73,8 @@ class PlaygroundResult:
     """Whether `result` lacks its end."""
     diff: tuple[DiffLine, ...] = ()
     milliseconds: float = 0
-    instructions: int | None = None
-    memory_kib: int | None = None
+    instructions: int = 0
+    memory_kib: int = 0
     printed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     files: tuple[ExportedFile, ...] = ()
@@ -108,17 +108,6 @@ EXAMPLES: Final[Mapping[str, str]] = {
 }
 """A script for each operation that most kinds have, with which the form begins."""
 
-_PYTHON: Final = """\
-from fleethook.interpret import interpreter
-
-game = interpreter("games.example.com/v1", "Game")
-
-
-@game.healthy
-def healthy(observed):
-    return observed.get("status", {}).get("ready", False)
-"""
-
 
 @dataclass(frozen=True)
 class CodeLine:
@@ -141,10 +130,8 @@ def number_lines(code: str, line: int) -> tuple[CodeLine, ...]:
     return tuple(CodeLine(number, text, number == line) for number, text in enumerate(around, first))
 
 
-def fill_form(operation: str, language: str) -> PlaygroundForm:
-    """Return the form with an example for an operation; another operation or language gets that of the health."""
-    if language == "python":
-        return PlaygroundForm(language="python", code=_PYTHON, desired=_OBJECT)
+def fill_form(operation: str) -> PlaygroundForm:
+    """Return the form with an example for an operation; another operation gets that of the health."""
     name = operation if operation in EXAMPLES else Operation.HEALTH.value
     return PlaygroundForm(
         operation=name,
@@ -156,23 +143,17 @@ def fill_form(operation: str, language: str) -> PlaygroundForm:
     )
 
 
-def run_form(form: PlaygroundForm, ask: Ask, *, allowed: Sequence[Language] = ("lua", "python")) -> PlaygroundResult:
-    """Ask the script of a form, and return its result or its error. Blocks until the script ends.
-
-    Args:
-        form: The fields.
-        ask: Runs the script.
-        allowed: The languages that may run.
-    """
+def run_form(form: PlaygroundForm, ask: Ask = answer_question) -> PlaygroundResult:
+    """Ask the script of a form, and return its result or its error. Blocks until the script ends."""
     try:
-        question = read_form(form, allowed)
+        question = read_form(form)
     except FormFieldError as problem:
         return PlaygroundResult(error=problem.error)
     answer = ask(question)
     cost = PlaygroundResult(
         milliseconds=answer.seconds * 1000,
         instructions=answer.instructions,
-        memory_kib=None if answer.memory is None else answer.memory >> 10,
+        memory_kib=answer.memory >> 10,
         printed=answer.printed,
         warnings=answer.warnings,
     )
@@ -185,15 +166,12 @@ def run_form(form: PlaygroundForm, ask: Ask, *, allowed: Sequence[Language] = ("
         result=text[:MAX_SHOWN],
         is_cut=len(text) > MAX_SHOWN,
         diff=compare(question, answer.results),
-        files=_export(question, answer.results),
+        files=tuple(ExportedFile(path, text) for path, text in export_files(question, answer.results).items()),
     )
 
 
-def read_form(form: PlaygroundForm, allowed: Sequence[Language]) -> PlaygroundQuestion:
+def read_form(form: PlaygroundForm) -> PlaygroundQuestion:
     """Return the question of a form; raises FormFieldError."""
-    language: Language = "python" if form.language == "python" else "lua"
-    if form.language not in allowed:
-        raise FormFieldError("language", f"{form.language} is not possible here: use {allowed[0]}")
     if not form.code.strip():
         raise FormFieldError("code", "the script is empty")
     try:
@@ -201,7 +179,6 @@ def read_form(form: PlaygroundForm, allowed: Sequence[Language]) -> PlaygroundQu
     except FixtureError as error:
         raise FormFieldError("operation", str(error)) from None
     return PlaygroundQuestion(
-        language,
         limit_text("code", form.code, most=MAX_TEXT).replace("\r\n", "\n"),
         operation.value,
         read_value("desired", form.desired, most=MAX_TEXT),
@@ -238,10 +215,3 @@ def compare(question: PlaygroundQuestion, results: dict[str, JSON]) -> tuple[Dif
         return (DiffLine("@", f"the objects have more than {MAX_DIFF_LINES} lines, so they are not compared"),)
     lines = islice(unified_diff(before, after, lineterm=""), 2, None)
     return tuple(DiffLine(line[0], line if line[0] == "@" else line[1:]) for line in lines)
-
-
-def _export(question: PlaygroundQuestion, results: dict[str, JSON]) -> tuple[ExportedFile, ...]:
-    try:
-        return tuple(ExportedFile(path, text) for path, text in export_files(question, results).items())
-    except (ExportError, FixtureError):
-        return ()  # Python has rules for operations that customizations do not have; Lua was refused before

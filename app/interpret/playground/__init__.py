@@ -1,1 +1,1 @@
-"""The playground: answers a question by a script that a user is writing, in a separate process with limits."""
+"""The playground: answers a question by a Lua script that a user is writing, in the sandbox of all Lua scripts."""

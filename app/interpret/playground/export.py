@@ -14,7 +14,6 @@ from app.model.karmada import API_VERSION, CUSTOMIZATION, Operation
 from app.store.yaml_scalars import quote_texts
 
 CUSTOMIZATION_FILE: Final = "customization.yaml"
-PYTHON_FILE: Final = "interpreter.py"
 FIXTURE_FILE: Final = "testdata/playground-test.yaml"
 
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
@@ -62,7 +61,7 @@ def build_customization(question: PlaygroundQuestion) -> JSONObject:
     asked = ask_question(question)
     function = FUNCTION_OF.get(asked.operation)
     if function is None:
-        raise ExportError(f"a customization has no rule for {asked.operation}: choose another operation, or use Python")
+        raise ExportError(f"a customization has no rule for {asked.operation}: choose another operation")
     name = _NOT_IN_NAMES.sub("-", f"{asked.kind.kind}-{asked.kind.group or 'core'}".lower()).strip("-")
     return {
         "apiVersion": API_VERSION,
@@ -90,10 +89,10 @@ def build_fixture(question: PlaygroundQuestion, results: JSONObject) -> JSONObje
 
 def export_files(question: PlaygroundQuestion, results: JSONObject) -> dict[str, str]:
     """Return the texts of the exported files by their paths; raises as `build_customization`."""
-    fixture = {FIXTURE_FILE: write_yaml(build_fixture(question, results))}
-    if question.language == "python":
-        return {PYTHON_FILE: question.code, **fixture}
-    return {CUSTOMIZATION_FILE: write_yaml(build_customization(question)), **fixture}
+    return {
+        CUSTOMIZATION_FILE: write_yaml(build_customization(question)),
+        FIXTURE_FILE: write_yaml(build_fixture(question, results)),
+    }
 
 
 def write_yaml(value: JSON) -> str:

@@ -1,22 +1,16 @@
 """The question that a user asks a script in the playground, and the answer."""
 
-from typing import Literal
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from app.model.json import JSON
 
-Language = Literal["lua", "python"]
-
-Reason = Literal["", "input", "script", "limit", "isolation", "busy"]
-"""The cause of a missing result: an input that is no question, the script, a limit, a machine that cannot isolate the
-process, or too many running scripts."""
+Reason = Literal["", "input", "script"]
+"""The cause of a missing result: an input that is no question, or the script."""
 
 
-class PlaygroundQuestion(msgspec.Struct, frozen=True):
+class PlaygroundQuestion(NamedTuple):
     """A script, and the question to it."""
 
-    language: Language
     code: str
     operation: str
     """The released or the proposed name of an operation."""
@@ -30,7 +24,7 @@ class PlaygroundQuestion(msgspec.Struct, frozen=True):
     """ReviseReplica: the desired number of replicas."""
 
 
-class PlaygroundAnswer(msgspec.Struct, frozen=True):
+class PlaygroundAnswer(NamedTuple):
     """The results by their names in fixtures, or the error."""
 
     results: dict[str, JSON] | None = None
@@ -39,14 +33,13 @@ class PlaygroundAnswer(msgspec.Struct, frozen=True):
     line: int = 0
     """The line of the script that the error names, 0 if it names none."""
     seconds: float = 0
-    instructions: int | None = None
-    """Lua only."""
-    memory: int | None = None
-    """Bytes; Lua only."""
+    instructions: int = 0
+    memory: int = 0
+    """Bytes."""
     printed: tuple[str, ...] = ()
-    """Lines that a Lua script printed."""
+    """Lines that the script printed."""
     warnings: tuple[str, ...] = ()
-    """Suspicious code in a Lua script, each with its line."""
+    """Suspicious code in the script, each with its line."""
 
 
 def refuse(reason: Reason, error: str, *, line: int = 0) -> PlaygroundAnswer:

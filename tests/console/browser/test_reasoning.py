@@ -106,18 +106,13 @@ def test_an_error_of_a_script_selects_its_line(open_page: Callable[..., Any], co
     page.wait_for_function("document.activeElement.className == 'editor'")
 
 
-def test_the_editor_knows_the_chosen_language_and_the_form_sends_its_text(
-    open_page: Callable[..., Any], console: str
-) -> None:
+def test_the_editor_colours_the_script_and_the_form_sends_its_text(open_page: Callable[..., Any], console: str) -> None:
     page = open_page(f"{console}/interpreters/playground?operation=InterpretHealth")
-    type_script(page, "def unfinished")
-    keyword = page.locator(".cm-line span").filter(has_text=re.compile("^def$"))
-    assert keyword.count() == 0
-    page.locator("form[method=post]").get_by_label("Language").select_option("python")
-    keyword.wait_for()
+    type_script(page, "function unfinished")
+    page.locator(".cm-line span").filter(has_text=re.compile("^function$")).wait_for()
     page.get_by_role("button", name="Run").click()
     page.locator("#error-code").wait_for()
-    assert page.locator("textarea[name=code]").input_value() == "def unfinished"
+    assert page.locator("textarea[name=code]").input_value() == "function unfinished"
 
 
 def test_an_error_in_an_object_is_shown_at_its_line(open_page: Callable[..., Any], console: str) -> None:

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 import yaml
 
-from app.interpret.playground.system_call_filter import FilterError, find_architecture
 from tests.cli.interpreting import DIRECTORY, run
 from tests.console.pages.reading import HOSTILE, Page, get, read, submit
 from tests.console.visits import console_of, send_form, visit
 
 GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
 CODE = "function ReviseReplica(obj, replicas)\n  obj.spec.players = replicas\n  return obj\nend\n"
-FORM = {"language": "lua", "operation": "ReviseReplica", "code": CODE, "desired": GAME, "replicas": "5"}
+FORM = {"operation": "ReviseReplica", "code": CODE, "desired": GAME, "replicas": "5"}
 
 
 def examples() -> list[dict[str, Any]]:
@@ -85,17 +84,10 @@ async def test_an_error_is_shown_at_its_line() -> None:
     assert "2 obj.no.players = replicas" in page.text
 
 
-async def test_python_is_answered_or_refused_with_the_reason() -> None:
-    lines = ["from fleethook.interpret import interpreter", 'game = interpreter("games.example.com/v1", "Game")']
-    lines += ["@game.healthy", "def healthy(one): return one['spec']['players'] == 2"]
-    fields = {"language": "python", "operation": "InterpretHealth", "code": "\n".join(lines), "desired": GAME}
-    status, page = await submit(console_of(), "/interpreters/playground", fields)
-    try:
-        find_architecture()
-    except FilterError:
-        assert (status, "cannot isolate scripts in python" in page.text) == (422, True)
-    else:
-        assert (status, "healthy: true" in page.text) == (200, True)
+async def test_scripts_beyond_the_limit_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.console.pages.interpreters.MAX_SCRIPTS", 0)
+    status, page = await submit(console_of(), "/interpreters/playground", FORM)
+    assert (status, "other scripts are running: try again in a few seconds" in page.text) == (422, True)
 
 
 async def test_a_disabled_playground_has_no_form() -> None:
@@ -128,6 +120,6 @@ async def test_hostile_texts_stay_texts(text: str) -> None:
     assert text.replace("\u202e", "").split("\u2066")[0].split()[0] in (await get(app, "/interpreters")).text.replace(
         "\u202e", ""
     )
-    fields = dict.fromkeys(("language", "operation", "code", "desired", "observed", "items", "replicas"), text)
+    fields = dict.fromkeys(("operation", "code", "desired", "observed", "items", "replicas"), text)
     await submit(app, "/interpreters/playground", fields)
     await submit(app, "/interpreters/playground", {**FORM, "code": f"--[==[{text}]==] error([==[{text}]==])\n{CODE}"})

@@ -16,9 +16,7 @@ from app.console.views.playground import (
     number_lines,
     run_form,
 )
-from app.interpret.playground.answering import answer_question
 from app.interpret.playground.question import PlaygroundAnswer
-from app.interpret.playground.sandbox import Sandbox
 
 GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
 HEALTHY = "function InterpretHealth(obj)\n  print('asked')\n  return obj.spec.players == 2\nend\n"
@@ -26,15 +24,15 @@ REVISE = "function ReviseReplica(obj, n)\n  obj.spec.players = n\n  return obj\n
 
 
 def run(**members: Any) -> PlaygroundResult:
-    return run_form(PlaygroundForm(**{"code": HEALTHY, "desired": GAME, **members}), answer_question)
+    return run_form(PlaygroundForm(**{"code": HEALTHY, "desired": GAME, **members}))
 
 
 def test_the_result_has_its_cost_and_its_files() -> None:
-    found = run_form(PlaygroundForm(code=HEALTHY, desired=GAME), Sandbox().ask)
+    found = run()
     assert (found.error, found.result, found.diff, found.printed) == (None, "healthy: true\n", (), ("asked",))
     assert found.milliseconds > 0
     assert found.instructions
-    assert found.memory_kib is not None
+    assert found.memory_kib
     assert [one.path for one in found.files] == ["customization.yaml", "testdata/playground-test.yaml"]
 
 
@@ -81,7 +79,6 @@ def test_items_are_documents_or_a_list(items: str, count: int) -> None:
         ({"replicas": "many"}, FieldError("replicas", "'many' is not a number of replicas")),
         ({"replicas": str(1 << 31)}, ("replicas", 0)),
         ({"replicas": "-1"}, ("replicas", 0)),
-        ({"language": "basic"}, FieldError("language", "basic is not possible here: use lua")),
     ],
 )
 def test_an_error_names_its_field_and_its_line(members: dict[str, Any], error: Any) -> None:
@@ -93,12 +90,6 @@ def test_an_error_names_its_field_and_its_line(members: dict[str, Any], error: A
     else:
         assert (found.error.field, found.error.line) == error
         assert found.error.text
-
-
-def test_python_can_be_left_out() -> None:
-    form = PlaygroundForm(language="python", code="x = 1", desired=GAME)
-    found = run_form(form, answer_question, allowed=("lua",))
-    assert found.error == FieldError("language", "python is not possible here: use lua")
 
 
 def test_lines_of_a_browser_are_those_of_the_script() -> None:
@@ -131,18 +122,16 @@ def test_hostile_texts_stay_texts() -> None:
 
 @pytest.mark.parametrize("operation", list(EXAMPLES))
 def test_each_example_gives_a_result(operation: str) -> None:
-    form = fill_form(operation, "lua")
+    form = fill_form(operation)
     assert form.operation == operation
-    found = run_form(form, answer_question)
+    found = run_form(form)
     assert (found.error, found.warnings) == (None, ())
     assert found.result
     assert found.files
 
 
-def test_the_form_begins_with_python_or_with_the_health() -> None:
-    python = run_form(fill_form("InterpretHealth", "python"), answer_question)
-    assert (python.error, python.result) == (None, "healthy: true\n")
-    assert fill_form("<script>", "x") == fill_form("InterpretHealth", "lua")
+def test_the_form_begins_with_the_health() -> None:
+    assert fill_form("<script>") == fill_form("InterpretHealth")
 
 
 def test_the_lines_around_an_error_are_numbered() -> None:

@@ -19,21 +19,19 @@ from app.interpret.playground.export import (
     write_yaml,
 )
 from app.interpret.playground.question import PlaygroundQuestion
-from app.interpret.playground.sandbox import Sandbox
 from app.interpret.question import Question
 from app.model.json import JSONObject
 from app.model.karmada import RETAIN_REPLICAS_LABEL, Operation
-from tests.cli.interpreting import DATABASE, RETENTION, run
-from tests.interpret.playground.scripts import GAME, lua, python
-from tests.waiting import NET
+from tests.cli.interpreting import RETENTION, run
+from tests.interpret.playground.scripts import GAME, lua
 
 
-def ask_of(fixture: Question, *, language: Any, code: str) -> PlaygroundQuestion:
+def ask_of(fixture: Question, code: str) -> PlaygroundQuestion:
     """Return the question of a fixture to a script."""
     observed = fixture.observed
     # As the command, which asks with an empty list if there is no file of items.
     return PlaygroundQuestion(
-        language, code, fixture.operation.value, fixture.object, observed,
+        code, fixture.operation.value, fixture.object, observed,
         list(fixture.items or ()), fixture.replicas,
     )  # fmt: skip
 
@@ -58,11 +56,8 @@ def run_command(directory: Path, question: PlaygroundQuestion, *options: str) ->
     return code, json.loads(out) if code == 0 else {}, error
 
 
-def read_examples() -> Iterator[tuple[str, Fixture, Any, str]]:
-    """Yield name, fixture, language and script of each fixture of `examples/` whose script is a function."""
-    for value in yaml.safe_load_all((Path(DATABASE).parent / "testdata" / "database-test.yaml").read_text()):
-        for one in read_fixtures(value):
-            yield f"database: {one.name}", one, "python", Path(DATABASE).read_text()
+def read_examples() -> Iterator[tuple[str, Fixture, str]]:
+    """Yield name, fixture and script of each fixture of `examples/` whose script is a function."""
     rules = yaml.safe_load(
         yaml.safe_load((RETENTION / "karmada-config.yaml").read_text())["data"]["retention.customizations"]
     )
@@ -70,32 +65,20 @@ def read_examples() -> Iterator[tuple[str, Fixture, Any, str]]:
     for value in yaml.safe_load_all((RETENTION / "testdata" / "retention-test.yaml").read_text()):
         for one in read_fixtures(value):
             if (script := scripts.get(one.question.kind.kind)) and "function Retain" in script:
-                yield f"retention: {one.name}", one, "lua", script
+                yield one.name, one, script
 
 
 EXAMPLES = list(read_examples())
-SANDBOX = Sandbox(seconds=NET)
 
 
-@pytest.mark.parametrize(
-    ("fixture", "language", "code"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES]
-)
-def test_the_sandbox_gives_the_answers_of_the_command_for_the_examples(
-    tmp_path: Path, fixture: Fixture, language: Any, code: str
+@pytest.mark.parametrize(("fixture", "code"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES])
+def test_the_playground_gives_the_answers_of_the_command_for_the_examples(
+    tmp_path: Path, fixture: Fixture, code: str
 ) -> None:
-    question = ask_of(fixture.question, language=language, code=code)
-    options = ("--interpreters", DATABASE)
-    if language == "lua":
-        (tmp_path / "customization.yaml").write_text(write_yaml(build_customization(question)))
-        options = ("-f", str(tmp_path / "customization.yaml"))
-    exit_code, printed, _ = run_command(tmp_path, question, *options)
-    answer = SANDBOX.ask(question)
-    assert (exit_code, printed["results"], printed["layer"]) == (0, answer.results, language)
-
-
-def test_there_are_examples_of_both_languages() -> None:
-    assert {one[2] for one in EXAMPLES} == {"lua", "python"}
-    assert len(EXAMPLES) >= 6
+    question = ask_of(fixture.question, code)
+    (tmp_path / "customization.yaml").write_text(write_yaml(build_customization(question)))
+    exit_code, printed, _ = run_command(tmp_path, question, "-f", str(tmp_path / "customization.yaml"))
+    assert (exit_code, printed["results"], printed["layer"]) == (0, answer_question(question).results, "lua")
 
 
 def read_bundled() -> Iterator[tuple[str, PlaygroundQuestion, Fixture]]:
@@ -111,7 +94,7 @@ def read_bundled() -> Iterator[tuple[str, PlaygroundQuestion, Fixture]]:
             # The chain answers the label by the rules for replicas, which the playground does not have.
             labels = case.question.object.get("metadata", {}).get("labels") or {}
             if (code := scripts.get(case.question.operation)) and RETAIN_REPLICAS_LABEL not in labels:
-                yield f"{kind.folder} {number}", ask_of(case.question, language="lua", code=code), case
+                yield f"{kind.folder} {number}", ask_of(case.question, code), case
 
 
 def test_the_playground_gives_the_answers_of_the_command_for_the_bundle(tmp_path: Path) -> None:
@@ -131,8 +114,8 @@ def test_the_playground_gives_the_answers_of_the_command_for_the_bundle(tmp_path
     assert asked > 100
 
 
-@pytest.mark.parametrize("question", [lua("return obj.spec.players == 2"), python("return True")])
-def test_an_export_passes_interpret_test(tmp_path: Path, question: PlaygroundQuestion) -> None:
+def test_an_export_passes_interpret_test(tmp_path: Path) -> None:
+    question = lua("return obj.spec.players == 2")
     results = answer_question(question).results
     assert results is not None
     export_to(tmp_path, question, results)
@@ -167,7 +150,7 @@ def test_hostile_names_stay_values_in_the_export() -> None:
 @pytest.mark.parametrize("operation", [one for one in Operation if one is not Operation.PRUNE])
 def test_a_fixture_repeats_the_question(operation: Operation) -> None:
     items = [{"clusterName": "a", "status": {}}]
-    question = PlaygroundQuestion("lua", "", operation.value, GAME, GAME, items, 3)
+    question = PlaygroundQuestion("", operation.value, GAME, GAME, items, 3)
     fixture = next(read_fixtures(build_fixture(question, {})))
     assert fixture.question.operation is operation
     assert fixture.question.object == GAME
@@ -176,7 +159,7 @@ def test_a_fixture_repeats_the_question(operation: Operation) -> None:
 
 
 def test_prune_has_no_customization() -> None:
-    with pytest.raises(ExportError, match="choose another operation, or use Python"):
+    with pytest.raises(ExportError, match="choose another operation"):
         build_customization(lua("return obj", "Prune"))
     with pytest.raises(FixtureError):
         build_fixture(lua("return obj", "Retain"), {})

@@ -1,12 +1,11 @@
 // CodeMirror over a text field. The field stays the source: forms send it, and htmx hears its input events.
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { python } from "@codemirror/lang-python";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, indentOnInput, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { lua } from "@codemirror/legacy-modes/mode/lua";
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
 import { searchKeymap } from "@codemirror/search";
-import { Compartment, EditorState } from "@codemirror/state";
+import { EditorState } from "@codemirror/state";
 import { tags } from "@lezer/highlight";
 import { drawSelection, EditorView, keymap, lineNumbers } from "@codemirror/view";
 
@@ -42,7 +41,7 @@ function replaceSelection(event, view) {
   return true;
 }
 
-const languages = { lua: () => StreamLanguage.define(lua), python, yaml };
+const languages = { lua: () => StreamLanguage.define(lua), yaml };
 
 /** Returns the text of a field's label, without the text in the field itself. */
 function nameOf(textarea) {
@@ -59,14 +58,13 @@ export function createEditor(textarea, name = "yaml") {
   (textarea.closest("label") ?? textarea).after(host);
   const root = host.attachShadow({ mode: "open" });
   const label = nameOf(textarea);
-  const language = new Compartment();
   const view = new EditorView({
     root,
     parent: root,
     state: EditorState.create({
       doc: textarea.value,
       extensions: [
-        lineNumbers(), history(), drawSelection(), indentOnInput(), language.of(languages[name]()), lintGutter(), theme,
+        lineNumbers(), history(), drawSelection(), indentOnInput(), languages[name](), lintGutter(), theme,
         syntaxHighlighting(colours),
         // Tab keeps moving the focus: keyboard users must be able to leave the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
@@ -92,9 +90,6 @@ export function createEditor(textarea, name = "yaml") {
         return { from, to, severity, message };
       });
       view.dispatch(setDiagnostics(view.state, diagnostics.sort((one, other) => one.from - other.from)));
-    },
-    setLanguage(other) {
-      view.dispatch({ effects: language.reconfigure(languages[other]()) });
     },
     goTo(line) {
       const { from } = lineAt(line);
