@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from app.dispatch.builtin_conversion.versions import convert_builtin
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.names import label_key_problem, label_value_problem
@@ -23,6 +22,22 @@ _MUTABLE_METADATA: Final = ("labels", "annotations")
 _REMEDY: Final = "name the requested version in the webhook's rules"
 # An object with these members only has nothing to convert.
 _EMPTY: Final = {"apiVersion", "kind"}
+
+EVENT: Final = "Event"
+"""The only built-in kind that kcp serves in several versions (kcp v0.32.3, kubernetes pkg/controlplane/apiserver)."""
+_EVENT_VERSIONS: Final = ("v1", "events.k8s.io/v1")
+_NEW_NAMES: Final = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+"""The members of an Event that ``events.k8s.io/v1`` names otherwise."""
+_OLD_NAMES: Final = {new: old for old, new in _NEW_NAMES.items()}
+_REPORTING: Final = ("reportingComponent", "reportingInstance")
 
 
 class ConversionError(ValueError):
@@ -82,15 +97,37 @@ def convert(document: JSONObject, to: GroupVersionKind, *, definition: JSONObjec
 
 
 def _convert_builtin(document: JSONObject, source: GroupVersionKind, to: GroupVersionKind) -> JSONObject:
-    try:
-        made = convert_builtin(document, source, to)
-    except ValueError as error:
-        raise ConversionError(f"{_format_kind(source)} cannot be converted to {_format_kind(to)}: {error}") from None
-    if made is None:
+    versions = {source.api_version, to.api_version}
+    if {source.kind, to.kind} != {EVENT} or not versions.issubset(_EVENT_VERSIONS):
         raise ConversionError(
             f"fleethook cannot convert built-in {_format_kind(source)} to {_format_kind(to)}: {_REMEDY}"
         )
-    return made
+    return _convert_event(document, to.api_version)
+
+
+def _convert_event(event: JSONObject, api_version: str) -> JSONObject:
+    """Convert an Event to the other version (kubernetes: pkg/apis/events/v1/conversion.go).
+
+    Args:
+        event: The Event as an apiserver sends it: with defaults, and without members unknown to its version.
+        api_version: The other version.
+    """
+    is_new = api_version == "events.k8s.io/v1"
+    names = _NEW_NAMES if is_new else _OLD_NAMES
+    made = {names.get(name, name): value for name, value in event.items()}
+    series = made.get("series")
+    if is_new:
+        # Go omits these empty texts in the new version, and the count of a series in the old one.
+        for name in map(_NEW_NAMES.get, _REPORTING, _REPORTING):
+            if made.get(name) == "":
+                del made[name]
+        if series and isinstance(series, dict):
+            made["series"] = {"count": 0, **series}
+    else:
+        made = {**dict.fromkeys(_REPORTING, ""), **made}
+        if isinstance(series, dict) and series.get("count") == 0:
+            made["series"] = {name: value for name, value in series.items() if name != "count"}
+    return {**made, "apiVersion": api_version}
 
 
 def _read_kind(document: JSONObject) -> GroupVersionKind:

@@ -1,9 +1,9 @@
 """Converts objects for webhooks that take another version, by a conversion webhook if needed."""
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -23,20 +23,15 @@ from app.dispatch.equivalent_resources import find_definition
 from app.dispatch.errors import StatusError, internal, too_many_requests
 from app.dispatch.hooks import find_endpoint
 from app.model.gvk import GroupVersionKind
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSON, JSONObject
 from app.model.kcp import cluster_of
-from app.model.size import count_values
 from app.outbound.client import HookClient, Parties
 from app.outbound.errors import CallError, OverloadedError
 from app.store import StoreView
 
 _CONVERSION_SECONDS: Final = 30.0
-_T = TypeVar("_T")
-# The limits of work on the event loop: bytes of a response, values of an object, and characters of its annotations,
-# where autoscalers keep lists. These are estimates, not measurements.
+# The limit of bytes of a response that is parsed on the event loop. This is an estimate, not a measurement.
 _SHORT_ANSWER: Final = 64 * 1024
-_SMALL_OBJECT: Final = 5_000
-_SHORT_ANNOTATIONS: Final = 64 * 1024
 
 
 class ObjectConverter:
@@ -80,8 +75,7 @@ class ObjectConverter:
             schema=target.ownership.schema,
         )
         try:
-            make_plan = partial(plan_conversion, document, kind, definition=definition)
-            planned = await self._run(attributes.cluster, make_plan, long=definition is None and _is_large(document))
+            planned = plan_conversion(document, kind, definition=definition)
             if not isinstance(planned, NeedsWebhook):
                 return planned
             owner = target.ownership.cluster or ""
@@ -113,12 +107,8 @@ class ObjectConverter:
         except CallError as error:
             raise ConversionError(f"conversion webhook for {kind.kind} failed: {error}") from error
         parse = partial(read_converted_objects, text, [document], kind.api_version, uid=uid, version=planned.version)
-        made = await self._run(parties.consumer, parse, long=len(text) > _SHORT_ANSWER)
+        made = await self._worker.run(parties.consumer, parse) if len(text) > _SHORT_ANSWER else parse()
         return made[0]
-
-    async def _run(self, cluster: str, function: Callable[[], _T], *, long: bool) -> _T:
-        """Run a function, in a thread if it may take long."""
-        return await self._worker.run(cluster, function) if long else function()
 
 
 async def _note(
@@ -137,9 +127,3 @@ async def _note(
 
 def _name_version(document: JSONObject) -> str:
     return f"{document.get('apiVersion')}/{document.get('kind')}"
-
-
-def _is_large(document: JSONObject) -> bool:
-    annotations = as_object(as_object(document.get("metadata")).get("annotations"))
-    length = sum(len(text) for text in annotations.values() if isinstance(text, str))
-    return length > _SHORT_ANNOTATIONS or count_values(document, limit=_SMALL_OBJECT) > _SMALL_OBJECT

@@ -184,6 +184,13 @@ def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]
     return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}
 
 
+def list_versions(group: str, resource: str) -> list[tuple[str, str]]:
+    """Return version and kind of each version in which kube-apiserver serves a built-in resource in a group."""
+    storage = _load_builtins().get((group, resource))
+    found = storage.equivalents.get("", ()) if storage is not None else ()
+    return [(one.resource.version, one.kind.kind) for one in found if one.kind and one.resource.group == group]
+
+
 def is_builtin(group: str, resource: str) -> bool:
     """Return whether a resource is one of kube-apiserver's own, which has a Go type."""
     return (group, resource) in _load_builtins()

@@ -1,4 +1,4 @@
-"""Objects are converted for webhooks, large ones off the event loop."""
+"""Objects are converted for webhooks; large answers of conversion webhooks are parsed off the event loop."""
 
 import threading
 from typing import Any
@@ -18,8 +18,6 @@ from tests.dispatch.builders import (
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
 
-_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
-
 
 class Threads:
     """Records the thread in which a function of `app.dispatch.converter` runs."""
@@ -36,38 +34,6 @@ class Threads:
     def are_main(self) -> bool:
         (name,) = set(self.names)
         return name == "MainThread"
-
-
-def autoscaler(metrics: int, text: str = "") -> dict[str, Any]:
-    target = {"type": "Value", "value": "1"}
-    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "minReplicas": 1, "maxReplicas": 3}
-    external = [
-        {"type": "External", "external": {"metric": {"name": f"m{number}"}, "target": target}}
-        for number in range(metrics)
-    ]
-    return {
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "a", "namespace": "default", "annotations": {"text": text}},
-        "spec": {**spec, "metrics": external}, "status": {"desiredReplicas": 0, "currentMetrics": None},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("metrics", "text"), [(3, ""), (3_000, ""), (3, "x" * 100_000)])
-async def test_large_built_in_objects_are_converted_in_a_thread(
-    front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, metrics: int, text: str
-) -> None:
-    server.answers["/w"] = allow
-    rule = {
-        "apiGroups": ["autoscaling"], "apiVersions": ["v1"], "resources": ["horizontalpodautoscalers"],
-        "operations": ["*"],
-    }  # fmt: skip
-    threads = Threads("plan_conversion", monkeypatch)
-    store = store_of(configuration("ws1", "validating", hook(server, "/w", rules=[rule], matchPolicy="Equivalent")))
-    assert (await front.dispatch(store, review(autoscaler(metrics, text)), cluster="ws1")).response.allowed
-    (call,) = server.calls
-    assert call.object["apiVersion"] == "autoscaling/v1"
-    assert call.object["metadata"]["annotations"][_METRICS].count('"m2"') == 1
-    assert threads.are_main() is (metrics == 3 and not text)
 
 
 @pytest.mark.parametrize("size", [10, 50_000])

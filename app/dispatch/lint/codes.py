@@ -14,6 +14,7 @@ CODES: Final[dict[str, Level]] = {
     "exempt-kinds": "error",
     "scope-mismatch": "error",
     "unserved-resource": "warning",
+    "unconverted-version": "error",
     "no-connect": "warning",
     "selector-contradiction": "error",
     "selector-operation": "error",
@@ -49,6 +50,8 @@ MEANINGS: Final[dict[str, str]] = {
     "exempt-kinds": "A rule matches kinds for which webhooks are never called, such as webhook configurations.",
     "scope-mismatch": "The scope of a rule excludes its resources, for example `Cluster` for Deployments.",
     "unserved-resource": "No known API serves a resource of a rule. Check its group, version and plural name.",
+    "unconverted-version": "A rule with `matchPolicy: Equivalent` also matches other versions of a built-in kind, "
+    "which fleethook does not convert. Name all versions.",
     "no-connect": "A rule has the operation CONNECT for resources that do not support it.",
     "selector-contradiction": "The requirements of a selector contradict each other, so it matches no object.",
     "selector-operation": "A rule has CONNECT, whose requests have no object with labels for the objectSelector.",

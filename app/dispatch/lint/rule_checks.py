@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from app.dispatch.conversion_rules import EVENT
+from app.dispatch.equivalent_resources import find_definition, list_versions
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
 from app.dispatch.lint.codes import Issue
 from app.dispatch.lint.served_resources import find_exported_schemas, find_scopes, serves
@@ -38,6 +40,7 @@ def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
             continue
         yield from _lint_scope(hook, rule, place, store)
         yield from _lint_resources(hook, rule, place, store)
+        yield from _lint_conversion(hook, rule, place, store)
         yield from _lint_connect(rule, place)
         yield from _lint_operations(rule, place)
         yield from _lint_owner(hook, rule, place, store)
@@ -102,6 +105,28 @@ def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Ite
             f"{place}: no definition, export or built-in type has {path} of {groups} in {versions}: "
             "correct the spelling or the version, or add its definition",
         )
+
+
+def _lint_conversion(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+    """Find rules that match other versions of a built-in kind, which fleethook cannot convert."""
+    if not hook.matches_equivalents or EVERY in rule.versions:
+        return
+    for group, resource in _list_named(rule):
+        owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
+        if (
+            owner.binding
+            or find_definition(store, cluster=hook.cluster, group=group, resource=resource)
+            or any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource))
+        ):
+            continue
+        versions = {version: kind for version, kind in list_versions(group, resource) if kind != EVENT}
+        others = versions.keys() - rule.versions
+        if others and versions.keys() & rule.versions:
+            yield Issue(
+                "unconverted-version",
+                f"{place} also matches {resource} of {group} in {', '.join(sorted(others))}, which fleethook does not "
+                "convert, so it refuses these requests: add the versions, or set matchPolicy Exact",
+            )
 
 
 def _lint_connect(rule: Rule, place: str) -> Iterator[Issue]:

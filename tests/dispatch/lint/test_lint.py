@@ -15,6 +15,7 @@ from tests.dispatch.builders import (
     WIDGETS,
     binding,
     configuration,
+    definition,
     export,
     namespace,
     store_of,
@@ -49,6 +50,8 @@ TWO = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p",
 
 
 LEASES = {**PODS, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+AUTOSCALERS = {**PODS, "apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"]}
+EVENTS = {**PODS, "resources": ["events"]}
 
 
 def make_expired_bundle() -> str:
@@ -80,6 +83,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("condition-error", [WIDGET, validating(condition("object.spec.size > 10", ("CREATE", "DELETE")))], "w.example.org", "matchConditions a: it always has an error for DELETE, because object is null there, so these requests are refused (failurePolicy Fail): "),
     ("expired-authority", [WIDGET, validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": EXPIRED}))], "w.example.org", "clientConfig.caBundle: every call fails, because each of its certificates has expired on 2020-01-06: renew it"),
     ("slow-leases", [validating(webhook(rules=[LEASES]))], "w.example.org", "rules[0] matches Leases, and timeoutSeconds is 10: while the webhook is slow, components lose their leader election, and nodes become NotReady: exclude Leases, "),
+    ("unconverted-version", [validating(webhook(rules=[AUTOSCALERS]))], "w.example.org", "rules[0] also matches horizontalpodautoscalers of autoscaling in v2, which fleethook does not convert, so it refuses these requests: "),
     ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT"),
     ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: its requirements for label a contradict each other, so it matches no object"),
     ("condition-false", [WIDGET, validating(condition(" ( false ) "))], "w.example.org", "matchConditions a: it is always false: remove the webhook, or the condition"),
@@ -129,6 +133,10 @@ FINE: list[tuple[str, Documents]] = [
     ("Leases of some namespaces", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_ITSELF))]),
     ("a condition that compares with null", [WIDGET, validating(condition("object == null || object.spec.size > 10", ("*",)))]),
     ("everything", [validating(webhook(rules=[ALL]))]),
+    ("all versions of a built-in kind", [validating(webhook(rules=[{**AUTOSCALERS, "apiVersions": ["v1", "v2"]}]))]),
+    ("one version alone", [validating(webhook(rules=[AUTOSCALERS], matchPolicy="Exact"))]),
+    ("a definition of the same name", [definition("c", "horizontalpodautoscalers.autoscaling", "v1", "v2"), validating(webhook(rules=[AUTOSCALERS]))]),
+    ("one group of Events", [validating(webhook(rules=[EVENTS]))]),
     ("scope of the resource", [WIDGET, validating(rule(scope="Namespaced"))]),
     ("scope of one of several groups", [validating(webhook(rules=[{**NODES, "apiGroups": ["", "apps"], "scope": "Cluster"}]))]),
     ("scope of one of several resources", [validating(webhook(rules=[{**NODES, "resources": ["nodes", "pods"], "scope": "Cluster"}]))]),
