@@ -64,6 +64,7 @@ from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.openyurt_conflicts import OpenYurtConflicts
 from app.overrider.plan_cache import PlanCache
+from app.overrider.plan_warmup import PlanWarmup
 from app.overrider.rollout.guard import GuardLimits
 from app.overrider.workload_schema.fields import list_types
 from app.registration.paths import split_cluster_path
@@ -143,6 +144,8 @@ class Fleethook(FastAPI):
         for collector in plan_metrics(lambda: (self.plans.size, self.plans.evicted)):
             self.metrics.registry.register(collector)
         self.slices: Final = Slices()
+        self.warmup: Final = self._make_warmup()
+        """Compiles plans ahead of reviews, None if there are none to compile."""
         self.worker: Final = Worker()
         """Thread for the work on large reviews."""
         self.capacity: Final = find_capacity(settings)
@@ -195,6 +198,11 @@ class Fleethook(FastAPI):
             return self.cluster.source
         manifests, exclude = self.settings.manifests, self.settings.exclude
         return None if manifests is None else ManifestSource([manifests], self.store, exclude=exclude)
+
+    def _make_warmup(self) -> PlanWarmup | None:
+        if self.source is None or "overrider" not in self.settings.engines:
+            return None
+        return PlanWarmup(self.store, self.plans, self.slices, max_bytes=self.settings.plan_cache_bytes)
 
     def _make_overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
@@ -391,11 +399,15 @@ class Fleethook(FastAPI):
             yield Check("apiserver", ok=False, detail=cluster.lack)
         if cluster.dispatching and self.settings.kcp and cluster.cache is None:
             yield Check("shards", ok=True, detail=_ONE_SHARD)
+        if self.warmup is not None and not self.warmup.is_ready:
+            yield Check("plans", ok=False, detail="the plans of overriders are not compiled yet")
 
     async def check_manifests(self) -> None:
-        """Check the overriders of the manifests, and log new findings."""
-        if isinstance(self.source, ManifestSource) and "overrider" in self.settings.engines:
+        """Check the overriders of the manifests, log new findings, and compile their plans before the first review."""
+        if isinstance(self.source, ManifestSource) and self.warmup is not None:
             await self.manifest_report.refresh(self.source.documents())
+            if not self.warmup.is_ready:
+                await self.warmup.prepare()
 
     def _check_part(self, part: PartState) -> Check:
         """Return the check of one resource. A stale resource is ready, unless the settings say otherwise."""
@@ -433,9 +445,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(follow_manifests(app.source, changed=app.check_manifests))
         elif app.cluster is not None:
-            await stack.enter_async_context(follow_cluster(app.cluster, synced=app.synced.set, ended=app.ended.append))
+            prepare = None if app.warmup is None else app.warmup.prepare
+            following = follow_cluster(app.cluster, synced=app.synced.set, ended=app.ended.append, prepare=prepare)
+            await stack.enter_async_context(following)
         else:
             settle_garbage_collector()
+        if app.warmup is not None:
+            warmup = run_in_background(app.warmup.follow(), name="compilation of plans", ended=app.ended.append)
+            await stack.enter_async_context(warmup)
         yield
 
 

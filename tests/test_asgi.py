@@ -67,3 +67,20 @@ async def test_mistakes_of_manifests_are_shown_and_leave_the_server_ready(tmp_pa
         checks = {check.name: check for check in app.checks()}
     assert checks["overriders"].ok
     assert "did you mean 'hangzhou'?" in checks["overriders"].detail
+
+
+async def test_a_server_of_a_cluster_is_not_ready_before_plans_are_compiled(tmp_path: Path) -> None:
+    app = create(kubeconfig=tmp_path / "config")
+    assert app.warmup is not None
+    assert [check.ok for check in app.checks() if check.name == "plans"] == [False]
+    await app.warmup.prepare()
+    assert [check for check in app.checks() if check.name == "plans"] == []
+
+
+async def test_plans_of_manifests_are_compiled_before_the_server_listens() -> None:
+    app = create(manifests=EXAMPLES)
+    async with app.router.lifespan_context(app):
+        compiled = app.plans.compiled
+        answer = await call(app, MUTATE, REVIEW.read_bytes())
+    assert compiled > 1
+    assert (answer.json()["response"]["allowed"], app.plans.compiled) == (True, compiled)

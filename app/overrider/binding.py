@@ -32,6 +32,15 @@ def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
     return kind, name
 
 
+def find_binding(cluster: str, overrider: JSONObject) -> Binding | None:
+    """Return the key of the subject that an overrider names, None if its group is not OpenYurt's."""
+    subject = subject_of(overrider)
+    if subject is None:
+        return None
+    kind, name = subject
+    return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
+
+
 def _find_subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
     subject = subject_of(overrider)
     return [(overrider["metadata"].get("namespace") or "", *subject)] if subject else []

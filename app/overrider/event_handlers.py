@@ -4,10 +4,9 @@ from typing import Final
 
 from app.control.queue import WorkQueue
 from app.control.scheduler import Scheduler
-from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
-from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
-from app.overrider.binding import Binding, subject_of
+from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
+from app.overrider.binding import Binding, find_binding
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plan_inputs import same_input
@@ -60,7 +59,7 @@ class EventHandlers:
     def bindings(self) -> set[Binding]:
         """Return every subject that has or had an overrider."""
         overriders = ((key.cluster, self._objects.get(*key)) for key in self._objects.keys(YURT_APP_OVERRIDER))
-        named = {_find_binding(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
+        named = {find_binding(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
         return {*self._workloads.rendered_bindings(), *(binding for binding in named if binding is not None)}
 
     def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
@@ -85,7 +84,7 @@ class EventHandlers:
 
     def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
         for overrider in (before, after):
-            binding = None if overrider is None else _find_binding(cluster, overrider)
+            binding = None if overrider is None else find_binding(cluster, overrider)
             if overrider is not None and binding is not None:
                 if after is None:
                     self.gone[binding] = overrider
@@ -108,14 +107,6 @@ class EventHandlers:
                 binding.group_kind, subject, find_overriders(self._objects, binding)
             ):
                 self._queue.add(binding)
-
-
-def _find_binding(cluster: str, overrider: JSONObject) -> Binding | None:
-    subject = subject_of(overrider)
-    if subject is None:
-        return None
-    kind, name = subject
-    return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
 
 
 def _has_same_spec(before: JSONObject, after: JSONObject) -> bool:
