@@ -14,6 +14,7 @@ from app.cli.progress import Style, show_download
 from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
+from app.crds.archive.layouts import describe
 from app.crds.archive.manifest import Manifest
 from app.crds.download.download import download
 from app.crds.download.redaction import redact
@@ -158,13 +159,14 @@ def pin(
 def _print_manifest(manifest: Manifest, proven: Provenance | None, output: Output) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
-    problems = manifest.operator_problems
+    problems, layout = manifest.operator_problems, describe(manifest.files)
     document = {
-        "sha256": manifest.sha256, "bytes": manifest.size, "files": files, "warnings": manifest.warnings,
+        "sha256": manifest.sha256, "bytes": manifest.size, "files": files, "layout": layout,
+        "warnings": manifest.warnings,
         "operator": {"usable": not problems, "problems": problems}, **document_provenance(proven),
     }  # fmt: skip
     verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
-    lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {verdict}"]
+    lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {layout}", f"  {verdict}"]
     show(output, [*lines, *(f"    {problem}" for problem in problems), *format_provenance(proven)], document)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.cli.crds_arguments import read_file
 from app.cli.crds_output import Output
-from app.cli.crds_release import ReleaseOptions, read_instance_tree
+from app.cli.crds_release import ReleaseOptions, build_instance_patches, read_instance_tree
 from app.cli.crds_server import connect, format_changes
 from app.cli.json_output import write_json
 from app.cli.kubeconfig import Target as HostCluster
 from app.cli.terminal import write, write_error
 from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, build_patches
+from app.crds.apply.patches import Patch
 from app.crds.apply.placeholders import build_values
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
@@ -171,7 +171,7 @@ def _read_release(wanted: ReleaseOptions, one: Instance) -> _InstanceWork:
             ca_pem=one.target.ca_pem,
         )
         tree = read_instance_tree(wanted, one.karmada)
-        return _InstanceWork(one, tree, build_patches(tree, values))
+        return _InstanceWork(one, tree, build_instance_patches(tree, values))
     except CRDsError as error:
         return _InstanceWork(one._replace(failure=error))
 

@@ -32,7 +32,7 @@ def exit_on_error(interrupted: str = "the cache is unchanged") -> Iterator[None]
         raise SystemExit(Exit.INTERRUPTED) from None
 
 
-def warn(warnings: tuple[str, ...]) -> None:
+def warn(warnings: Iterable[str]) -> None:
     """Print warnings to standard error."""
     for warning in warnings:
         write_error(f"warning: {warning}")

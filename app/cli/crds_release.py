@@ -1,5 +1,6 @@
 """The release and the instance that the commands `render`, `apply` and `diff` use."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -10,7 +11,7 @@ from app.cli.manifests import read_objects
 from app.cli.parameters import Option
 from app.cli.progress import Style, show_download
 from app.crds.apply.documents import Tree, read_files
-from app.crds.apply.patches import Patch, build_patches
+from app.crds.apply.patches import Patch, build_patches, find_foreign_webhooks
 from app.crds.apply.placeholders import build_values
 from app.crds.apply.releases import parse_entry
 from app.crds.archive import archive
@@ -82,7 +83,14 @@ def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
         ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
     )
     tree = _read_tree(wanted, instance)
-    return tree, build_patches(tree, values)
+    return tree, build_instance_patches(tree, values)
+
+
+def build_instance_patches(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
+    """Return the patches for an instance, and warn about those for another one; raises CRDsError."""
+    patches = build_patches(tree, values)
+    warn(find_foreign_webhooks(patches, values))
+    return patches
 
 
 def read_tree(wanted: ReleaseOptions) -> Tree:

@@ -26,7 +26,9 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
         with _set_config_variable(config):
             return Settings(**flags)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        problems = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
+        )
         fail(f"settings: {problems}")
     # Errors of YAML and of its encoding, and of a file that is no mapping.
     except (yaml.YAMLError, ValueError, TypeError) as error:

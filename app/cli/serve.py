@@ -15,7 +15,7 @@ from app.certs.files import CertificateError
 from app.cli.exit_codes import UNREADABLE, fail
 from app.cli.kubeconfig import find_kubeconfig_or_fail
 from app.cli.load_settings import load_settings
-from app.cli.options import ContextOption, ExcludeOption, InterpretersOption, KcpCacheOption
+from app.cli.options import ContextOption, ExcludeOption, InterpretersOption, KcpCacheOption, ResolveOption
 from app.cli.parameters import Option
 from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
@@ -58,6 +58,7 @@ def serve(
         Option("--namespace", "-n", help="Namespace of this server, which holds its Lease (default: the pod's)."),
     ] = None,
     interpreters: InterpretersOption = None,
+    resolve: ResolveOption = None,
     host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[int | None, Option(help="Port to listen on; 0 chooses a free port (default: 9443).")] = None,
     workers: Annotated[int | None, Option(help="Server processes, each with its own store (default: 1).")] = None,
@@ -104,6 +105,7 @@ def serve(
         "webhook_url": webhook_url,
         "namespace": namespace,
         "interpreters": interpreters,
+        "resolve": resolve or None,
         "host": host,
         "port": port,
         "workers": workers,

@@ -179,6 +179,11 @@ def test_workers_show_the_metrics_of_one_process_for_all(tmp_path: Path) -> None
             "settings: port: Input should be less than or equal to 65535",
         ),
         (["--manifests", "examples"], {"FLEETHOOK_BODY_LIMIT": "many"}, "settings: body_limit:"),
+        (
+            ["--manifests", "examples", "--resolve", "a.svc:443:x"],
+            {},
+            "settings: resolve: 'a.svc:443:x': expected HOST:",
+        ),
         (["--manifests", "examples", "--in-cluster"], {}, "give one of --manifests, --kubeconfig and --in-cluster"),
         (["--manifests", "examples", "--cert-secret", "a/b"], {}, "--cert-secret needs a cluster"),
         (["--manifests", "examples", "--register"], {}, "registration needs a cluster"),

@@ -151,6 +151,7 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"certificates": {"mode": "none"}}, "mode"),
         ({"engines": {"unknown": {"enabled": True}}}, "unknown"),
         ({"image": {"digest": "latest"}}, "digest"),
+        ({"resolve": ["hook.default.svc:443:other.svc"]}, "resolve"),
         ({"engines": {"dispatch": {"enabled": True, "kcp": True}}}, "kcp"),
         ({"engines": {"dispatch": {"enabled": True, "asKcp": "yes"}}}, "asKcp"),
         ({"engines": {"interpret": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "kubeconfigSecret"),

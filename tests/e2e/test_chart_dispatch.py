@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.settings import Settings
 from tests.dispatch.builders import configuration, review, webhook, widget
 from tests.e2e.chart import (
     CHART,
@@ -50,6 +51,20 @@ def test_private_webhooks_and_the_behaviour_of_kcp_are_opt_in(
     environment = environment_of(pod_of(template(helm, values))["containers"][0])
     names = ("FLEETHOOK_PRIVATE_WEBHOOKS", "FLEETHOOK_DISPATCH_AS_KCP")
     assert tuple(environment.get(name) for name in names) == told
+
+
+@pytest.mark.parametrize(("engine", "is_told"), [("dispatch", True), ("interpret", True), ("crds", False)])
+def test_engines_that_call_webhooks_get_their_addresses(
+    helm: Path, monkeypatch: pytest.MonkeyPatch, engine: str, *, is_told: bool
+) -> None:
+    addresses = ["hook.default.svc:443:10.0.0.7:8443", "hook.six.svc:443:[fd00::1]"]
+    engines = {"overrider": {"enabled": False}, engine: {"enabled": True}}
+    environment = environment_of(
+        pod_of(template(helm, {**DISPATCH_ALONE, "engines": engines, "resolve": addresses}))["containers"][0]
+    )
+    assert ("FLEETHOOK_RESOLVE" in environment) is is_told
+    monkeypatch.setenv("FLEETHOOK_RESOLVE", environment.get("FLEETHOOK_RESOLVE", "[]"))
+    assert Settings().resolve == (addresses if is_told else [])
 
 
 def test_callers_are_named_by_certificates_of_an_authority(helm: Path) -> None:

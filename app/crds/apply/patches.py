@@ -3,11 +3,12 @@
 Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.crds.apply.documents import Tree, read_first_document
-from app.crds.apply.placeholders import substitute
+from app.crds.apply.placeholders import NAME, NAMESPACE, substitute
 from app.crds.archive.content import name_patched_crd
 from app.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from app.crds.failures import CRDsError, Exit
@@ -19,6 +20,7 @@ from app.patch.strategic_merge_patch import strategic_merge
 # The patchMergeKey tags of apiextensions/v1 and meta/v1. The one of x-kubernetes-validations is left out: it is below
 # `versions`, a list that a patch replaces.
 _METADATA: Final = {"finalizers": MergeSchema(primitive=True), "ownerReferences": MergeSchema(merge_key="uid")}
+_HOST: Final = re.compile(r"https://([^/:?#]*)")
 _CRD: Final = MergeSchema({"metadata": MergeSchema(_METADATA)})
 
 
@@ -60,6 +62,29 @@ def render_one(name: str, crds: Mapping[str, JSONObject], patches: Sequence[Patc
             except StrategicMergeError as error:
                 raise CRDsError(Exit.ARCHIVE, f"{patch.path} does not fit {name}: {error}") from None
     return crd
+
+
+def find_foreign_webhooks(patches: Sequence[Patch], values: Mapping[str, str]) -> list[str]:
+    """Return a warning for each patch with a fixed address that is not the one of the instance's webhook.
+
+    Releases before 1.13 have no ``{{name}}`` and ``{{namespace}}``: conversion works for one instance only.
+    """
+    wanted = f"{values.get(NAME, '')}.{values.get(NAMESPACE, '')}.svc"
+    return [
+        f"{patch.path} converts {patch.crd} at {host}, and the instance has {wanted}: releases before 1.13 have this"
+        " fixed address; use a later release, or an instance named karmada in karmada-system"
+        for patch in patches
+        if (host := _read_host(patch.body))
+        and not f"{host}.".startswith(f"{wanted}.")
+        and values.keys() >= {NAME, NAMESPACE}
+    ]
+
+
+def _read_host(patch: JSONObject) -> str:
+    conversion = as_object(as_object(patch.get("spec")).get("conversion"))
+    url = as_object(as_object(conversion.get("webhook")).get("clientConfig")).get("url")
+    host = _HOST.match(url) if isinstance(url, str) else None
+    return "" if host is None else host[1]
 
 
 def check_patches(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> None:

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 from app.crds.archive import tar
 from app.crds.archive.content import REQUIRED, Content
 from app.crds.archive.inflate import GzipReader
+from app.crds.archive.layouts import advise
 from app.crds.archive.limits import LIMITS, ArchiveLimits
 from app.crds.archive.manifest import FileDigest, Manifest
-from app.crds.archive.names import TOP, Names
+from app.crds.archive.names import TOP, MisplacedError, Names
 from app.crds.archive.operator_rules import OperatorRules
 from app.crds.archive.tree import Written, find_differences, write_tree
 from app.crds.descriptors import Directory, read_regular
@@ -146,8 +147,9 @@ def _verify_entries(
     operator = OperatorRules()
     files: dict[str, FileDigest] = {}
     kept: list[Written] | None = []
+    entries = tar.entries(inflated.take, limits)
     try:
-        for entry in tar.entries(inflated.take, limits):
+        for entry in entries:
             if entry.kind == tar.PAX_GLOBAL:
                 operator.look(entry)
                 continue
@@ -160,6 +162,10 @@ def _verify_entries(
                 keep -= len(entry.body)
                 kept = None if kept is None or keep < 0 else [*kept, Written(path, entry.body, entry.mtime)]
         warnings = content.finish(names.directories) if content is not None else ()
+    except MisplacedError as error:
+        advice = advise([error.name, *_list_names(entries)])
+        inflated.drain()
+        raise CRDsError(error.exit, f"{error} ({advice})" if advice else str(error)) from None
     except CRDsError:
         # A damaged gzip stream can look like an invalid tar: report the damage (INTEGRITY) if there is any.
         inflated.drain()
@@ -169,6 +175,18 @@ def _verify_entries(
     return _VerifiedTarball(
         Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept
     )
+
+
+def _list_names(entries: Iterator[tar.Entry]) -> list[str]:
+    """Return the names up to the first entry that cannot be read; raises CRDsError INTEGRITY."""
+    names: list[str] = []
+    try:
+        for entry in entries:
+            names.append(entry.name)  # noqa: PERF401 - names before an error are kept
+    except CRDsError as error:
+        if error.exit is Exit.INTEGRITY:
+            raise
+    return names
 
 
 def _read_again(data: bytes, limits: ArchiveLimits, names: Names) -> Iterator[Written]:

@@ -15,11 +15,12 @@ from app.model.names import is_dns1123_subdomain
 
 REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
 """The directories that Karmada's operator requires (``postCheck``)."""
-_BASES: Final = "crds/bases/"
+BASES: Final = "crds/bases/"
 _PATCHES: Final = "crds/patches/"
 _API_VERSION: Final = "apiextensions.k8s.io/v1"
 _KIND: Final = "CustomResourceDefinition"
 _PATCHED_GROUP: Final = "work.karmada.io"  # hard-coded upstream (splitToCrdNameFormFile in karmadaresource.go)
+MAC_METADATA: Final = "this is metadata of macOS: pack the directory again by `COPYFILE_DISABLE=1 tar`"
 _GROUPS: Final = (".karmada.io", ".x-k8s.io")
 
 
@@ -40,8 +41,10 @@ class Content:
             CRDsError: ARCHIVE if a file of ``crds/bases`` is not a CRD, or has the CRD of another file; LIMIT if the
                 YAML of all files is too large.
         """
-        if not path.startswith((_BASES, _PATCHES)):
+        if not path.startswith((BASES, _PATCHES)):
             return
+        if posixpath.basename(path).startswith("._"):
+            raise CRDsError(Exit.ARCHIVE, f"{path}: {MAC_METADATA}")
         if path.endswith(".yml"):
             self.warnings.append(f"{path} is not applied: only files named *.yaml are")
         elif path.startswith(_PATCHES) and path.endswith(".yaml"):

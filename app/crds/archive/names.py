@@ -18,21 +18,16 @@ _MAX_DEPTH: Final = 16
 _DOT: Final = "./"
 _ITSELF: Final = (".", _DOT)
 _HINT: Final = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
-_PACK: Final = f"pack it by `tar -czf crds.tar.gz {TOP}` in its parent directory)"
-_LAYOUTS: Final = (
-    # charts/_crds up to release 1.2, charts/karmada/_crds since 1.3, also below the directory of a source archive.
-    (
-        re.compile(r"(?:[^/]+/)*_crds(?:/|$)"),
-        f" (this is the layout of Karmada's repository: rename _crds to {TOP}, {_PACK}",
-    ),
-    (
-        re.compile(r"(?:\./)?(?:(?:bases|patches)(?:/|$)|kustomization\.yaml$|[a-z0-9.-]+_[a-z]+\.yaml$)"),
-        f" (this is the content of the directory {TOP} without the directory: {_PACK}",
-    ),
-)
-"""Other layouts of the CRDs of a release, and the advice for each."""
 # A backslash is a separator on other systems; control characters break names and log lines.
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f\x7f]")
+
+
+class MisplacedError(CRDsError):
+    """An entry is not below ``crds``: the archive may have another layout."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(Exit.ARCHIVE, text)
+        self.name: Final = name
 
 
 class Names:
@@ -87,11 +82,10 @@ def _check_place(entry: tar.Entry, path: str, *, hint: bool) -> None:
     if fits and _clean_path(path) == path:
         return
     how = "unexpected" if _clean_path(path) == path else "unclean"
-    more = _HINT if hint and (entry.name in _ITSELF or entry.name.startswith(_DOT)) else ""
-    if not more:
-        more = next((text for pattern, text in _LAYOUTS if pattern.match(entry.name)), "")
-    what = "dir" if directory else "path"
-    raise CRDsError(Exit.ARCHIVE, f"the given file contains {how} file {what}: {entry.name}{more}")
+    text = f"the given file contains {how} file {'dir' if directory else 'path'}: {entry.name}"
+    if hint and (entry.name in _ITSELF or entry.name.startswith(_DOT)):
+        raise CRDsError(Exit.ARCHIVE, text + _HINT)
+    raise MisplacedError(text, entry.name)
 
 
 def _check_lengths(path: str) -> None:

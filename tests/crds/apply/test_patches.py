@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, build_patches, render_crds
+from app.crds.apply.patches import Patch, build_patches, find_foreign_webhooks, render_crds
+from app.crds.apply.placeholders import build_values
 from app.crds.archive.limits import ArchiveLimits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
@@ -112,6 +113,28 @@ def test_null_and_directives_take_away() -> None:
 )
 def test_an_invalid_patch_is_reported_with_its_path(text: str, words: str) -> None:
     assert problem(text) == (Exit.ARCHIVE, words)
+
+
+@pytest.mark.parametrize(
+    ("address", "instance", "warned"),
+    [
+        ("https://{{name}}.{{namespace}}.svc:443/convert", "demo", False),
+        ("https://{{name}}.{{namespace}}.svc.cluster.local/convert", "demo", False),
+        ("https://karmada-webhook.karmada-system.svc:443/convert", "demo", True),  # up to v1.12
+        ("https://karmada-webhook.karmada-system.svc:443/convert", "karmada", False),
+        ("no address", "demo", False),
+    ],
+)
+def test_a_fixed_address_of_another_instance_is_a_warning(address: str, instance: str, *, warned: bool) -> None:
+    values = build_values(name=instance, namespace="karmada-system")
+    text = f'spec: {{conversion: {{webhook: {{clientConfig: {{url: "{address}"}}}}}}}}'
+    patches = build_patches(tree(text), values)
+    found = find_foreign_webhooks(patches, values)
+    assert len(found) == warned
+    if warned:
+        wanted = "converts works.work.karmada.io at karmada-webhook.karmada-system.svc"
+        assert f"{PATH} {wanted}, and the instance has demo-karmada-webhook.karmada-system.svc: releases" in found[0]
+    assert find_foreign_webhooks(patches, {}) == [], "the instance is unknown"
 
 
 def test_a_patch_for_a_missing_crd_is_reported() -> None:

@@ -104,23 +104,3 @@ def test_a_leading_dot_is_removed_once_and_only_if_it_is_allowed() -> None:
     assert refusal("././crds/x", normalize_dot=True) == "the given file contains unclean file path: ././crds/x"
     assert refusal(".", tar.FILE, normalize_dot=True) == "the given file contains unexpected file path: ."
     assert refusal("./crds/x").endswith(" (--normalize-dot accepts names as `tar -C directory .` writes them)")
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("_crds/", "rename _crds to crds, pack it by `tar -czf crds.tar.gz crds`"),
-        ("charts/_crds/bases/work.karmada.io_works.yaml", "rename _crds to crds"),
-        ("karmada-1.8.0/charts/karmada/_crds/", "this is the layout of Karmada's repository"),
-        ("bases/work.karmada.io_works.yaml", "without the directory: pack it by `tar -czf crds.tar.gz crds`"),
-        ("kustomization.yaml", "this is the content of the directory crds without the directory"),
-        ("work.karmada.io_works.yaml", "this is the content of the directory crds without the directory"),
-        ("others/", ""),
-        ("my_crds/a", ""),
-    ],
-)
-def test_other_layouts_of_a_release_are_named(name: str, advice: str) -> None:
-    text = refusal(name, tar.DIRECTORY if name.endswith("/") else tar.FILE)
-    assert text.startswith(f"the given file contains unexpected file {'dir' if name.endswith('/') else 'path'}: {name}")
-    assert advice in text
-    assert ("(" in text) is bool(advice)
