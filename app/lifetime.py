@@ -170,7 +170,7 @@ class Cluster:
             store: The store to feed.
             further: Resources to follow besides those of the engines. No response depends on them.
         """
-        # Imported here because the client takes 0.3 s and 65 MB. A server that reads manifests does not need it.
+        # Imported here because a server that reads manifests does not need the client.
         from app.kube.connection import Connection  # noqa: PLC0415
         from app.overrider.policies.mode import Mode  # noqa: PLC0415
         from app.overrider.policy_client import PolicyClient  # noqa: PLC0415

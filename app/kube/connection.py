@@ -17,10 +17,8 @@ from typing import Final, Self
 
 import aiohttp
 import msgspec
-from kubernetes_asyncio import config as kube_config
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.client.rest import RESTClientObject
 
+from app.kube.client_library import Configuration, RESTClientObject, kube_config
 from app.kube.errors import APIError, UnreachableError, parse_api_error
 from app.kube.rest_config import RestConfig, open_transport, read_body
 from app.model.json import JSON, JSONObject

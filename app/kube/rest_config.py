@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 import aiohttp
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.client.rest import RESTClientObject
+
+from app.kube.client_library import Configuration, RESTClientObject
 
 _READ_BYTES: Final = 2**21
 # kube-apiserver accepts objects up to 3 MiB, and etcd up to 1.5 MiB by default. A list of all CRDs may be larger.
