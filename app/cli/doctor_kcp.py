@@ -24,7 +24,6 @@ _CALLER_RIGHTS: Final = (
     ("create", "authorization.k8s.io", "subjectaccessreviews"),
 )
 _FORBIDDEN: Final = 403
-_CONTEXT_REMEDY: Final = "use the context shard-base of the kubeconfig that kcp writes, or a user of system:masters"
 _CACHE_REMEDY: Final = "give the kubeconfig of the cache server with --kcp-cache-kubeconfig"
 
 
@@ -93,10 +92,11 @@ def _judge_context(host: str, tried: Sequence[_Tried]) -> Diagnosis:
 def _judge_refused(refused: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:
     if refused:
         names = ", ".join(one.resource.name for one in refused)
-        rights = describe_missing([one.resource for one in refused], where=[prefix])
         text = f"the user may not list or watch {names} in {prefix}: {refused[0].text}"
-        remedy = f"{_CONTEXT_REMEDY}; or have kcp's authorization webhook allow it: {rights}, verbs list and watch"
-        yield Diagnosis("error", "rights", text, remedy if prefix == EVERY_CLUSTER else "use the user of kcp's shards")
+        remedy = "give the kubeconfig of the cache server, with the user of kcp's shards"
+        if prefix == EVERY_CLUSTER:
+            remedy = describe_missing([one.resource for one in refused], where=[prefix], verbs=["list", "watch"])
+        yield Diagnosis("error", "rights", text, remedy)
 
 
 def _judge_unread(unread: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:

@@ -13,11 +13,11 @@ from app.cli.sources import Source, SourceOptions
 from app.cli.terminal import write_error
 from app.dispatch.equivalent_resources import DEFINITION, DEFINITIONS_BY_RESOURCE, find_equivalents, is_namespaced
 from app.dispatch.hooks import EVERY, PHASES
-from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported
 from app.dispatch.workspace_paths import resolve
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object
-from app.model.kcp import API_BINDING, BOUND_DEFINITIONS, LOGICAL_CLUSTER, is_cluster
+from app.model.kcp import API_BINDING, API_EXPORT, BOUND_DEFINITIONS, LOGICAL_CLUSTER, is_cluster
 from app.store import Store, key_of
 from app.store.sources.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 
@@ -45,7 +45,8 @@ def read_objects(
         cluster: The only logical cluster whose objects are read, None for all.
     """
     is_kcp = options.kcp or options.kcp_export is not None
-    found = _find_lists(source, store, wanted, subresource=subresource, kcp=is_kcp)
+    exported = _find_exported(source, options.kcp_export)
+    found = _find_lists(source, store, wanted, subresource=subresource, kcp=is_kcp, exported=exported)
     lists = [one for one in found if cluster in (None, one.cluster)]
     if options.kcp_export is None:
         documents = read_lists(lists, options.kubeconfig, context=options.context).documents
@@ -69,11 +70,23 @@ def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> st
     return found.cluster
 
 
+def _find_exported(source: Source, export: str | None) -> list[tuple[str, str]]:
+    """Return group and plural of the resources that consumers bind by an APIExport."""
+    exports = [one.object for one in source.documents if key_of(one.object).group_kind == API_EXPORT]
+    return [named for one in exports if key_of(one).name == export for named in list_exported(one)]
+
+
 def _find_lists(
-    source: Source, store: Store, wanted: Sequence[str], *, subresource: str, kcp: bool
+    source: Source,
+    store: Store,
+    wanted: Sequence[str],
+    *,
+    subresource: str,
+    kcp: bool,
+    exported: Sequence[tuple[str, str]],
 ) -> list[ListRequest]:
     """Return the lists to read; with ``kcp``, one of each logical cluster that serves a resource."""
-    names = list(map(parse_resource, wanted)) or _find_changed(source, subresource)
+    names = list(map(parse_resource, wanted)) or _find_changed(source, subresource, exported)
     if not names:
         fail(
             "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change with a webhook "
@@ -84,8 +97,11 @@ def _find_lists(
     return [one for name in by_resource.values() for one in _make_lists(store, name, kcp=kcp)]
 
 
-def _find_changed(source: Source, subresource: str) -> list[ResourceName]:
-    """Return the resources in the rules of added, changed and removed webhook configurations."""
+def _find_changed(source: Source, subresource: str, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
+    """Return the resources in the rules of added, changed and removed webhook configurations.
+
+    A wildcard stands for the resources of the APIExport, which are all that its virtual workspace has of consumers.
+    """
     configurations = [
         one.object
         for one in (*source.before, *source.documents)
@@ -98,9 +114,19 @@ def _find_changed(source: Source, subresource: str) -> list[ResourceName]:
         for rule in _items(as_object(webhook).get("rules"))
     ]
     named = {name for rule in rules for name in _find_named(rule, subresource)}
-    if any(EVERY in (name.plural, name.group) for name in named):
+    wild = {name for name in named if EVERY in (name.plural, name.group)}
+    expanded = {
+        ResourceName(group, plural, one.version)
+        for one in wild
+        for group, plural in exported
+        if one.group in (EVERY, group) and one.plural in (EVERY, plural)
+    }
+    if wild and not exported:
         write_error("note: a rule matches all resources or groups; name further ones by --resource")
-    return sorted(name for name in named if EVERY not in (name.plural, name.group))
+    elif wild and not expanded:
+        names = ", ".join(f"{plural}.{group}" for group, plural in exported)
+        write_error(f"note: a rule matches all resources or groups, but none of the APIExport, which has {names}")
+    return sorted(named - wild | expanded)
 
 
 def _find_named(rule: Mapping[str, JSON], subresource: str) -> Iterator[ResourceName]:

@@ -41,7 +41,7 @@ def _index_unbound(_cluster: str, binding: Stored) -> list[None]:
 
 
 def _index_exported(_cluster: str, export: Stored) -> list[tuple[str, str, str]]:
-    return [(group, resource, _read_name(export)) for group, resource in _list_exported(export)]
+    return [(group, resource, _read_name(export)) for group, resource in list_exported(export)]
 
 
 BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _index_bound)
@@ -190,7 +190,7 @@ def _find_local_owner(store: StoreView, *, cluster: str, group: str, resource: s
     return local
 
 
-def _list_exported(export: Stored | None) -> Iterator[tuple[str, str]]:
+def list_exported(export: Stored | None) -> Iterator[tuple[str, str]]:
     """Yield group and plural of each resource of an APIExport, v1alpha1 or v1alpha2."""
     spec = as_object(as_object(export).get("spec"))
     resources, schemas = spec.get("resources"), spec.get("latestResourceSchemas")

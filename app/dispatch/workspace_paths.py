@@ -70,5 +70,7 @@ def hint_at_shards(store: StoreView, *, cached: bool = False) -> str:
     """
     if not store.has(LOGICAL_CLUSTER):
         return ""
-    remedy = "; --kcp-cache-kubeconfig reads the cache server, which has its exports and webhooks" if cached else ""
-    return f" (it may be on another shard of the kcp{remedy})"
+    remedy = "give the kubeconfig of its shard, and a logical cluster of that shard by its name instead of its path"
+    if cached:
+        remedy = "--kcp-cache-kubeconfig reads the cache server, which has its exports and webhooks"
+    return f" (it may be on another shard of the kcp; {remedy})"

@@ -58,8 +58,8 @@ def test_a_refused_user_learns_the_context_and_the_rights(kcp: Kcp, tmp_path: Pa
     assert (
         "the user may not list or watch customresourcedefinitions.apiextensions.k8s.io, namespaces, " in result.stdout
     )
-    assert "use the context shard-base" in result.stdout
-    assert 'apiGroups: ["tenancy.kcp.io"], resources: [workspaces], verbs: [list]' in result.stdout
+    assert "with the context shard-base" in result.stdout
+    assert 'apiGroups: ["tenancy.kcp.io"], resources: [workspaces], verbs: [list, watch]' in result.stdout
 
 
 def test_a_server_that_is_no_kcp_is_named(kcp: Kcp, tmp_path: Path) -> None:

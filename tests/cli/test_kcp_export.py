@@ -10,7 +10,7 @@ from app.store.sources.kubernetes.resources import APIBINDINGS, APIEXPORTS, KCP
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
-from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, webhook, widget
+from tests.dispatch.builders import WIDGETS, binding, configuration, export, in_cluster, namespace, webhook, widget
 
 WORKSPACE = "/clusters/root:provider"
 CONSUMERS = "/services/apiexport/p/widgets/clusters/*"
@@ -86,12 +86,23 @@ def test_a_provider_explains_the_objects_of_all_consumers(provider: Provider) ->
     }
 
 
-def test_a_change_without_a_logical_cluster_is_in_the_workspace_of_the_provider(
-    provider: Provider, write_yaml: WriteYAML
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({}, "2 of 2 requests are sent to other webhooks"),
+        ({"resources": ["*"]}, "2 of 2 requests are sent to other webhooks"),
+        ({"apiGroups": ["*"], "resources": ["*/*"]}, "2 of 2 requests are sent to other webhooks"),
+        ({"apiGroups": ["a.org"], "resources": ["*"]}, "none of the APIExport, which has widgets.example.org"),
+    ],
+)
+def test_a_change_is_in_the_workspace_of_the_provider_and_wildcards_are_the_resources_of_its_export(
+    provider: Provider, write_yaml: WriteYAML, rule: dict[str, Any], text: str
 ) -> None:
-    new = configuration("", "validating", webhook(), webhook("new.example.org"))
+    rules = [{**WIDGETS, **rule}]
+    new = configuration("", "validating", webhook(rules=rules), webhook("new.example.org", rules=rules))
     result = provider.explain("--all", "--change", write_yaml("hook.yaml", new))
-    assert "2 of 2 requests are sent to other webhooks" in result.stderr, result.output
+    assert text in result.stderr, result.output
+    assert "by --resource" not in result.stderr
 
 
 def test_a_provider_tries_a_webhook_with_the_objects_of_all_consumers(

@@ -150,7 +150,8 @@ def test_workspaces_are_optional(cluster: tuple[Cluster, tuple[str, ...]], capsy
     with pytest.raises(SystemExit):
         read_source(options, select_dispatching(kcp=True))
     message = capsys.readouterr().err
-    assert 'bound to the user in /clusters/*: {apiGroups: ["apis.kcp.io"], resources: [apibindings]' in message
+    assert "use the kubeconfig of a shard, not of the front proxy, with the context shard-base" in message
+    assert 'allow, in /clusters/*: {apiGroups: ["apis.kcp.io"], resources: [apibindings], verbs: [list]}' in message
 
 
 def test_the_cache_server_of_a_kcp_has_the_webhooks_of_all_shards(cluster: tuple[Cluster, tuple[str, ...]]) -> None:

@@ -61,7 +61,8 @@ def test_the_owner_in_a_logical_cluster_is_ignored(claim: dict[str, str]) -> Non
 def test_a_path_below_a_cluster_of_another_shard_says_so() -> None:
     store = store_of(logical_cluster("9zzz"), workspace("9zzz", "mine", "2hf3"))
     assert resolve(store, "root:team").problem == (
-        "root:team: logical cluster root is unknown (it may be on another shard of the kcp)"
+        "root:team: logical cluster root is unknown (it may be on another shard of the kcp; give the kubeconfig "
+        "of its shard, and a logical cluster of that shard by its name instead of its path)"
     )
     assert resolve_cluster(store, "9zzz:mine") == "2hf3"
 
