@@ -9,15 +9,16 @@ from aiohttp.http_exceptions import LineTooLong
 from yarl import URL
 
 from app.outbound.addresses import PrivateAddressError
-from app.outbound.certificate_chain import UNKNOWN_AUTHORITY
-from app.outbound.certificate_der import CertificateError
 from app.outbound.errors import escaped
-from app.outbound.trust import VERIFY_ERRORS
+from app.outbound.trust import UntrustedError
 
 _MAX_SHOWN: Final = 300
-_CERTIFICATE: Final = {**VERIFY_ERRORS, 19: f"{UNKNOWN_AUTHORITY} (its issuer is not in caBundle)"}
+# OpenSSL checks this in each handshake, also if it does not verify certificates.
+_TLS: Final = {
+    "BAD_ECC_CERT": "the key usage of its ECDSA certificate lacks digitalSignature, which OpenSSL requires with TLS "
+    "1.2: allow TLS 1.3 there, or issue another certificate"
+}
 _UNVERIFIED: Final = "tls: failed to verify certificate"
-_NAME_MISMATCH: Final = (62, 64)
 
 
 def private_address_in(error: BaseException) -> str | None:
@@ -57,16 +58,11 @@ def _describe_connect(error: aiohttp.ClientConnectorError, url: URL) -> str:
 
 
 def _describe_certificate(error: Exception, host: str) -> str:
-    if isinstance(error, CertificateError):
+    if isinstance(error, UntrustedError):
         # A host may present a chain of any length, and names of any size.
         problem = str(error)[:_MAX_SHOWN].removeprefix("x509: ")
         return problem if problem.startswith("tls: ") else f"{_UNVERIFIED} of {escaped(host)}: x509: {problem}"
-    text = _describe_other(error)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        text = _CERTIFICATE.get(error.verify_code, error.verify_message)
-        if error.verify_code in _NAME_MISMATCH:
-            text = f"certificate is not valid for the called host ({escaped(error.verify_message)})"
-    return f"{_UNVERIFIED} of {escaped(host)}: x509: {text}"
+    return f"{_UNVERIFIED} of {escaped(host)}: x509: {_describe_other(error)}"
 
 
 def _describe_lookup(error: OSError, host: str) -> str:
@@ -76,7 +72,8 @@ def _describe_lookup(error: OSError, host: str) -> str:
 
 def _describe_dial(error: OSError, url: URL) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"tls: {escaped((error.reason or str(error)).replace('_', ' ').lower())}"
+        reason = _TLS.get(error.reason) or (error.reason or str(error)).replace("_", " ").lower()
+        return f"tls: {escaped(reason)}"
     where = f"dial tcp {escaped(url.host or '')}:{url.port}"
     if isinstance(error, ConnectionRefusedError):
         return f"{where}: connect: connection refused"

@@ -7,9 +7,7 @@ import asyncio
 import contextlib
 import functools
 import select
-import ssl
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, cast
 
 import aiohttp
@@ -23,17 +21,9 @@ from aiohttp.http_parser import RawResponseMessage
 from app.fairness.cache import FairCache
 from app.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from app.outbound.addresses import public_socket
-from app.outbound.certificate_chain import Roots, is_light, verify
-from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
 from app.outbound.resolver import SharedResolver
-from app.outbound.trust import (
-    create_anonymous_context,
-    create_call_context,
-    create_pinned_context,
-    load_roots,
-    presented_certificates,
-)
+from app.outbound.trust import CallContext, HeavyError, UntrustedError, load_roots
 
 MAX_POOLS: Final = 1_000
 """The maximum number of pools, not counting those in use."""
@@ -44,6 +34,8 @@ MAX_IDLE_CONNECTIONS: Final = 25
 MAX_INTERIM_RESPONSES: Final = 100
 # A bundle of this size takes a few milliseconds to decode; larger ones are decoded in a thread.
 _MAX_BUNDLE_ON_LOOP: Final = 64 * 1024
+# Handshakes for one connection.
+_MAX_ATTEMPTS: Final = 4
 
 
 class PoolKey(NamedTuple):
@@ -96,12 +88,12 @@ class Pools:
         pool = self._pools.get(key.partition, key)
         if pool is None:
             is_small = len(key.ca_bundle) <= _MAX_BUNDLE_ON_LOOP
-            trust = _load_trust(key) if is_small else await asyncio.to_thread(_load_trust, key)
+            context = _create_context(key) if is_small else await asyncio.to_thread(_create_context, key)
             # Another call may have opened the pool meanwhile.
             pool = self._pools.get(key.partition, key)
         if pool is None:
             resolver = self._resolver or self._resolvers.for_owner(key.partition)
-            pool = _Pool(_open_session(key, *trust, resolver=resolver))
+            pool = _Pool(_open_session(key, context, resolver=resolver))
             self._pools.put(key.partition, key, pool)
         pool.calls += 1
         try:
@@ -138,16 +130,14 @@ class _Handler(ResponseHandler):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Verifies certificates as Go does, and does not reuse an idle connection with data or an end of stream.
+    """Verifies many certificates in a thread, and does not reuse an idle connection with data or an end of stream.
 
     aiohttp retries requests on a connection that the server has closed, but not a POST, so the connector checks for the
     end of stream first. Unsolicited data must not be read as the response to the next call.
     """
 
-    def __init__(self, roots: Roots, credential: Credential | None, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._roots: Final = roots
-        self._credential: Final = credential
         # mypy does not accept a partial of a subclass.
         self._factory = cast("functools.partial[ResponseHandler]", functools.partial(_Handler, loop=self._loop))
 
@@ -161,44 +151,21 @@ class _Connector(aiohttp.TCPConnector):
     async def _wrap_create_connection(
         self, *args: Any, req: aiohttp.ClientRequest, **rest: Any
     ) -> tuple[asyncio.Transport, ResponseHandler]:
-        """Connect, and close the connection before anything is written if its certificates are not trusted."""
-        try:
-            return await self._connect(*args, req=req, **rest)
-        except aiohttp.ClientConnectorCertificateError as error:
-            if self._credential is None or isinstance(error.certificate_error, CertificateError):
-                raise
-            refusal = error
-        # OpenSSL refuses the certificates. If Go accepts them, the same server gets the client certificate.
-        try:
-            transport, _ = await self._connect(*args, req=req, **{**rest, "ssl": create_anonymous_context()})
-        except aiohttp.ClientConnectorSSLError:
-            # By TLS 1.2, a server may end the handshake of a client without a certificate.
-            raise refusal from None
-        first, *_ = presented_certificates(transport.get_extra_info("ssl_object"))
-        transport.abort()
-        pinned = create_pinned_context(first, self._credential)
-        return await self._connect(*args, req=req, **{**rest, "ssl": pinned})
-
-    async def _connect(
-        self, *args: Any, req: aiohttp.ClientRequest, **rest: Any
-    ) -> tuple[asyncio.Transport, ResponseHandler]:
-        transport, protocol = await super()._wrap_create_connection(*args, req=req, **rest)
-        try:
-            await self._verify(transport.get_extra_info("ssl_object"), req.server_hostname or req.url.raw_host or "")
-        except BaseException as error:
-            transport.abort()
-            if isinstance(error, CertificateError):
+        """Connect. Certificates that take long to verify are verified in a thread; then the server is called again."""
+        for _ in range(_MAX_ATTEMPTS):
+            try:
+                return await super()._wrap_create_connection(*args, req=req, **rest)
+            except aiohttp.ClientConnectorCertificateError as error:
+                if not isinstance(error.certificate_error, HeavyError):
+                    raise
+                refusal, presented = error, error.certificate_error.presented
+            context: CallContext = rest["ssl"]
+            try:
+                rest["ssl"] = await context.admit(presented, rest["server_hostname"])
+            except UntrustedError as error:
                 raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from None
-            raise
-        return transport, protocol
-
-    async def _verify(self, connection: ssl.SSLObject, host: str) -> None:
-        presented = presented_certificates(connection)
-        check = functools.partial(verify, presented, self._roots, host=host, now=datetime.now(UTC))
-        if is_light(presented, self._roots):
-            check()
-        else:
-            await asyncio.to_thread(check)
+        # Each of the servers behind one name may have its own certificates.
+        raise refusal
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         full = len(self._conns.get(key, ())) >= MAX_IDLE_CONNECTIONS
@@ -214,16 +181,12 @@ def _has_input(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _load_trust(key: PoolKey) -> tuple[Roots, ssl.SSLContext]:
-    return load_roots(key.ca_bundle), create_call_context(key.ca_bundle, key.credential)
+def _create_context(key: PoolKey) -> CallContext:
+    return CallContext(load_roots(key.ca_bundle), key.credential)
 
 
-def _open_session(
-    key: PoolKey, roots: Roots, context: ssl.SSLContext, *, resolver: AbstractResolver
-) -> aiohttp.ClientSession:
+def _open_session(key: PoolKey, context: CallContext, *, resolver: AbstractResolver) -> aiohttp.ClientSession:
     connector = _Connector(
-        roots,
-        key.credential if key.credential is not None and key.credential.has_certificate else None,
         ssl=context,
         limit=0,
         keepalive_timeout=_IDLE_SECONDS,

@@ -1,16 +1,18 @@
 """Trusted certificates and TLS contexts for calls to webhooks and API servers."""
 
+import asyncio
 import base64
 import contextlib
 import functools
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from app.model.json import decode_bytes
 from app.outbound.certificate import parse_certificate
-from app.outbound.certificate_chain import UNKNOWN_AUTHORITY, Roots
+from app.outbound.certificate_chain import UNKNOWN_AUTHORITY, Roots, is_light, verify
 from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
 
@@ -76,28 +78,97 @@ def create_context(ca_bundle: str, credential: Credential | None = None) -> ssl.
     return _verify_as_go(context)
 
 
-def create_call_context(ca_bundle: str, credential: Credential | None) -> ssl.SSLContext:
-    """Return the context of a call whose certificates `app.outbound.certificate_chain` verifies after the handshake.
+class UntrustedError(ssl.SSLCertVerificationError):
+    """The certificates of a server are refused; the text is that of Go's crypto/x509."""
 
-    With a client certificate, OpenSSL verifies during the handshake too: a stranger must not see that certificate.
-    OpenSSL refuses some certificates that Go accepts; `create_pinned_context` is for those.
+
+class HeavyError(ssl.SSLCertVerificationError):
+    """Verifying the certificates would delay other calls.
+
+    Attributes:
+        presented: The certificates.
     """
-    if credential is not None and credential.has_certificate:
-        return create_context(ca_bundle, credential)
-    return create_anonymous_context()
+
+    def __init__(self, presented: Sequence[bytes]) -> None:
+        """Stop a handshake."""
+        super().__init__(1, "the server presents many certificates, and others on each connection")
+        self.presented: Final = presented
 
 
-def create_pinned_context(certificate: bytes, credential: Credential) -> ssl.SSLContext:
-    """Return a context for a server that is known by its certificate, in DER, and gets the client certificate.
+class _Connection(ssl.SSLObject):
+    """Verifies the server before the event loop sends it the second message of the handshake."""
 
-    OpenSSL then builds no path, and it still refuses a certificate whose usages exclude servers.
+    context: "CallContext"
+    _is_verified = False
+
+    def do_handshake(self) -> None:
+        """Read and write messages; the event loop sends them unless this function raises another error."""
+        try:
+            super().do_handshake()
+        except ssl.SSLWantReadError:
+            # By TLS 1.2, the next message has the client certificate.
+            if presented := presented_certificates(self):
+                self._verify(presented)
+            raise
+        # By TLS 1.3, the only one.
+        self._verify(presented_certificates(self))
+
+    def _verify(self, presented: Sequence[bytes]) -> None:
+        if not self._is_verified:
+            self.context.check(presented, self.server_hostname or "")
+            self._is_verified = True
+
+
+class CallContext(ssl.SSLContext):
+    """The context of calls to servers whose certificates `app.outbound.certificate_chain` verifies.
+
+    OpenSSL refuses some certificates that Go accepts, so it verifies none. As with Go, a server that the bundle does
+    not trust gets neither the client certificate nor a request.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=certificate)
-    credential.load(context)
-    context = _verify_as_go(context)
-    context.check_hostname = False
-    return context
+
+    sslobject_class = _Connection
+
+    def __new__(cls, *_: object) -> Self:
+        """Return a context for clients."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, roots: Roots, credential: Credential | None = None, admitted: Sequence[bytes] = ()) -> None:
+        """Prepare.
+
+        Args:
+            roots: The trusted certificates.
+            credential: Its client certificate is presented, if it has one.
+            admitted: Certificates that are verified already.
+        """
+        super().__init__()
+        self._roots: Final = roots
+        self._credential: Final = credential
+        self._admitted: Final = admitted
+        self.check_hostname = False
+        self.verify_mode = ssl.CERT_NONE
+        self.options |= ssl.OP_NO_RENEGOTIATION
+        _call_as_apiserver(self)
+        if credential is not None:
+            credential.load(self)
+
+    def check(self, presented: Sequence[bytes], host: str) -> None:
+        """Verify the certificates of a server; raises UntrustedError or HeavyError."""
+        if presented == self._admitted:
+            return
+        if not is_light(presented, self._roots):
+            raise HeavyError(presented)
+        self._verify(presented, host)
+
+    async def admit(self, presented: Sequence[bytes], host: str) -> "CallContext":
+        """Verify the certificates of a HeavyError, and return a context for this server; raises UntrustedError."""
+        await asyncio.to_thread(self._verify, presented, host)
+        return CallContext(self._roots, self._credential, presented)
+
+    def _verify(self, presented: Sequence[bytes], host: str) -> None:
+        try:
+            verify(presented, self._roots, host=host, now=datetime.now(UTC))
+        except CertificateError as error:
+            raise UntrustedError(1, str(error)) from None
 
 
 def presented_certificates(connection: ssl.SSLObject) -> list[bytes]:
@@ -106,15 +177,6 @@ def presented_certificates(connection: ssl.SSLObject) -> list[bytes]:
     source = connection if hasattr(connection, "get_unverified_chain") else cast("Any", connection)._sslobj  # noqa: SLF001
     found = source.get_unverified_chain() or ()
     return [one if isinstance(one, bytes) else one.public_bytes(_DER) for one in found]
-
-
-@functools.lru_cache(maxsize=1)
-def create_anonymous_context() -> ssl.SSLContext:
-    """Return a context that accepts any certificate and presents none."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return _call_as_apiserver(context)
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ from yarl import URL
 
 from app.outbound.addresses import PrivateAddressError
 from app.outbound.error_text import describe_error, private_address_in
+from app.outbound.trust import HeavyError, UntrustedError
 
 KEY = ConnectionKey("h", 443, True, True, None, None, None)
 HOOK = URL("https://h/p")
@@ -21,10 +22,15 @@ def connecting(error: OSError) -> aiohttp.ClientConnectorError:
     return aiohttp.ClientConnectorError(KEY, error)
 
 
-def verification(code: int, message: str) -> aiohttp.ClientConnectorCertificateError:
-    error = ssl.SSLCertVerificationError(1, message)
-    error.verify_code, error.verify_message = code, message
-    return aiohttp.ClientConnectorCertificateError(KEY, error)
+def refusal(error: ssl.SSLError) -> aiohttp.ClientConnectorError:
+    kind = aiohttp.ClientConnectorCertificateError if isinstance(error, ssl.CertificateError) else None
+    return (kind or aiohttp.ClientConnectorSSLError)(KEY, error)
+
+
+def tls_error(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    return error
 
 
 @pytest.mark.parametrize(
@@ -34,17 +40,16 @@ def verification(code: int, message: str) -> aiohttp.ClientConnectorCertificateE
         (connecting(OSError(errno.ENETUNREACH, "Network is unreachable")), "dial tcp h:443: network is unreachable"),
         (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), "lookup h: no such host"),
         (aiohttp.ClientConnectorDNSError(KEY, OSError(errno.ENOBUFS, "Too many")), "lookup h: too many"),
+        (refusal(UntrustedError(1, "x509: certificate has expired")), f"{TLS}certificate has expired"),
+        (refusal(UntrustedError(1, "tls: failed to parse it")), "tls: failed to parse it"),
+        (refusal(HeavyError([])), f"{TLS}the server presents many certificates, and others on each connection"),
+        (refusal(tls_error("WRONG_VERSION_NUMBER")), "tls: wrong version number"),
         (
-            verification(10, "certificate has expired"),
-            "tls: failed to verify certificate of h: x509: certificate has expired",
-        ),
-        (
-            verification(19, "self-signed certificate in certificate chain"),
-            f"{TLS}certificate signed by unknown authority (its issuer is not in caBundle)",
-        ),
-        (
-            verification(62, "Hostname mismatch"),
-            f"{TLS}certificate is not valid for the called host (Hostname mismatch)",
+            refusal(tls_error("BAD_ECC_CERT")),
+            (
+                "tls: the key usage of its ECDSA certificate lacks digitalSignature, which OpenSSL requires with "
+                "TLS 1.2: allow TLS 1.3 there, or issue another certificate"
+            ),
         ),
         (aiohttp.ServerDisconnectedError(), "EOF: it closed the connection without a response"),
         (aiohttp.ClientPayloadError(), "unexpected EOF: its response is truncated or malformed"),

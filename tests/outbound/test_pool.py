@@ -1,19 +1,26 @@
-"""Connection pools: shared connections, and the number of sessions."""
+"""Connection pools: shared connections, the verification of servers, and the number of sessions."""
 
+import asyncio
 import base64
+import contextlib
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from app.outbound.client import HookClient, Parties
 from app.outbound.credential import Credential
+from app.outbound.endpoint import Endpoint
 from app.outbound.pool import PoolKey, Pools
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, tls
@@ -45,24 +52,86 @@ def issue(subject: str, issuer: str, key: Any, signer: Any, *extensions: x509.Ex
     return builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
-async def test_a_server_that_only_go_accepts_gets_the_client_certificate(client: HookClient, hook: RawHook) -> None:
-    """The bundle has two authorities of one subject without key identifiers; OpenSSL tries the first one only."""
+class Fleet(NamedTuple):
+    """Authorities with one subject and without key identifiers, of which OpenSSL tries only the first."""
+
+    bundles: list[str]
+    """Both authorities, and the first one only."""
+    served: ssl.SSLContext
+    """A server with a certificate of the second one, and usages that OpenSSL refuses; it demands the caller's."""
+    credential: Credential
+
+
+def create_fleet(directory: Path, version: ssl.TLSVersion, *, sent: int = 1) -> Fleet:
     old, new, own, caller = (ec.generate_private_key(ec.SECP256R1()) for _ in range(4))
     authority = x509.BasicConstraints(ca=True, path_length=None)
     roots = [issue("ca", "ca", key, key, authority) for key in (old, new)]
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    any_usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE])
     pem = [key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) for key in (own, caller)]
     identity = issue("caller", "caller", caller, caller)
-    hook.load(issue("hook", "ca", own, new, names), pem[0])
-    hook.context.load_verify_locations(cadata=identity.decode())
-    hook.context.verify_mode, hook.context.verify_flags = ssl.CERT_REQUIRED, ssl.VERIFY_X509_PARTIAL_CHAIN
-    credential = Credential(certificate_pem=identity, key_pem=pem[1])
-    both, one = (base64.b64encode(b"".join(some)).decode() for some in (roots, roots[:1]))
+    chain = [issue("hook", "ca", own, new, names, any_usage), *(issue(f"{n}", "x", own, own) for n in range(1, sent))]
+    (directory / "server.pem").write_bytes(b"".join(chain) + pem[0])
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.minimum_version = served.maximum_version = version
+    served.load_cert_chain(directory / "server.pem")
+    served.load_verify_locations(cadata=identity.decode())
+    served.verify_mode, served.verify_flags = ssl.CERT_REQUIRED, ssl.VERIFY_X509_PARTIAL_CHAIN
+    bundles = [base64.b64encode(b"".join(some)).decode() for some in (roots, roots[:1])]
+    return Fleet(bundles, served, Credential(certificate_pem=identity, key_pem=pem[1]))
+
+
+VERSIONS: Final = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("sent", "connections"), [(1, 1), (5, 2)])
+async def test_a_server_that_only_go_accepts_gets_the_client_certificate(
+    client: HookClient, hook: RawHook, tmp_path: Path, *, version: ssl.TLSVersion, sent: int, connections: int
+) -> None:
+    """Five certificates are verified in a thread, before a second connection."""
+    (both, _), hook.context, credential = create_fleet(tmp_path, version, sent=sent)
     assert await client.post(endpoint(hook, ca_bundle=both), b"{}", seconds=LONG, credential=credential) == b"{}"
-    assert (hook.connections, len(hook.asked)) == (3, 1)
-    error = await catch_call_error(client, endpoint(hook, ca_bundle=one), credential=credential)
-    assert "x509: certificate signed by unknown authority" in str(error)
-    assert len(hook.asked) == 1
+    assert (hook.connections, len(hook.asked)) == (connections, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("sent", [1, 5])
+def test_a_stranger_gets_only_the_first_message(
+    tmp_path: Path, version: ssl.TLSVersion, loop: Callable[[], asyncio.AbstractEventLoop], sent: int
+) -> None:
+    """The second one would have the client certificate."""
+    fleet = create_fleet(tmp_path, version, sent=sent)
+    after: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server = fleet.served.wrap_bio(incoming, outgoing, server_side=True)
+        greeted = False
+        with contextlib.suppress(OSError), contextlib.closing(writer):
+            while data := await reader.read(65536):
+                after.extend([data] * greeted)
+                incoming.write(data)
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    server.do_handshake()
+                greeted |= bool(outgoing.pending)
+                writer.write(outgoing.read())
+
+    async def call() -> str:
+        async with (
+            await asyncio.start_server(serve, "127.0.0.1", 0) as listening,
+            HookClient(allow_private=True) as client,
+        ):
+            url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+            where = Endpoint(url, ca_bundle=fleet.bundles[1])
+            return str(await catch_call_error(client, where, credential=fleet.credential))
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert "tls: failed to verify certificate of 127.0.0.1: x509: certificate signed by unknown" in runner.run(
+            call()
+        )
+    assert after == []
 
 
 async def test_idle_sessions_beyond_the_limit_are_closed(tmp_path: Path) -> None:
