@@ -8,6 +8,7 @@ every minute. It does not notice other expired credentials. `Connection` therefo
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import ssl
 import time
@@ -20,6 +21,7 @@ import msgspec
 
 from app.kube.client_library import Configuration, RESTClientObject, kube_config
 from app.kube.errors import APIError, UnreachableError, parse_api_error
+from app.kube.proxies import choose_proxy
 from app.kube.rest_config import RestConfig, open_transport, read_body
 from app.model.json import JSON, JSONObject
 from app.tracing.spans import child_span
@@ -107,9 +109,8 @@ class Connection:
                 )
             if self._server is not None:
                 configuration.host = self._server
-            transport = RESTClientObject(configuration)
-            if self._kubeconfig is None:
-                _disable_proxy(transport)
+            # The proxy of a pod's environment is for addresses outside the cluster.
+            transport = _open_transport(configuration, {} if self._kubeconfig is None else os.environ)
         # The client library raises many types of errors for a malformed kubeconfig: TypeError, KeyError, those of YAML.
         except Exception as error:
             source = self._kubeconfig or "the pod's service account"
@@ -243,15 +244,24 @@ def build_url(host: str, path: str) -> str:
     return f"{base}{path}"
 
 
-def _disable_proxy(transport: RESTClientObject) -> None:
-    """Ignore the environment's proxy settings for requests from a pod to its own API server.
+def _open_transport(configuration: Configuration, environment: Mapping[str, str]) -> RESTClientObject:
+    """Return a transport whose requests all use one proxy, or none.
 
-    The proxy is for addresses outside the cluster. Its exceptions usually name the cluster's network in NO_PROXY, and
-    aiohttp does not support networks there.
+    With ``trust_env`` as kubernetes-asyncio sets it, aiohttp reads netrc and the environment in a thread at each
+    request, sends passwords of netrc to the API server, and does not support networks in NO_PROXY.
+
+    Raises:
+        ValueError: The proxy is not one for HTTP.
     """
+    proxy = choose_proxy(str(configuration.host), environment, explicit=configuration.proxy or "")
+    if proxy and not proxy.startswith(("http://", "https://")):
+        raise ValueError("the proxy has no URL with http:// or https://, and other proxies are not supported")
+    transport = RESTClientObject(configuration)
     session = transport.pool_manager
     transport.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=_READ_BYTES)
     session.detach()
+    transport.proxy = proxy
+    return transport
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:

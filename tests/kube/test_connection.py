@@ -5,6 +5,7 @@ import ssl
 import threading
 import warnings
 from collections.abc import Iterator
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from tests.tracing.test_spans import Noted
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if isinstance(self.server, RecordingServer):
+            self.server.received.append((self.path, self.headers))
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -32,15 +35,32 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+class RecordingServer(ThreadingHTTPServer):
+    """A server, or a proxy for HTTP, that notes the target and headers of each request."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.received: list[tuple[str, Message]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
 @pytest.fixture
-def host() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def server() -> Iterator[RecordingServer]:
+    server = RecordingServer()
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    yield server
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def host(server: RecordingServer) -> str:
+    return server.url
 
 
 @pytest.fixture(autouse=True)
@@ -90,10 +110,55 @@ def write_kubeconfig(directory: Path, **cluster: str) -> Path:
     return kubeconfig
 
 
-async def test_a_kubeconfig_uses_the_proxy_of_the_environment(host: str, tmp_path: Path) -> None:
-    async with Connection(write_kubeconfig(tmp_path, server=host)) as connection:
-        with pytest.raises(UnreachableError):
-            await connection.request("GET", "/readyz")
+SOMEBODY = "Basic c29tZWJvZHk6c2VjcmV0"
+
+
+@pytest.mark.parametrize(
+    ("environment", "cluster", "received"),
+    [
+        ({"http_proxy": "PROXY"}, {"server": "http://kube.test:6443"}, ("http://kube.test:6443/readyz", None)),
+        ({"HTTP_PROXY": "USER"}, {"server": "http://kube.test"}, ("http://kube.test/readyz", SOMEBODY)),
+        ({"HTTP_PROXY": "PROXY", "NO_PROXY": "10.0.0.0/8"}, {"server": "PROXY"}, ("/readyz", None)),
+        # client-go uses neither a proxy of the environment for a loopback address, nor NO_PROXY for proxy-url.
+        ({"HTTP_PROXY": "http://127.0.0.1:9"}, {"server": "PROXY"}, ("/readyz", None)),
+        (
+            {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "*"},
+            {"server": "http://kube.test", "proxy-url": "USER"},
+            ("http://kube.test/readyz", SOMEBODY),
+        ),
+    ],
+)
+async def test_a_kubeconfig_has_one_proxy_for_all_requests(
+    server: RecordingServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    cluster: dict[str, str],
+    received: tuple[str, str | None],
+) -> None:
+    urls = {"PROXY": server.url, "USER": server.url.replace("//", "//somebody:secret@")}
+    (tmp_path / "netrc").write_text("default login a password netrc\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, urls.get(value, value))
+    kubeconfig = write_kubeconfig(tmp_path, **{name: urls.get(value, value) for name, value in cluster.items()})
+    async with Connection(kubeconfig) as connection:
+        # Later changes have no effect, as in Go.
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        for _ in range(2):
+            assert await connection.request("GET", "/readyz") == b"{}"
+    found = [(path, headers["Proxy-Authorization"], headers["Authorization"]) for path, headers in server.received]
+    assert found == [(*received, None)] * 2
+
+
+@pytest.mark.parametrize("proxy", ["socks5://somebody:secret@127.0.0.1:9", "somebody:secret@127.0.0.1:9"])
+async def test_the_message_about_an_unusable_proxy_has_no_credentials(proxy: str, tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="proxy") as caught:
+        async with Connection(write_kubeconfig(tmp_path, **{"server": "https://kube.test", "proxy-url": proxy})):
+            pass
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from app.crds.download.connection import Request, send_request
 from app.crds.download.dial import refuse_private_literal
 from app.crds.download.errors import classify_error, make_timeout_error
 from app.crds.download.partial import Partial
-from app.crds.download.proxies import choose_proxy
 from app.crds.download.redaction import redact
 from app.crds.download.request_headers import Validators, build_condition_headers, build_credential_headers
 from app.crds.download.response import (
@@ -31,6 +30,7 @@ from app.crds.download.retry import AttemptError, Timing
 from app.crds.download.tls_context import build_tls_context
 from app.crds.failures import Exit
 from app.crds.source import Source
+from app.kube.proxies import choose_proxy
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
@@ -130,7 +130,7 @@ def _add_url(failure: AttemptError, url: str) -> AttemptError:
 def _request(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
     _check_host(hop.url, job.allow_hosts)
     source = job.source
-    proxy = choose_proxy(hop.url, source, job.environment)
+    proxy = choose_proxy(hop.url, job.environment, explicit=source.proxy_url, exceptions=source.no_proxy)
     if proxy and not job.allow_private:
         refuse_private_literal(urlsplit(hop.url).hostname or "")
     request = Request(

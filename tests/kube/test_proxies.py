@@ -3,14 +3,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.crds.download.proxies import bypasses_proxy, choose_proxy
-from app.crds.source import Source
+from app.kube.proxies import bypasses_proxy, choose_proxy
 
 ENV = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:2", "NO_PROXY": "skipped.example.com,10.0.0.0/8"}
 
 
 @pytest.mark.parametrize(
-    ("url", "source", "environment", "proxy"),
+    ("url", "own", "environment", "proxy"),
     [
         ("https://example.com/x", {}, ENV, "http://secure:1"),
         ("http://example.com/x", {}, ENV, "http://plain:2"),
@@ -24,18 +23,16 @@ ENV = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:2", "NO_PRO
         ("https://example.com/x", {}, {"https_proxy": "bare:3"}, "http://bare:3"),
         ("https://example.com/x", {}, {"ALL_PROXY": "http://all:4"}, ""),
         ("http://example.com/x", {}, {**ENV, "REQUEST_METHOD": "GET"}, ""),
-        ("https://example.com/x", {"proxy_url": "http://own:5"}, ENV, "http://own:5"),
+        ("https://example.com/x", {"explicit": "http://own:5"}, ENV, "http://own:5"),
         # The environment's exceptions are for its own proxies.
-        ("https://skipped.example.com/x", {"proxy_url": "http://own:5"}, ENV, "http://own:5"),
-        ("https://127.0.0.1/x", {"proxy_url": "http://own:5"}, ENV, "http://own:5"),
-        # The source's own exceptions mean no proxy at all, not the environment's.
-        ("https://a.example.com/x", {"proxy_url": "http://own:5", "no_proxy": ("example.com",)}, ENV, ""),
+        ("https://skipped.example.com/x", {"explicit": "http://own:5"}, ENV, "http://own:5"),
+        ("https://127.0.0.1/x", {"explicit": "http://own:5"}, ENV, "http://own:5"),
+        # Its own exceptions mean no proxy at all, not the environment's.
+        ("https://a.example.com/x", {"explicit": "http://own:5", "exceptions": ("example.com",)}, ENV, ""),
     ],
 )
-def test_which_proxy_an_address_is_asked_through(
-    url: str, source: dict[str, Any], environment: Any, proxy: str
-) -> None:
-    assert choose_proxy(url, Source(url=url, **source), environment) == proxy
+def test_which_proxy_an_address_is_asked_through(url: str, own: dict[str, Any], environment: Any, proxy: str) -> None:
+    assert choose_proxy(url, environment, **own) == proxy
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,27 @@
-"""Chooses the proxy for a URL: that of the source, else that of the environment.
+"""Chooses the proxy for a URL: an explicit one, else that of the environment.
 
-The rules for the environment are those of Go's golang.org/x/net/http/httpproxy.
+The rules for the environment are those of Go's golang.org/x/net/http/httpproxy, which client-go uses.
 """
 
 import ipaddress
 from collections.abc import Iterable, Mapping
 from urllib.parse import SplitResult, urlsplit
 
-from app.crds.source import Source
 
-
-def choose_proxy(url: str, source: Source, environment: Mapping[str, str]) -> str:
+def choose_proxy(
+    url: str, environment: Mapping[str, str], *, explicit: str = "", exceptions: Iterable[str] = ()
+) -> str:
     """Return the URL of the proxy for a request; ``""`` for none.
-
-    The source's proxy takes precedence over the environment's; then only the source's exceptions apply.
 
     Args:
         url: An http or https URL with a host.
-        source: The source that the request is for, redirects included.
         environment: Variables as in ``os.environ``; empty to ignore the environment.
+        explicit: The URL of a proxy that takes precedence over those of the environment, and their exceptions.
+        exceptions: Hosts that are reached without the explicit proxy, see `bypasses_proxy`.
     """
     parts = urlsplit(url)
-    if source.proxy_url:
-        return "" if bypasses_proxy(parts, source.no_proxy) else source.proxy_url
+    if explicit:
+        return "" if bypasses_proxy(parts, exceptions) else explicit
     if _is_loopback(parts.hostname or ""):
         return ""
     # A CGI server sets HTTP_PROXY from the Proxy header of a request (httpoxy, CVE-2016-5386).
