@@ -6,7 +6,10 @@ its scripts may ``require("fleet")``, and it may be for more than one version (`
 ``app/interpret/bundle/<group>/conventions.yaml`` lists the kinds of a group that need no script (`ConventionalKind`).
 If a kind has both, its script answers the operations that it has.
 
-Users of Crossplane define kinds. All of them have the rules of one kind of the bundle (`STAND_IN`).
+Users of Crossplane define kinds: managed resources, composite resources and claims. All of them have the rules of one
+kind of the bundle (`STAND_IN`). Crossplane and its providers write the sort of a kind to the categories of its
+CustomResourceDefinition (crossplane v2 internal/xcrd). Without a definition, the API group of a provider says that a
+kind is a managed resource.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,14 +24,14 @@ import yaml
 
 from app.interpret.chain import Handler, Observe
 from app.interpret.conventions.kinds import ConventionalKind
-from app.interpret.crossplane import STAND_IN, is_defined_by_users, list_defined_by_users
 from app.interpret.fixtures import Fixture, read_fixtures
 from app.interpret.lua.layer import LuaLayer, Rules, index_rules
 from app.interpret.lua.rules import Rule, known_globals, list_answers, read_customization
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND
 from app.model.gvk import GroupVersionKind
-from app.model.json import JSONObject
+from app.model.json import JSON, JSONObject, as_object, enumerate_objects
 from app.model.karmada import Operation
 from app.store import StoreView
 from app.store.yaml_reader import read_values
@@ -37,6 +40,11 @@ _ROOT: Final = resources.files("app.interpret").joinpath("bundle")
 _CONVENTIONS: Final = "conventions.yaml"
 _FIXTURES: Final = "\nobjects:"
 """Begins the fixtures in ``conventions.yaml``, whose YAML takes most of the time to read."""
+STAND_IN: Final = GroupVersionKind("crossplane.io", "v1", "Managed")
+"""The kind in the bundle that has the rules for all of them."""
+_CATEGORIES: Final = frozenset({"managed", "composite", "claim"})
+_PROVIDERS: Final = (".crossplane.io", ".upbound.io")
+_CORE: Final = ("apiextensions", "meta.pkg", "ops", "pkg", "protection", "secrets")
 
 Conventions = Mapping[tuple[GroupVersionKind, Operation], Handler]
 
@@ -224,3 +232,37 @@ class BundleLayer:
         family = [operation for kind, operation in self._scripts.answers() if kind == STAND_IN]
         yield from (rule for rule in rules if rule[0] != STAND_IN)
         yield from product(list_defined_by_users(self._definitions), family)
+
+
+def is_defined_by_users(kind: GroupVersionKind, definitions: StoreView | None) -> bool:
+    """Return whether a kind is a managed resource, a composite resource or a claim.
+
+    Args:
+        kind: The kind.
+        definitions: CustomResourceDefinitions, indexed by `DEFINITIONS_BY_KIND`; None if there are none.
+    """
+    found = () if definitions is None else definitions.find(DEFINITIONS_BY_KIND, "", tuple(kind.group_kind))
+    if found:
+        return _has_category(as_object(found[0].get("spec")))
+    group = next((kind.group.removesuffix(one) for one in _PROVIDERS if kind.group.endswith(one)), "")
+    # ProviderConfigs and their usages configure providers.
+    return group not in ("", *_CORE) and not kind.kind.endswith(("Config", "ConfigUsage"))
+
+
+def list_defined_by_users(definitions: StoreView | None) -> Iterator[GroupVersionKind]:
+    """Yield the served versions of all kinds in the definitions for which `is_defined_by_users` is true."""
+    for definition in () if definitions is None else definitions.each("", DEFINITIONS_BY_KIND.group_kind):
+        spec = as_object(definition.get("spec"))
+        if not _has_category(spec):
+            continue
+        group, name = str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or "")
+        for _, version in enumerate_objects(spec.get("versions")):
+            if version.get("served") is True:
+                yield GroupVersionKind(group, str(version.get("name") or ""), name)
+
+
+def _has_category(spec: Mapping[str, JSON]) -> bool:
+    categories = as_object(spec.get("names")).get("categories")
+    return isinstance(categories, list) and not _CATEGORIES.isdisjoint(
+        one for one in categories if isinstance(one, str)
+    )
