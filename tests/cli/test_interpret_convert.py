@@ -1,3 +1,4 @@
+import ast
 import json
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import yaml
 
 from app.cli.interpret_convert import format_customization
 from tests.cli.interpreting import run
-from tests.serving import EXAMPLES
+from tests.serving import EXAMPLES, ROOT
 
 ARGOCD = EXAMPLES / "testdata" / "argocd"
 GAME_SERVER = ARGOCD / "games.example.com"
@@ -108,3 +109,25 @@ def test_the_yaml_of_a_customization_has_its_script_unchanged(script: str) -> No
         "spec": {"target": {"kind": "a"}, "customizations": {"healthInterpretation": {"luaScript": script}}},
     }
     assert yaml.safe_load(format_customization(document)) == document
+
+
+def test_the_documentation_lists_every_code_with_its_levels() -> None:
+    section = (
+        (ROOT / "docs" / "convert.md").read_text("utf-8").partition("\n### The report of `interpret convert`\n")[2]
+    )
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in section.splitlines() if line.startswith("| `")]
+    listed = {code.strip("`"): set(levels.split(", ")) for codes, levels in rows for code in codes.split(", ")}
+    app = ROOT / "app"
+    files = [
+        *(app / "interpret" / "argocd").glob("*.py"),
+        app / "cli" / "argocd_files.py",
+        app / "cli" / "interpret_convert.py",
+    ]
+    made: dict[str, set[str]] = {}
+    for call in (
+        node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)
+    ):
+        if ast.unparse(call.func) in ("Remark", "self._add") and isinstance(code := call.args[1], ast.Constant):
+            levels = [one.value for one in ast.walk(call.args[0]) if isinstance(one, ast.Constant)]
+            made.setdefault(code.value, set()).update(levels)
+    assert listed == made
