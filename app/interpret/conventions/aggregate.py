@@ -81,11 +81,14 @@ def aggregate_status(
     merged = _merge(shown, statuses, lambda name: name in counters or _COUNTER.search(name) is not None)
     for name in (*_GENERATIONS, "observedGeneration"):
         merged.pop(name, None)
-    if any("observedGeneration" in one for one in statuses):
-        merged["observedGeneration"] = _aggregate_generation(template, statuses, len(items))
+    # Definitions such as those of Cluster API refuse 0.
+    if any("observedGeneration" in one for one in statuses) and (
+        seen := _aggregate_generation(template, statuses, len(items))
+    ):
+        merged["observedGeneration"] = seen
     if conditions := list(_aggregate_conditions(reports, len(items), rule)):
         merged["conditions"] = conditions
-    return {**template, "status": merged}
+    return {**template, "status": merged} if merged else template
 
 
 def _is_healthy(template: JSONObject, status: JSONObject, rule: HealthRule) -> bool:
@@ -143,7 +146,9 @@ def _aggregate_conditions(reports: Sequence[_Report], clusters: int, rule: Healt
             if place > 0
         ]
         if rank == 0 and len(ranked) < clusters and not is_bad_if_true(kind, rule):
-            made["status"], made["reason"] = "Unknown", "NotReported"
+            made["status"] = "Unknown"
+            if "reason" in made:  # Some definitions have no such member.
+                made["reason"] = "NotReported"
             messages = [f"{len(ranked)} of {clusters} clusters report it"]
         if messages:
             made["message"] = "; ".join(messages)[:_MAX_MESSAGE]

@@ -67,6 +67,30 @@ function fleet.types(status)
   return types
 end
 
+-- Returns the types of the conditions of all clusters.
+function fleet.all_types(items)
+  local types, known = {}, {}
+  for member in statuses(items) do
+    for _, kind in ipairs(fleet.types(member)) do
+      if not known[kind] then types[#types + 1] = kind end
+      known[kind] = true
+    end
+  end
+  return types
+end
+
+-- Returns an empty list for a member that a definition requires: the first cluster's list without its elements. An empty
+-- table of a script is neither a list nor an object, so it is left out.
+function fleet.empty_list(items, name)
+  for member in statuses(items) do
+    local list = member[name]
+    if type(list) == "table" then
+      while #list > 0 do table.remove(list) end
+      return list
+    end
+  end
+end
+
 -- Returns the condition of a type, nil if there is none.
 function fleet.condition(object, kind)
   for _, one in ipairs(objects(object, "status", "conditions")) do
@@ -184,6 +208,15 @@ function fleet.reflect(object, ...)
   return status
 end
 
+-- Sets the template's status to that of the only cluster. Returns false if there are more clusters, or none.
+function fleet.set_only(template, items)
+  if type(items) ~= "table" or #items ~= 1 then return false end
+  local status = get(items[1], "status")
+  if type(status) == "table" then status.generation, status.resourceTemplateGeneration = nil, nil end
+  template.status = status
+  return true
+end
+
 -- Sets members of the template's status to their sum over the clusters.
 function fleet.sum(template, items, ...)
   local status = fleet.status(template)
@@ -235,6 +268,15 @@ local function describe(one)
   return "unknown"
 end
 
+-- Returns the begin of a message, because API servers limit messages to 32768 characters.
+local function shorten(message)
+  if #message <= 32768 then return message end
+  local last = 32768
+  -- A character of UTF-8 is not divided: its further bytes are 128 to 191.
+  while last > 0 and string.byte(message, last + 1) >= 128 and string.byte(message, last + 1) < 192 do last = last - 1 end
+  return string.sub(message, 1, last)
+end
+
 local WORSE = { ["False"] = 3, Unknown = 2, True = 1 }
 
 -- Sets the template's conditions of the given types: True if the condition is True in all clusters, otherwise the worst
@@ -256,13 +298,15 @@ function fleet.conditions(template, items, types, bad)
       end
     end
     if worst ~= nil then
-      local made = fleet.pick(worst, "type", "status", "reason", "lastTransitionTime", "observedGeneration")
+      -- The definition of the kind decides which members a condition has, and which of them are required.
+      local made = {}
+      for name, value in pairs(worst) do made[name] = value end
       if rank == 1 and there < clusters and not (bad and bad[kind]) then
-        made.status, made.reason = "Unknown", "NotReported"
+        made.status, made.reason = "Unknown", made.reason ~= nil and "NotReported" or nil
         messages[1] = there .. " of " .. clusters .. " clusters report it"
       end
       made.observedGeneration = nil
-      made.message = #messages > 0 and table.concat(messages, "; ") or worst.message
+      if #messages > 0 then made.message = shorten(table.concat(messages, "; ")) end
       result[#result + 1] = made
     end
   end
@@ -373,10 +417,7 @@ function fleet.aggregate_training(template, items)
   local all, name = type(items) == "table" and #items or 0, template.kind or "Job"
   local first = statuses(items)()
   if first == nil then return template end
-  if all == 1 then
-    template.status = first
-    return template
-  end
+  if fleet.set_only(template, items) then return template end
   local status, list = fleet.status(template), {}
   local function add(kind, message, stopped)
     local clusters, made = find_latest(items, kind, "True")
@@ -480,15 +521,11 @@ function fleet.aggregate(template, items, rules)
   for member, before in pairs(TIMES) do
     for _, name in ipairs(rules[member] or {}) do set.before[name] = before end
   end
-  local status, types, known = {}, {}, {}
+  local status, types = {}, fleet.all_types(items)
   for member in statuses(items) do
     for name, value in pairs(member) do
       if status[name] ~= nil then value = combine(name, status[name], value, set) end
       status[name] = value
-    end
-    for _, kind in ipairs(fleet.types(member)) do
-      if not known[kind] then types[#types + 1] = kind end
-      known[kind] = true
     end
   end
   for name, value in pairs(rules.missing or {}) do
@@ -497,12 +534,15 @@ function fleet.aggregate(template, items, rules)
       if not reported then status[name] = combine(name, status[name], value, set) end
     end
   end
-  local observed = status.observedGeneration ~= nil
+  local observed, known = status.observedGeneration ~= nil, template.status
   status.generation, status.resourceTemplateGeneration = nil, nil
   status.observedGeneration = get(template, "status", "observedGeneration")
   template.status = status
   if #types > 0 then fleet.conditions(template, items, types, set.bad) end
   if observed then fleet.generation(template, items) end
+  -- Definitions such as those of Cluster API refuse 0.
+  if status.observedGeneration == 0 then status.observedGeneration = nil end
+  if next(status) == nil then template.status = known end
   return template
 end
 
