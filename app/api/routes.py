@@ -37,7 +37,7 @@ from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.admission import default_overrider, validate_overrider_in_slices
 from app.overrider.live_admission import LiveAdmission
 from app.overrider.plan_cache import PlanCache
-from app.overrider.read_your_writes import LiveSource, ensure_fresh_overrider, ensure_fresh_workload
+from app.overrider.read_your_writes import FreshReads, LiveSource, ensure_fresh_overrider
 from app.overrider.rollout.guard import OFF, GuardLimits
 from app.overrider.server_dry_run import ServerDryRun
 from app.overrider.subject_admission import Policy, validate_subject_in_slices
@@ -165,7 +165,7 @@ def overrider_routes(  # noqa: PLR0913 - one parameter for each service of the s
     shared = slices or Slices()
     workloads = overriders = None
     if live is not None:
-        workloads = partial(ensure_fresh_workload, store=store, live=live)
+        workloads = FreshReads(store, plans, live, shared).ensure
         overriders = partial(_prepare_overrider, guards=not rollout_limits.is_off, store=store, live=live)
     fits = "Check that a {} still fits its overrider"
     checked = conclude_edit = None

@@ -97,6 +97,12 @@ class PrecompiledPatch(NamedTuple):
     rendered: ExpectedWorkload
     """A rendered workload, without the members that the patch removes."""
 
+    def fits(self, workload: JSONObject, *, creating: bool, values: PoolValues) -> bool:
+        """Return whether ``workload`` has all members of the template, or of its rendered form."""
+        if creating and (self.created is None or not matches(workload["spec"], self.created.spec, values)):
+            return False
+        return any(one.fits(workload, self.template, values) for one in (self.bare, self.rendered))
+
     def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
         """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
         if memory != wanted or remembered(workload) != memory:

@@ -1,4 +1,4 @@
-"""Reads inputs before rendering, so that no workload is rendered from an outdated subject or overrider.
+"""Reads inputs before a review, so that no workload is rendered from a subject that is older than the workload.
 
 A watch is some milliseconds behind the apiserver. Three kinds of writes arrive within this time:
 
@@ -7,31 +7,36 @@ A watch is some milliseconds behind the apiserver. Three kinds of writes arrive 
 - fleethook's controller touches a workload right after a change of an overrider or a subject. The trigger annotation
   has the versions that the controller has seen.
 
-In the first two cases, the review reads the subject and its overriders from the apiserver, each by its name if the
-store knows one: kube-apiserver may hold a list back for 100 ms. In the third case, the review waits until the watch has
-passed those versions, and reads only if that takes too long. Every other write
-(metadata, a workload without an overrider) uses the store.
+In the first two cases, the workload itself usually shows that the store is new enough (`app.overrider.evidence`).
+Otherwise the review reads the object that the store may have in an older version, or not at all, and looks again. In
+the third case, the review waits until the watch has passed those versions, and reads only if that takes too long. Every
+other write (metadata, a workload without an overrider) uses the store.
+
+docs/explanation/guarantees.md lists the renders that are possible from an older store. The controller corrects each.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from app.control.slice_runner import Slices
+from app.control.slices import Sliced, run_until_pause
 from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject, as_object
+from app.model.json import JSONObject
 from app.model.kcp import cluster_of
-from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, TRIGGER_ANNOTATION, YURT_APP_OVERRIDER
+from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.binding import Binding, overriders_of, select_overriders, subject_of
-from app.overrider.changes import changes_overrider, changes_workload
-from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
+from app.overrider.changes import changes_overrider
+from app.overrider.evidence import Doubts, ReviewedWorkload
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.plan_cache import PlanCache
 from app.overrider.subject_parts import depends_on_node_pools
-from app.overrider.undo import RENDERED_ANNOTATION
 from app.store import ObjectKey, StoreView
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.stale import StaleError
@@ -41,7 +46,6 @@ _log: Final = logging.getLogger(__name__)
 _OVERRIDERS: Final = (YURT_APP_OVERRIDER,)
 _SEEN_OVERRIDER: Final = re.compile(r"\boverrider@(\d{1,20})\b")
 _SEEN_SUBJECT: Final = re.compile(r"\bsubject@(\d{1,20})\b")
-_RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 # A working watch is behind by milliseconds only. After this time, reading is faster than waiting.
 CATCH_UP_SECONDS: Final = 1.0
 # Together with the wait before, four seconds of the webhook's timeout of five.
@@ -80,71 +84,71 @@ def trigger(time: str, *, overrider: str, subject: str = "") -> str:
     return f"{seen} subject@{subject}" if subject else seen
 
 
-class _Workload(NamedTuple):
-    """The properties of a workload under review that decide which inputs to read."""
+class FreshReads(NamedTuple):
+    """Updates the inputs of reviews in the store."""
 
-    cluster: str
-    namespace: str
-    owner: Owner
-    pool: str
-    trigger: str
-    rendered: bool
-    """Whether the workload has the annotation of a render, or had it before this write."""
+    store: StoreView
+    plans: PlanCache
+    live: LiveSource
+    slices: Slices
 
+    def ensure(self, request: AdmissionRequest) -> Coroutine[Any, Any, None] | None:
+        """Return a coroutine that updates the inputs of a workload's review in the store, None if none is needed.
 
-def ensure_fresh_workload(
-    request: AdmissionRequest, *, store: StoreView, live: LiveSource
-) -> Coroutine[Any, Any, None] | None:
-    """Return a coroutine that updates the inputs of a workload's review in the store, None if none is needed.
+        If a read fails, the review uses the store, because there is no evidence that it is behind.
 
-    An update of a workload's spec may result from a subject that is newer than the store. If the read fails, the review
-    uses the store, because there is no evidence that it is behind.
+        Raises:
+            StaleError: The store is behind, or lacks a kind that the answer depends on. The coroutine raises it, too.
+        """
+        workload = ReviewedWorkload.of(request)
+        if workload is None:
+            return None
+        if problem := self.live.missing(_OVERRIDERS):
+            raise StaleError(problem)
+        doubts = Doubts(workload, store=self.store, plans=self.plans, missing=self.live.missing)
+        if workload.trigger and (late := [*self._find_late(workload)]):
+            return self._catch_up(late, doubts)
+        found = run_until_pause(doubts.find())
+        return None if found is None else self._dispel(doubts, found)
 
-    Raises:
-        StaleError: The store is behind, or lacks a kind that the answer depends on. The coroutine raises it, too.
-    """
-    workload = _read_workload(request)
-    if workload is None:
-        return None
-    if problem := live.missing(_OVERRIDERS):
-        raise StaleError(problem)
-    depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
-    if not depends and not workload.trigger:
-        return None
-    inputs = _list_inputs(workload, store)
-    unread = live.missing(inputs)
-    late = _find_late(workload, live) if workload.trigger and not unread else []
-    if not depends and not late:
-        return None
-    return _FreshRead(workload, inputs, unread, late, depends).run(store, live)
+    def _find_late(self, workload: ReviewedWorkload) -> Iterator[tuple[GroupKind, int]]:
+        """Yield the kinds and resourceVersions that the trigger names and the store may lack."""
+        patterns = {YURT_APP_OVERRIDER: _SEEN_OVERRIDER, workload.owner.group_kind: _SEEN_SUBJECT}
+        if self.live.missing(patterns):
+            return
+        for kind, pattern in patterns.items():
+            seen = pattern.search(workload.trigger)
+            if seen and self.live.behind(kind, int(seen[1])):
+                yield kind, int(seen[1])
 
+    async def _catch_up(self, late: list[tuple[GroupKind, int]], doubts: Doubts) -> None:
+        """Wait until the store has these resourceVersions, and read the kinds that it still lacks."""
+        waits = (self.live.catch_up(kind, version, seconds=CATCH_UP_SECONDS) for kind, version in late)
+        reached = await asyncio.gather(*waits)
+        behind = [kind for (kind, _), is_there in zip(late, reached, strict=True) if not is_there]
+        if problem := await _read(self._read_kind(kind, doubts.workload) for kind in behind):
+            raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
+        doubts.settled.update(behind)
+        await self._dispel(doubts, doubts.find())
 
-class _FreshRead(NamedTuple):
-    """The reads for one review: the kinds that its answer depends on, and the changes that the store lacks."""
+    async def _dispel(self, doubts: Doubts, found: GroupKind | Sliced[GroupKind | None]) -> None:
+        """Read one kind after the other, until the workload shows that the store is new enough."""
+        lane, kind = doubts.workload.namespace, found if isinstance(found, GroupKind) else None
+        if not isinstance(found, GroupKind):
+            kind = await self.slices.run(found, lane=lane)
+        while kind is not None and not await _read([self._read_kind(kind, doubts.workload)]):
+            doubts.settled.add(kind)
+            kind = await self.slices.run(doubts.find(), lane=lane)
 
-    workload: _Workload
-    inputs: tuple[GroupKind, ...]
-    unread: str
-    late: list[tuple[GroupKind, int]]
-    depends: bool
-
-    async def run(self, store: StoreView, live: LiveSource) -> None:
-        workload, owner, unread = self.workload, self.workload.owner, self.unread
-        behind = bool(self.late) and await _is_behind(self.late, live)
-        if self.depends or behind:
-            subject = Binding(workload.cluster, owner.group_kind, workload.namespace, owner.name)
-            reads = [read_overriders(subject, store=store, live=live)]
-            if not unread:
-                reads += [_read_input(kind, workload, live) for kind in self.inputs]
-            problem = await _read(reads)
-            if not problem and NODE_POOL in _list_inputs(workload, store) and NODE_POOL not in self.inputs:
-                # The overrider that was just read selects node pools by labels.
-                unread = unread or live.missing((NODE_POOL,))
-                problem = "" if unread else await _read([_read_input(NODE_POOL, workload, live)])
-            if problem and behind:
-                raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
-        if unread and self.depends and _is_overridden(workload, store):
-            raise StaleError(unread)
+    def _read_kind(self, kind: GroupKind, workload: ReviewedWorkload) -> Coroutine[Any, Any, None]:
+        """Return a read of the overriders, the subject or the NodePool of a workload."""
+        cluster, namespace, owner, pool = workload.cluster, workload.namespace, workload.owner, workload.pool
+        if kind == YURT_APP_OVERRIDER:
+            subject = Binding(cluster, owner.group_kind, namespace, owner.name)
+            return read_overriders(subject, store=self.store, live=self.live)
+        if kind == NODE_POOL:
+            return self.live.read_one(kind, cluster=cluster, namespace="", name=pool)
+        return self.live.read_one(kind, cluster=cluster, namespace=namespace, name=owner.name)
 
 
 async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSource) -> None:
@@ -218,82 +222,12 @@ def _list_subject_kinds(subject: ObjectKey | None, store: StoreView, overrider: 
     return (subject.group_kind, NODE_POOL) if depends else (subject.group_kind,)
 
 
-def _read_workload(request: AdmissionRequest) -> _Workload | None:
-    """Return the workload under review, None if the answer depends on no object of the store."""
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
-        return None
-    try:
-        document = request.desired_object
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # The handler reports the error.
-    if not isinstance(document, dict):
-        return None
-    metadata = as_object(document.get("metadata"))
-    owner = find_owner(metadata)
-    if owner is None or metadata.get("deletionTimestamp"):
-        return None
-    annotations = as_object(metadata.get("annotations"))
-    return _Workload(
-        cluster_of(document),
-        request.namespace or _read_text(metadata.get("namespace")),
-        owner,
-        _read_text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
-        _read_text(annotations.get(TRIGGER_ANNOTATION)),
-        # A client that replaces the object may have dropped the annotation.
-        RENDERED_ANNOTATION in annotations or _RENDERED_BYTES in bytes(request.old_object_raw),
-    )
-
-
-def _read_text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _is_overridden(workload: _Workload, store: StoreView) -> bool:
-    """Return whether an overrider is bound to the workload's owner, or was bound at its last render."""
-    cluster, namespace, owner = workload[:3]
-    return workload.rendered or bool(
-        overriders_of(store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name)
-    )
-
-
-def _list_inputs(workload: _Workload, store: StoreView) -> tuple[GroupKind, ...]:
-    """Return the kinds that a workload depends on, apart from overriders."""
-    # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`), and labels
-    # choose the tweaks of a YurtAppSet v1beta1 and the entries of an overrider.
-    cluster, namespace, owner, pool = workload[:4]
-    kind = owner.group_kind
-    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=kind, name=owner.name)
-    depends = depends_on_node_pools(kind, {"apiVersion": owner.api_version}, bound)
-    return (kind, NODE_POOL) if depends and pool else (kind,)
-
-
 def _find_subject(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
     subject = subject_of(overrider)
     if subject is None:
         return None
     group_kind = GroupKind(YURT_APP_OVERRIDER.group, subject[0])
     return ObjectKey(cluster, group_kind, namespace, subject[1]) if group_kind in SUBJECT_KINDS else None
-
-
-def _find_late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
-    """Return the kinds and resourceVersions that the trigger names and the store may lack."""
-    seen = {
-        YURT_APP_OVERRIDER: _SEEN_OVERRIDER.search(workload.trigger),
-        workload.owner.group_kind: _SEEN_SUBJECT.search(workload.trigger),
-    }
-    return [(kind, int(found[1])) for kind, found in seen.items() if found and live.behind(kind, int(found[1]))]
-
-
-async def _is_behind(late: Iterable[tuple[GroupKind, int]], live: LiveSource) -> bool:
-    """Wait until the store has these resourceVersions; return whether it still lacks one."""
-    waits = (live.catch_up(kind, version, seconds=CATCH_UP_SECONDS) for kind, version in late)
-    return not all(await asyncio.gather(*waits))
-
-
-def _read_input(kind: GroupKind, workload: _Workload, live: LiveSource) -> Coroutine[Any, Any, None]:
-    if kind == NODE_POOL:
-        return live.read_one(kind, cluster=workload.cluster, namespace="", name=workload.pool)
-    return live.read_one(kind, cluster=workload.cluster, namespace=workload.namespace, name=workload.owner.name)
 
 
 async def _read(reads: Iterable[Coroutine[Any, Any, None]]) -> str:

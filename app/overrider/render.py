@@ -188,6 +188,22 @@ def other_version(owner: Owner, subject: JSONObject) -> str:
     )
 
 
+def has_template(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> bool:
+    """Return whether ``workload`` has all members of its template, so that a render restores none.
+
+    Args:
+        plan: As in `render_with`.
+        workload: As in `render_with`.
+        memory: As in `render_with`.
+        creating: As in `render_with`.
+    """
+    if shape_problem(workload) is not None:
+        return True  # The render reports it.
+    variant = plan.create if creating else plan.update
+    before = _retract_last(workload, plan, variant, memory).workload
+    return bool(_lay_template(before, plan, variant) == before)
+
+
 def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
     """Return ``workload`` rendered by ``plan``.
 
@@ -201,9 +217,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
         RenderError: An entry adds a container whose name another webhook or person has taken.
     """
     variant = plan.create if creating else plan.update
-    undo, is_same = _read_undo(memory, variant), memory is not None and memory.digest == plan.digest
-    target = apply_delta(plan.base, variant.delta) if undo and is_same else None
-    before = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target)
+    before, undo, target = _retract_last(workload, plan, variant, memory)
     bare = _lay_template(before, plan, variant)
     claims, claimed = ("replicas" in as_object(one.get("spec")) for one in (plan.undo, undo))
     if claimed and not claims and not creating and not plan.leaves_replicas:
@@ -225,6 +239,22 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
     made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
     return _set_memory(settled, Memory(plan.digest, as_annotation(made)))
+
+
+class _Retracted(NamedTuple):
+    """A workload without the overrides of its last render."""
+
+    workload: JSONObject
+    undo: JSONObject
+    """The undo of the last render."""
+    target: JSONObject | None
+    """The rendered template if the last render was by the same plan, else None."""
+
+
+def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, memory: Memory | None) -> _Retracted:
+    undo, is_same = _read_undo(memory, variant), memory is not None and memory.digest == plan.digest
+    target = apply_delta(plan.base, variant.delta) if undo and is_same else None
+    return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target), undo, target)
 
 
 def _read_undo(memory: Memory | None, variant: Variant) -> JSONObject:

@@ -94,7 +94,7 @@ def _mutate_owned(
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     creating = request.operation == "CREATE"
     target = RenderTarget(request.kind.kind, namespace, owner, creating)
-    memory = _read_memory(request, workload)
+    memory = read_memory(request, workload)
     try:
         yield Slice.READS_STORE
         found = yield from select_plan_in_slices(workload, target, memory=memory, store=store, plans=plans)
@@ -129,7 +129,7 @@ def _keep_replicas(request: AdmissionRequest, workload: JSONObject, rendering: R
     return rendering._replace(operations=operations, warnings=(*rendering.warnings, text))
 
 
-def _read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
+def read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
     """Return the memory of the last render, None if the workload was never rendered.
 
     An update is judged by the stored object. A client that replaces the object may lose the annotations, and a template

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import contextlib
-import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +11,8 @@ import pytest
 
 from app.asgi import Fleethook, create_app
 from app.kube.errors import UnreachableError
+from app.model.openyurt import REVISION_LABEL
+from app.overrider.owner import find_owner
 from app.overrider.read_your_writes import trigger
 from app.patch import apply
 from app.settings import Settings
@@ -133,32 +134,53 @@ def rule(tag: str, name: str = "demo1") -> dict[str, Any]:
     return overrider(entry("*", items=[image("nginx", tag)]), name=name)
 
 
-async def test_a_create_right_after_a_change_is_rendered_with_the_change(cluster: Cluster) -> None:
-    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
-    assert await cluster.image("CREATE") == "nginx:3.0"
+def of_template(cluster: Cluster, image: str, revision: str = "demo-1") -> dict[str, Any]:
+    """The workload that OpenYurt's controller writes from a template with this image."""
+    made = workload(owners=[owner(uid=cluster.owner)])
+    made["metadata"]["labels"][REVISION_LABEL] = revision
+    made["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return made
 
 
-async def test_a_create_right_after_a_deletion_is_not_overridden(cluster: Cluster) -> None:
-    await cluster.delete("yurtappoverriders", "demo1")
-    assert await cluster.image("CREATE") == "nginx:1.0"
+async def write_template(cluster: Cluster, image: str) -> dict[str, Any]:
+    made = yurt_app_set()
+    made["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return await cluster.write("yurtappsets", made)
 
 
-async def test_a_create_needs_no_list_of_overriders(cluster: Cluster) -> None:
-    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
-    assert await cluster.image("CREATE") == "nginx:3.0"
-    assert not any(path.endswith("/yurtappoverriders") for path in cluster.watch.reads)
+async def review(cluster: Cluster, document: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the workload that the apiserver stores."""
+    response = (await cluster.review("UPDATE" if old else "CREATE", document=document, old=old)).json()["response"]
+    assert response["allowed"], response
+    return dict(apply(document, json.loads(base64.b64decode(response["patch"])) if "patch" in response else []))
 
 
-async def test_a_create_right_after_the_replacement_of_an_overrider_is_rendered_with_the_new_one(
-    cluster: Cluster,
-) -> None:
-    names = itertools.cycle(["demo2", "demo1"])
-    former = "demo1"
-    for number in range(20):
-        await cluster.delete("yurtappoverriders", former)
-        former = next(names)
-        await cluster.write("yurtappoverriders", rule(f"nginx:{number}.5", name=former))
-        assert await cluster.image("CREATE") == f"nginx:{number}.5"
+def image_of(stored: dict[str, Any]) -> str:
+    return str(stored["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+async def test_nothing_is_read_while_the_store_is_up_to_date(cluster: Cluster) -> None:
+    cluster.watch.flowing.set()
+    stored = await review(cluster, of_template(cluster, "nginx:1.0"))
+    by_hand = {**stored, "spec": {**stored["spec"], "template": of_template(cluster, "nginx:9.9")["spec"]["template"]}}
+    assert image_of(await review(cluster, by_hand, stored)) == "nginx:2.0"
+    seen = await write_template(cluster, "nginx:1.1")
+    assert cluster.app.cluster is not None
+    kind = find_owner(stored["metadata"]).group_kind  # type: ignore[union-attr]
+    assert await cluster.app.cluster.source.catch_up(kind, int(seen["metadata"]["resourceVersion"]), seconds=NET)
+    written = of_template(cluster, "nginx:1.1", "demo-2")
+    written["metadata"]["annotations"] = stored["metadata"]["annotations"]
+    assert image_of(await review(cluster, written, stored)) == "nginx:2.0"
+    assert cluster.watch.reads == []
+
+
+async def test_a_workload_of_a_newer_template_reads_its_subject(cluster: Cluster) -> None:
+    await cluster.write("yurtappsets", yurt_app_set(pools=[{"name": "hangzhou", "replicas": 3}]))
+    for number in range(3):
+        await write_template(cluster, f"nginx:1.{number}")
+        stored = await review(cluster, of_template(cluster, f"nginx:1.{number}"))
+        assert image_of(stored) == "nginx:2.0"
+    assert [path.rpartition("/")[2] for path in cluster.watch.reads] == ["demo"] * 2
 
 
 async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: Cluster) -> None:
@@ -179,20 +201,6 @@ async def test_an_untriggered_update_of_metadata_is_answered_from_the_store_unti
     cluster.watch.flowing.set()
     await until(lambda: version(cluster) == "nginx:3.0", what="the watch delivers it")
     assert await cluster.image("UPDATE") == "nginx:3.0"
-
-
-async def test_an_update_of_the_spec_is_rendered_with_the_change_that_was_made_just_now(cluster: Cluster) -> None:
-    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
-    made = yurt_app_set()
-    template = made["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]
-    template["minReadySeconds"] = 7
-    await cluster.write("yurtappsets", made)
-    document = workload(owners=[owner(uid=cluster.owner)], minReadySeconds=7, replicas=1)
-    response = (await cluster.review("UPDATE", document=document, old=workload())).json()["response"]
-    patch = json.loads(base64.b64decode(response["patch"]))
-    stored: Any = apply(document, patch)
-    assert stored["spec"]["minReadySeconds"] == 7
-    assert stored["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:3.0"
 
 
 def version(cluster: Cluster) -> str:
@@ -216,7 +224,7 @@ async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
 async def test_an_update_by_trigger_reads_live_where_the_watch_does_not_come(cluster: Cluster) -> None:
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
-    assert sorted(path.rpartition("/")[2] for path in cluster.watch.reads) == ["demo", "demo1"]
+    assert [path.rpartition("/")[2] for path in cluster.watch.reads] == ["demo1"]
 
 
 async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> None:
@@ -254,10 +262,11 @@ async def test_a_rival_that_was_made_just_now_is_found_by_validation(cluster: Cl
 async def test_the_watch_catching_up_takes_nothing_back(cluster: Cluster) -> None:
     """Events older than a live read arrive afterwards; in the end the store equals the server."""
     for tag in ("nginx:3.0", "nginx:4.0", "nginx:5.0"):
-        await cluster.write("yurtappoverriders", rule(tag))
-    assert await cluster.image("CREATE") == "nginx:5.0"
+        last = await cluster.write("yurtappoverriders", rule(tag))
+    assert await cluster.image("UPDATE", seen=last["metadata"]["resourceVersion"]) == "nginx:5.0"
     await cluster.delete("yurtappoverriders", "demo1")
-    assert await cluster.image("CREATE") == "nginx:1.0"
+    gone = cluster.admin[f"{OPENYURT}/yurtappoverriders"]["metadata"]["resourceVersion"]
+    assert await cluster.image("UPDATE", seen=gone) == "nginx:1.0"
     last = await cluster.write("yurtappoverriders", rule("nginx:6.0"))
     cluster.watch.flowing.set()
     assert cluster.app.cluster is not None

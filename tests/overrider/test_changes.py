@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import REVISION_LABEL
-from app.overrider.changes import changes_overrider, changes_workload, stored_members
+from app.model.openyurt import POOL_PATCH_ANNOTATION, REVISION_LABEL
+from app.overrider.changes import UNKNOWN_CHANGE, WorkloadChange, changes_overrider, compare_workload, stored_members
 from tests.builders import entry, overrider, request, workload
 
 OLD = workload()
@@ -25,15 +25,18 @@ def edited(document: dict[str, Any], *path: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        (("spec", "replicas"), 9, True),
-        (("metadata", "labels", REVISION_LABEL), "demo-2", True),
-        (("metadata", "labels", "team"), "a", False),
-        (("metadata", "annotations", "note"), "a", False),
-        (("status",), {"replicas": 1}, False),
+        (("spec", "replicas"), 9, WorkloadChange(spec=True, revision=False)),
+        (("metadata", "labels", REVISION_LABEL), "demo-2", WorkloadChange(spec=False, revision=True)),
+        (("metadata", "annotations"), {POOL_PATCH_ANNOTATION: "{}"}, WorkloadChange(spec=False, revision=True)),
+        (("metadata", "labels", "team"), "a", WorkloadChange(spec=False, revision=False)),
+        (("metadata", "annotations", "note"), "a", WorkloadChange(spec=False, revision=False)),
+        (("status",), {"replicas": 1}, WorkloadChange(spec=False, revision=False)),
     ],
 )
-def test_a_workload_changes_with_its_spec_or_its_revision(path: tuple[str, ...], value: Any, *, expected: bool) -> None:
-    assert changes_workload(request(edited(OLD, *path, value=value), "UPDATE", OLD)) is expected
+def test_a_workload_changes_with_its_spec_or_its_revision(
+    path: tuple[str, ...], value: Any, expected: WorkloadChange
+) -> None:
+    assert compare_workload(request(edited(OLD, *path, value=value), "UPDATE", OLD)) == expected
 
 
 def test_only_members_with_another_text_may_have_changed() -> None:
@@ -60,6 +63,6 @@ def test_an_overrider_changes_with_its_subject_or_its_entries(
 
 def test_objects_of_another_shape_count_as_changed() -> None:
     made = request(edited(OLD, "metadata", "labels", value=[]), "UPDATE", OLD)
-    assert changes_workload(made)
+    assert compare_workload(made) == UNKNOWN_CHANGE
     assert changes_overrider(request(RULE, "UPDATE", ["overrider"]))
     assert stored_members(request(OLD, "UPDATE", [])) == {}

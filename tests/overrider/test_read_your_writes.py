@@ -1,23 +1,26 @@
 """Tests of the reads before a review; tests/e2e/test_read_your_writes.py uses a real apiserver."""
 
-import copy
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 import pytest
 
+from app.control.slice_runner import Slices
 from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
-from app.overrider.read_your_writes import ensure_fresh_overrider, ensure_fresh_workload, trigger
-from app.store import Store, key_of
+from app.overrider.plan_cache import PlanCache
+from app.overrider.read_your_writes import FreshReads, ensure_fresh_overrider, read_overriders, trigger
+from app.store import ObjectKey, Store, key_of
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.stale import StaleError
 from tests.builders import (
     entry,
     image,
+    node_pool,
     overrider,
     owner,
     store_of,
@@ -27,11 +30,13 @@ from tests.builders import (
     yurt_app_set_v1beta1,
 )
 
-REVISION = "apps.openyurt.io/controller-revision-hash"
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
 SELECTING = overrider(entry(selector={"matchLabels": {"region": "east"}}, items=[image("nginx", "nginx:2.0")]))
-BOTH = ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
-BY_NAME = ["/default/YurtAppOverrider/demo1", "/default/YurtAppSet/demo"]
+LIST, SUBJECT, BY_NAME = (
+    "/default/YurtAppOverrider", "/default/YurtAppSet/demo", "/default/YurtAppOverrider/demo1"
+)  # fmt: skip
+BOTH = [LIST, SUBJECT]
+AGENT, OTHER = {"kind": "YurtAppDaemon", "name": "agent"}, {"kind": "YurtAppSet", "name": "other"}
 
 
 class Live:
@@ -41,6 +46,7 @@ class Live:
         self.progress, self.coming, self.readable, self.unread = progress, coming, readable, unread
         self.asked: list[str] = []
         self.answers: dict[str, Callable[[], None]] = {}
+        self.changes: dict[str, Callable[[Store], None]] = {}
         self.selectors: list[str] = []
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
@@ -83,7 +89,8 @@ async def collect_reads(
 ) -> list[str]:
     live = live or Live()
     asked = request(operation, document, **fields)
-    if (reading := ensure_fresh_workload(asked, store=store or store_of(yurt_app_set()), live=live)) is not None:
+    reads = FreshReads(store or store_of(yurt_app_set()), PlanCache(), live, Slices())
+    if (reading := reads.ensure(asked)) is not None:
         await reading
     return live.asked
 
@@ -99,139 +106,101 @@ def make_triggered(version: str, subject: str = "") -> dict[str, Any]:
     return annotate(LastOverrideTime=text)
 
 
-def make_rendered(**spec: Any) -> dict[str, Any]:
-    made = workload(**spec)
-    made["metadata"]["annotations"] = {"fleethook.io/rendered": "h"}
+def make_newer(image: str = "nginx:1.1") -> dict[str, Any]:
+    """A workload of another template than the store has."""
+    made = workload()
+    made["spec"]["template"]["spec"]["containers"][0]["image"] = image
     return made
 
 
-async def test_a_create_reads_its_subject_and_the_overriders() -> None:
-    assert await collect_reads("CREATE", workload()) == BOTH
+async def test_without_evidence_one_object_is_read_after_the_other() -> None:
+    assert await collect_reads("CREATE", make_newer()) == [LIST]
+    live, store = Live(), store_of()
+    live.answers[LIST] = lambda: store.put(RULE)
+    assert await collect_reads("CREATE", make_newer(), live, store=store) == [LIST, SUBJECT]
+    assert await collect_reads("CREATE", make_newer(), store=store_of(yurt_app_set(), RULE)) == [SUBJECT]
+    assert await collect_reads("CREATE", workload(), store=store_of(yurt_app_set(), RULE)) == []
 
 
-async def test_a_yurt_app_daemons_create_reads_the_node_pool_too() -> None:
-    made = workload(owners=[owner("YurtAppDaemon", "agent")])
-    reads = ["/default/YurtAppOverrider", "/default/YurtAppDaemon/agent", "//NodePool/hangzhou"]
-    assert await collect_reads("CREATE", made) == reads
-    del made["metadata"]["labels"]["apps.openyurt.io/pool-name"]
-    assert await collect_reads("CREATE", made) == reads[:2]
+async def test_a_read_that_brings_the_evidence_is_the_last_one() -> None:
+    live, store = Live(), store_of(yurt_app_daemon(), overrider(entry("*", items=[image("nginx", "a")]), subject=AGENT))
+    made = make_newer()
+    made["metadata"]["ownerReferences"] = [owner("YurtAppDaemon", "agent")]
+    pool = "//NodePool/hangzhou"
+    assert await collect_reads("CREATE", made, live, store=store) == [pool, "/default/YurtAppDaemon/agent"]
+    store.put(node_pool("hangzhou"))
+    assert await collect_reads("CREATE", made, Live(), store=store) == ["/default/YurtAppDaemon/agent", pool]
+    newer = yurt_app_daemon(template=make_newer()["spec"]["template"])
+    live = Live()
+    live.answers["/default/YurtAppDaemon/agent"] = lambda: store.put(newer)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"apps.openyurt.io/nodepool": "hangzhou"}
+    made["metadata"]["annotations"] = {"apps.openyurt.io/ref-nodepool": "hangzhou"}
+    assert await collect_reads("CREATE", made, live, store=store) == ["/default/YurtAppDaemon/agent"]
+
+
+async def test_a_plan_is_compiled_in_slices_before_the_evidence_is_examined() -> None:
+    """The first review after a start has to wait, later ones do not."""
+    store, plans, live = store_of(yurt_app_set(), RULE), PlanCache(), Live()
+    reads = FreshReads(store, plans, live, Slices())
+    waiting = reads.ensure(request("CREATE", workload()))
+    assert waiting is not None
+    await waiting
+    assert reads.ensure(request("CREATE", workload())) is None
+    assert live.asked == []
 
 
 async def test_in_kcp_the_reads_are_in_the_workloads_cluster() -> None:
     made = annotate(**{"kcp.io/cluster": "ws1"})
-    assert await collect_reads("CREATE", made) == ["ws1/default/YurtAppOverrider", "ws1/default/YurtAppSet/demo"]
+    assert await collect_reads("CREATE", made) == ["ws1/default/YurtAppOverrider"]
 
 
-@pytest.mark.parametrize("bound", ["by an overrider", "by an earlier render", "by a render that the writer dropped"])
-async def test_an_update_of_the_spec_reads_its_inputs(bound: str) -> None:
-    store = store_of(yurt_app_set(), RULE) if bound == "by an overrider" else store_of(yurt_app_set())
-    old = workload() if bound == "by an overrider" else make_rendered()
-    new = make_rendered(minReadySeconds=7) if bound == "by an earlier render" else workload(minReadySeconds=7)
-    expected = BY_NAME if bound == "by an overrider" else BOTH
-    assert sorted(await collect_reads("UPDATE", new, old=old, store=store)) == expected
+AT_DEMO: Final = ObjectKey("", GroupKind("apps.openyurt.io", "YurtAppSet"), "default", "demo")
 
 
-async def test_a_known_overrider_is_read_by_name_and_no_list_is_needed() -> None:
+async def collect_overrider_reads(live: Live, *known: dict[str, Any]) -> list[str]:
+    store = store_of(*known)
+    live.answers = {path: partial(answer, store) for path, answer in live.changes.items()}
+    await read_overriders(AT_DEMO, store=store, live=live)
+    return live.asked
+
+
+async def test_known_overriders_are_read_by_name_and_no_list_is_needed() -> None:
     """kube-apiserver may hold back a list for 100 ms, and answers a read by name at once."""
-    reads = await collect_reads("CREATE", workload(), store=store_of(yurt_app_set(), RULE))
-    assert sorted(reads) == BY_NAME
-
-
-async def test_a_known_overrider_that_is_gone_may_have_a_successor() -> None:
-    store, live = store_of(yurt_app_set(), RULE), Live()
-    successor = overrider(entry("*"), name="demo2")
-    live.answers[BY_NAME[0]] = lambda: store.remove(key_of(RULE))
-    live.answers[BOTH[0]] = lambda: store.put(successor)
-    reads = await collect_reads("CREATE", workload(), live, store=store)
-    assert sorted(reads) == sorted({*BOTH, *BY_NAME})
-    assert live.asked.index(BOTH[0]) > live.asked.index(BY_NAME[0])
-
-
-async def test_a_known_overrider_that_now_has_another_subject_makes_a_list_necessary() -> None:
-    """It was deleted and created again."""
-    store, live = store_of(yurt_app_set(), RULE), Live()
-    moved = overrider(entry("*"), subject={"kind": "YurtAppSet", "name": "other"})
-    live.answers[BY_NAME[0]] = lambda: store.put(moved)
-    assert BOTH[0] in await collect_reads("CREATE", workload(), live, store=store)
-
-
-async def test_both_of_two_known_overriders_are_read() -> None:
+    assert await collect_overrider_reads(Live()) == [LIST]
+    assert await collect_overrider_reads(Live(), RULE) == [BY_NAME]
     rival = overrider(entry("*"), name="demo2")
-    reads = await collect_reads("CREATE", workload(), store=store_of(yurt_app_set(), RULE, rival))
-    assert sorted(reads) == [BY_NAME[0], "/default/YurtAppOverrider/demo2", BY_NAME[1]]
+    assert sorted(await collect_overrider_reads(Live(), RULE, rival)) == [BY_NAME, "/default/YurtAppOverrider/demo2"]
 
 
-async def test_a_role_without_the_right_to_get_overriders_lists_them() -> None:
+def refuse(_store: Store) -> None:
+    raise APIError(403, "Forbidden", "yurtappoverriders is forbidden")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda store: store.remove(key_of(RULE)), id="it is gone"),
+        pytest.param(lambda store: store.put(overrider(entry("*"), subject=OTHER)), id="it has another subject"),
+        pytest.param(refuse, id="the role does not permit it"),
+    ],
+)
+async def test_a_read_by_name_without_a_result_makes_a_list_necessary(change: Callable[[Store], None]) -> None:
     live = Live()
-
-    def refuse() -> None:
-        raise APIError(403, "Forbidden", "yurtappoverriders is forbidden")
-
-    live.answers[BY_NAME[0]] = refuse
-    reads = await collect_reads("CREATE", workload(), live, store=store_of(yurt_app_set(), RULE))
-    assert sorted(reads) == sorted({*BOTH, *BY_NAME})
+    live.changes[BY_NAME] = change
+    assert await collect_overrider_reads(live, RULE) == [BY_NAME, LIST]
 
 
 @pytest.mark.parametrize("error", [UnreachableError("no answer"), APIError(500, "InternalError", "no answer")])
-async def test_a_failed_read_by_name_is_not_repeated_as_a_list(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_read_by_name_is_not_repeated_as_a_list(error: Exception) -> None:
     live = Live()
 
-    def fail() -> None:
+    def fail(_store: Store) -> None:
         raise error
 
-    live.answers[BY_NAME[0]] = fail
-    reads = await collect_reads("CREATE", workload(), live, store=store_of(yurt_app_set(), RULE))
-    assert sorted(reads) == BY_NAME
-    assert "live read failed, using the store" in caplog.text
-
-
-@pytest.mark.parametrize("place", ["the workload", "the pod template"])
-async def test_an_update_of_the_revision_reads_its_inputs(place: str) -> None:
-    old = make_rendered()
-    new = copy.deepcopy(old)
-    where = new if place == "the workload" else new["spec"]["template"]
-    where["metadata"]["labels"][REVISION] = "2"
-    assert await collect_reads("UPDATE", new, old=old) == BOTH
-
-
-async def test_an_update_of_metadata_reads_nothing() -> None:
-    store = store_of(yurt_app_set(), RULE)
-    new = make_rendered()
-    new["metadata"]["labels"]["team"] = "edge"
-    new["metadata"]["finalizers"] = []
-    new["status"] = {"replicas": 2}
-    assert await collect_reads("UPDATE", new, old=make_rendered(), store=store) == []
-
-
-async def test_an_update_of_a_workload_without_overrider_reads_nothing() -> None:
-    assert await collect_reads("UPDATE", workload(minReadySeconds=7), old=workload()) == []
-    other = overrider(entry("*"), subject={"kind": "YurtAppSet", "name": "other"})
-    store = store_of(yurt_app_set(), other)
-    assert await collect_reads("UPDATE", workload(minReadySeconds=7), old=workload(), store=store) == []
-
-
-@pytest.mark.parametrize("member", ["scale", "status"])
-async def test_subresources_read_nothing(member: str) -> None:
-    new, old = make_rendered(minReadySeconds=7), make_rendered()
-    assert await collect_reads("UPDATE", new, old=old, store=store_of(yurt_app_set(), RULE), subResource=member) == []
-
-
-async def test_the_update_of_a_workload_that_is_being_deleted_reads_nothing() -> None:
-    new = make_rendered(minReadySeconds=7)
-    new["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
-    assert await collect_reads("UPDATE", new, old=make_rendered()) == []
-
-
-@pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
-async def test_other_operations_read_nothing(operation: str) -> None:
-    assert await collect_reads(operation, workload()) == []
-
-
-async def test_a_workload_without_a_subject_reads_nothing() -> None:
-    assert await collect_reads("CREATE", workload(owners=[])) == []
-    assert await collect_reads("CREATE", workload(), subResource="scale") == []
+    live.changes[BY_NAME] = fail
+    with pytest.raises(type(error), match="no answer"):
+        await collect_overrider_reads(live, RULE)
+    assert live.asked == [BY_NAME]
 
 
 async def test_a_trigger_with_known_versions_needs_no_wait() -> None:
@@ -240,16 +209,16 @@ async def test_a_trigger_with_known_versions_needs_no_wait() -> None:
 
 
 async def test_a_trigger_with_unknown_versions_waits_and_then_reads() -> None:
-    assert await collect_reads("UPDATE", make_triggered("101"), Live(coming=101)) == ["wait YurtAppOverrider 101"]
-    assert await collect_reads("UPDATE", make_triggered("101")) == ["wait YurtAppOverrider 101", *BOTH]
+    made = make_triggered("101")
+    assert await collect_reads("UPDATE", made, Live(coming=101), old=made) == ["wait YurtAppOverrider 101"]
+    assert await collect_reads("UPDATE", made, old=made) == ["wait YurtAppOverrider 101", LIST]
 
 
 async def test_a_trigger_may_name_the_subject_too() -> None:
-    assert await collect_reads("UPDATE", make_triggered("90", subject="100")) == []
-    assert await collect_reads("UPDATE", make_triggered("90", subject="101"), Live(coming=101)) == [
-        "wait YurtAppSet 101"
-    ]
-    assert await collect_reads("UPDATE", make_triggered("90", subject="101")) == ["wait YurtAppSet 101", *BOTH]
+    made = make_triggered("90", subject="101")
+    assert await collect_reads("UPDATE", make_triggered("90", subject="100"), old=made) == []
+    assert await collect_reads("UPDATE", made, Live(coming=101), old=made) == ["wait YurtAppSet 101"]
+    assert await collect_reads("UPDATE", made, old=made) == ["wait YurtAppSet 101", SUBJECT]
 
 
 async def test_a_failed_read_is_stale_if_the_store_is_behind() -> None:
@@ -258,12 +227,10 @@ async def test_a_failed_read_is_stale_if_the_store_is_behind() -> None:
 
 
 async def test_a_failed_read_uses_the_store_if_it_may_be_current(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(await collect_reads("CREATE", workload(), Live(readable=False))) == 2
+    store = store_of(yurt_app_set(), RULE)
+    assert await collect_reads("CREATE", make_newer(), Live(readable=False), store=store) == [SUBJECT]
     assert "live read failed, using the store: refused" in caplog.text
-    assert (
-        await collect_reads("UPDATE", make_rendered(minReadySeconds=7), Live(readable=False), old=make_rendered())
-        == BOTH
-    )
+    assert await collect_reads("UPDATE", make_newer(), Live(readable=False), store=store, old=workload()) == [SUBJECT]
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
@@ -277,38 +244,32 @@ async def test_without_the_overriders_the_review_of_a_workload_is_stale(operatio
 
 async def test_without_the_subjects_only_reviews_with_an_overrider_are_stale() -> None:
     live = Live(unread="YurtAppSet")
-    assert await collect_reads("CREATE", workload(), live) == ["/default/YurtAppOverrider"]
-    store = store_of(RULE)
+    assert await collect_reads("CREATE", workload(), live) == [LIST]
     with pytest.raises(StaleError, match="YurtAppSet cannot be read"):
-        await collect_reads("CREATE", workload(), live, store=store)
+        await collect_reads("CREATE", workload(), live, store=store_of(RULE))
     with pytest.raises(StaleError, match="YurtAppSet cannot be read"):
-        await collect_reads("UPDATE", make_rendered(minReadySeconds=7), live, old=make_rendered())
-
-
-async def test_without_the_subjects_an_update_of_metadata_is_answered() -> None:
-    live = Live(unread="YurtAppSet")
-    assert await collect_reads("UPDATE", make_rendered(), live, old=make_rendered(), store=store_of(RULE)) == []
+        await collect_reads("UPDATE", make_newer(), live, old=workload(), store=store_of(RULE))
+    assert await collect_reads("UPDATE", workload(), live, old=workload(), store=store_of(RULE)) == [LIST]
 
 
 async def test_a_kind_that_the_answer_does_not_depend_on_may_be_missing() -> None:
-    assert (
-        await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store_of(RULE))
-        == BOTH[1:] + BY_NAME[:1]
-    )
-    assert (
-        await collect_reads("CREATE", workload(), Live(unread="YurtAppDaemon"), store=store_of(RULE))
-        == BOTH[1:] + BY_NAME[:1]
-    )
-    daemon = workload(owners=[owner("YurtAppDaemon", "agent")])
-    rule = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
-    store = store_of(yurt_app_daemon(), rule)
+    store = store_of(yurt_app_set(), RULE)
+    for kind in ("NodePool", "YurtAppDaemon"):
+        assert await collect_reads("CREATE", make_newer(), Live(unread=kind), store=store) == [SUBJECT]
     with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await collect_reads("CREATE", daemon, Live(unread="NodePool"), store=store)
+        await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store_of(yurt_app_set(), SELECTING))
+
+
+async def test_a_selector_that_is_read_with_the_overrider_makes_its_node_pool_necessary() -> None:
+    store, live = store_of(yurt_app_set()), Live()
+    live.answers[LIST] = lambda: store.put(SELECTING)
+    assert await collect_reads("CREATE", workload(), live, store=store) == [LIST, "//NodePool/hangzhou"]
 
 
 @pytest.mark.parametrize("text", ["overrider@", "overrider@x", "overrider@" + "9" * 30, ""])
 async def test_a_trigger_without_versions_needs_no_wait(text: str) -> None:
-    assert await collect_reads("UPDATE", annotate(LastOverrideTime=text)) == []
+    made = annotate(LastOverrideTime=text)
+    assert await collect_reads("UPDATE", made, old=made) == []
 
 
 async def ensure_fresh(document: Any, live: Live | None = None, *, old: Any = None, store: Any = None) -> list[str]:
@@ -356,24 +317,6 @@ async def test_an_overrider_with_a_selector_is_validated_with_the_node_pools() -
     assert await ensure_fresh(RULE, Live(unread="NodePool"), store=store) == BOTH
     with pytest.raises(StaleError, match="NodePool cannot be read"):
         await ensure_fresh(SELECTING, Live(unread="NodePool"), store=store)
-
-
-async def test_a_workload_reads_its_node_pool_if_an_entry_selects_by_labels() -> None:
-    store = store_of(yurt_app_set(), SELECTING)
-    assert sorted(await collect_reads("CREATE", workload(), store=store)) == ["//NodePool/hangzhou", *BY_NAME]
-    with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store)
-
-
-@pytest.mark.parametrize("unread", ["", "NodePool"])
-async def test_a_selector_that_is_read_with_the_overrider_makes_its_node_pool_necessary(unread: str) -> None:
-    store, live = store_of(yurt_app_set(), RULE), Live(unread=unread)
-    live.answers["/default/YurtAppOverrider/demo1"] = lambda: store.put(SELECTING)
-    if unread:
-        with pytest.raises(StaleError, match="NodePool cannot be read"):
-            await collect_reads("CREATE", workload(), live, store=store)
-    else:
-        assert (await collect_reads("CREATE", workload(), live, store=store))[-1] == "//NodePool/hangzhou"
 
 
 async def test_only_the_overriders_of_the_subject_are_read() -> None:
