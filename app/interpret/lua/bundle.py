@@ -44,7 +44,7 @@ STAND_IN: Final = GroupVersionKind("crossplane.io", "v1", "Managed")
 """The kind in the bundle that has the rules for all of them."""
 _CATEGORIES: Final = frozenset({"managed", "composite", "claim"})
 _PROVIDERS: Final = (".crossplane.io", ".upbound.io")
-_CORE: Final = ("apiextensions", "meta.pkg", "ops", "pkg", "protection", "secrets")
+_CORE: Final = ("apiextensions", "meta.pkg", "ops", "pkg", "protection", "secrets", "stacks")
 
 Conventions = Mapping[tuple[GroupVersionKind, Operation], Handler]
 

@@ -151,6 +151,7 @@ def make_layer(*definitions: dict[str, Any]) -> BundleLayer:
         (GroupVersionKind("aws.upbound.io", "v1beta1", "ProviderConfig"), None, False),
         (GroupVersionKind("aws.upbound.io", "v1beta1", "ProviderConfigUsage"), None, False),
         (GroupVersionKind("pkg.crossplane.io", "v1", "ProviderRevision"), None, False),
+        (GroupVersionKind("stacks.crossplane.io", "v1alpha1", "StackInstall"), None, False),
         (GroupVersionKind("apps", "v1", "Deployment"), None, False),
     ],
 )

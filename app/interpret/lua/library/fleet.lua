@@ -105,10 +105,11 @@ function fleet.is(object, kind, status)
   return found ~= nil and found.status == (status or "True")
 end
 
--- Returns whether the controller has observed the current generation; true if it does not report observedGeneration.
+-- Returns whether the controller has observed the current generation; true if there is no generation, or if it does not
+-- report observedGeneration.
 function fleet.current(object)
-  local observed = get(object, "status", "observedGeneration")
-  return observed == nil or observed == get(object, "metadata", "generation")
+  local observed, generation = get(object, "status", "observedGeneration"), get(object, "metadata", "generation")
+  return observed == nil or generation == nil or observed == generation
 end
 
 -- Returns whether the status reports the current generation, unlike `current` also if it does not report observedGeneration.
