@@ -19,7 +19,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "the base class of the parser has no public method; tests/interpret/lua/test_parser.py has its errors": (
         "interpret/lua/cursor.py",
     ),
-    "it calls the C library, and no portable number shows the effect": ("interpret/lua/malloc_trim.py",),
 }
 
 

@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+import re
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import yaml
 
 from app.cli import crds_options as option
 from app.cli.crds_instances import ApplyOptions, apply_to_instances, check_names
@@ -16,7 +20,47 @@ from app.cli.parameters import Option
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, render_crds
-from app.crds.apply.yaml_text import dump
+from app.model.json import JSON
+from app.model.text import is_inert
+from app.store.yaml_scalars import quote_texts
+
+_BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@quote_texts
+class _Dumper(_BASE):  # type: ignore[misc]
+    """Writes no aliases, and quotes strings that some reader takes for another type."""
+
+    def ignore_aliases(self, _: object) -> bool:
+        return True
+
+
+# Strings that YAML 1.1 or YAML 1.2 read as a number or a boolean, and PyYAML does not.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0[oOxXbB]?[0-9a-fA-F_]*$"), list("-+0"))
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]$"), list("yYnN"))
+
+
+def dump(objects: Iterable[JSON]) -> str:
+    """Return a stream of documents, each preceded by ``---``.
+
+    If a text has characters that control a terminal, all characters beyond ASCII are written as YAML escapes.
+    """
+    found = list(objects)
+    text = _dump_all(found, allow_unicode=True)
+    return text if is_inert(text.replace("\n", "")) else _dump_all(found, allow_unicode=False)
+
+
+def _dump_all(objects: list[JSON], *, allow_unicode: bool) -> str:
+    text: str = yaml.dump_all(
+        objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=allow_unicode
+    )
+    return text
+
 
 if TYPE_CHECKING:
     from app.crds.apply.apply import Applied

@@ -1,15 +1,15 @@
 """``fleethook crds cache``: commands about the entries of the cache."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from app.cli import crds_options as option
 from app.cli.command_line import Group
 from app.cli.crds_arguments import open_cache
 from app.cli.crds_output import Output, exit_on_error, show, warn
 from app.cli.crds_provenance import ProvenanceOptions, document_provenance, format_provenance, verify_provenance
-from app.cli.crds_units import parse_age, parse_size
 from app.cli.parameters import Argument, Option
 from app.crds.cache.cache import Cache, Origin
 from app.crds.cache.listing import Listed
@@ -17,6 +17,31 @@ from app.crds.cache.permissions import is_key
 from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_BYTES: Final = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30,
+}  # fmt: skip
+_NUMBER: Final = re.compile(r"(\d{1,15})\s*([A-Za-z]*)", re.ASCII)
+
+
+def parse_age(text: str) -> int:
+    """Return an age in seconds; raises ValueError."""
+    return _parse(text, _SECONDS, "an age such as 30d or 12h")
+
+
+def parse_size(text: str) -> int:
+    """Return a size in bytes; raises ValueError."""
+    return _parse(text, _BYTES, "a size such as 200MiB")
+
+
+def _parse(text: str, units: dict[str, int], wanted: str) -> int:
+    match = _NUMBER.fullmatch(text.strip())
+    unit = None if match is None else units.get(match[2].lower())
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is not {wanted}")
+    return int(match[1]) * unit
+
 
 _EntryArgument = Annotated[str, Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
 

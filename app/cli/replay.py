@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
+
+import msgspec
 
 from app.asgi import Fleethook, Outside
 from app.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
@@ -19,17 +22,108 @@ from app.cli.parameters import Argument, Option
 from app.cli.progress import show_files
 from app.cli.replay_input import Selection, find_since, list_recordings, read_recordings
 from app.cli.replay_output import Output, Printer, make_printer
-from app.cli.replay_resources import list_resources
-from app.cli.sources import ClusterOptions, read_source
+from app.cli.sources import ClusterOptions, read_source, select_dispatching
 from app.interpret.python_interpreter import LoadError
 from app.lifetime import settle_garbage_collector
-from app.records.expectations import ExpectationError, read_expectations
+from app.model.json import as_object
+from app.records.changes import DISPATCHING as DISPATCHED
 from app.records.offline import OFFLINE
 from app.records.reader import Entry
 from app.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
 from app.records.replay import Replayed, Replayer, batch
 from app.records.report import Report
+from app.registration.paths import (
+    EXPLORE,
+    INTERPRET,
+    MUTATE_KARMADA,
+    OBSERVE,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_CUSTOMIZATION,
+    VALIDATE_HOOKS,
+    VALIDATE_KARMADA,
+    VALIDATE_MUTATING,
+    VALIDATE_VALIDATING,
+)
 from app.settings import Settings
+from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, WatchedResource, karmada_config
+
+_INTERPRETED: Final = (EXPLORE, INTERPRET, VALIDATE_CONFIG_MAP, VALIDATE_CUSTOMIZATION, VALIDATE_HOOKS)
+_DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA, VALIDATE_MUTATING, VALIDATE_VALIDATING)
+
+
+def list_resources(settings: Settings, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:
+    """Return the resources that the engines of routes decide with, each once.
+
+    Args:
+        settings: The settings of the server.
+        routes: Templates of the routes; all routes if it is empty.
+        kcp: Whether the cluster is a kcp.
+    """
+    engines = {_find_engine(route) for route in routes} if routes else settings.engines
+    found: dict[str, WatchedResource] = {}
+    if "overrider" in engines:
+        found |= {one.name: one for one in RESOURCES}
+    if "interpret" in engines:
+        found |= {one.name: one for one in (*INTERPRETING, karmada_config(settings.karmada_namespace))}
+    if "dispatch" in engines:
+        found |= {one.name: one for one in select_dispatching(kcp=kcp)}
+    return list(found.values())
+
+
+def _find_engine(route: str) -> str:
+    if route in _DECIDED_ALONE:
+        return ""
+    if route.startswith(DISPATCHED):
+        return "dispatch"
+    return "interpret" if route.startswith(_INTERPRETED) else "overrider"
+
+
+_KEY: Final = re.compile(r"[0-9a-f]{16}")
+_COMMENT: Final = "#"
+
+
+class ExpectationError(ValueError):
+    """A file of expected changes cannot be read."""
+
+
+def read_expectations(text: bytes) -> list[str]:
+    """Return the keys of expected changes.
+
+    Args:
+        text: The output of ``fleethook replay --output json``; or lines that begin with a key. Of such a line,
+            everything after the key is a comment, and so are empty lines and lines that begin with ``#``.
+
+    Raises:
+        ExpectationError: The text is neither.
+    """
+    try:
+        lines = text.decode()
+    except UnicodeDecodeError as error:
+        raise ExpectationError(f"it is not UTF-8: {error}") from None
+    return _read_output(text) if lines.lstrip().startswith("{") else _read_lines(lines)
+
+
+def _read_output(text: bytes) -> list[str]:
+    try:
+        changes = as_object(msgspec.json.decode(text)).get("changes")
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ExpectationError(f"it is not JSON: {error}") from None
+    if not isinstance(changes, list):
+        raise ExpectationError('it has no list "changes", so it is no output of fleethook replay --output json')
+    keys = [as_object(one).get("key") for one in changes]
+    return [_check(key, f"/changes/{index}/key") for index, key in enumerate(keys)]
+
+
+def _read_lines(lines: str) -> list[str]:
+    numbered = ((number, line.split()) for number, line in enumerate(lines.splitlines(), 1))
+    return [_check(words[0], f"line {number}") for number, words in numbered if words and words[0][0] != _COMMENT]
+
+
+def _check(key: object, place: str) -> str:
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise ExpectationError(f"{place}: {str(key)[:40]!r} is no key of a change (16 hexadecimal digits)")
+    return key
+
 
 _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024

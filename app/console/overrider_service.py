@@ -28,7 +28,6 @@ from app.console.views.overriders.pool_diff import (
     compare_with_template,
     prepare_diff,
 )
-from app.console.views.overriders.table import ShownCell, ShownRow, fill_list, fill_table
 from app.console.workloads import ClusterWorkloads, CompleteWorkloads, ManifestWorkloads
 from app.control.slice_runner import Slices
 from app.control.worker import Worker
@@ -39,6 +38,58 @@ from app.overrider.steps import RenderError
 from app.store import ObjectKey
 from app.store.sources.kubernetes.resources import WORKLOADS
 from app.store.store import Store
+
+
+class ShownCell(NamedTuple):
+    """One cell with its state.
+
+    Attributes:
+        key: The cell.
+        title: The subject, as its row shows it.
+        state: None if the subject has changed while the page was computed.
+    """
+
+    key: CellKey
+    title: str
+    state: CellState | None
+
+
+class ShownRow(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        row: The subject.
+        columns: The cells of each column, empty for a node pool without workload of the subject.
+    """
+
+    row: SubjectRow
+    columns: Sequence[Sequence[ShownCell]]
+
+
+def fill_table(selection: Selection, states: Mapping[CellKey, CellState]) -> list[ShownRow]:
+    """Return the rows of a table with the states of their cells."""
+    rows = []
+    shown = frozenset(selection.columns)
+    for row in selection.rows:
+        pools = shown.intersection(row.pools)
+        columns = [
+            [_show(CellKey(row.key, pool, kind), row.title, states) for kind in row.kinds] if pool in pools else []
+            for pool in selection.columns
+        ]
+        rows.append(ShownRow(row, columns))
+    return rows
+
+
+def fill_list(
+    selection: Selection, states: Mapping[CellKey, CellState], rows: Mapping[ObjectKey, SubjectRow]
+) -> list[ShownCell]:
+    """Return the cells of a list with their states; ``rows`` has the subjects by key."""
+    return [_show(key, rows[key.subject].title, states) for key in selection.cells]
+
+
+def _show(key: CellKey, title: str, states: Mapping[CellKey, CellState]) -> ShownCell:
+    return ShownCell(key, title, states.get(key))
+
 
 if TYPE_CHECKING:
     from app.lifetime import Cluster

@@ -4,6 +4,8 @@ An object counts as a Secret if its kind says so, wherever it is: in a review, i
 an annotation, and in a patch. Quotations of its values elsewhere in the record are replaced as well.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,8 +17,49 @@ from app.model.json import JSON, JSONObject, as_object
 from app.patch.pointer import parse
 from app.records.fields import Field, nest, replace_at, unnest
 from app.records.hashing import Hasher
-from app.records.patches import Patch, close_patches, open_patches
 from app.records.quoted_values import QuotedValues, list_public_texts
+
+_DEPTH_LIMIT: Final = 200
+
+
+class Patch(list[JSON]):
+    """The operations of a patch that is base64 text in the record."""
+
+
+def open_patches(value: JSON, depth: int = 0) -> JSON:
+    """Return a copy in which base64 patches are replaced by their operations; raises RecursionError."""
+    if depth > _DEPTH_LIMIT:
+        raise RecursionError
+    if isinstance(value, list):
+        return [open_patches(element, depth + 1) for element in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _open_patch(member) if name == "patch" else open_patches(member, depth + 1)
+        for name, member in value.items()
+    }
+
+
+def _open_patch(value: JSON) -> JSON:
+    if not isinstance(value, str):
+        return open_patches(value)
+    try:
+        operations: JSON = msgspec.json.decode(base64.b64decode("".join(value.split()), validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        return value
+    return Patch(operations) if isinstance(operations, list) else value
+
+
+def close_patches(value: JSON) -> JSON:
+    """Return a copy in which the operations of patches are base64 text again."""
+    if isinstance(value, Patch):
+        return base64.b64encode(msgspec.json.encode(list(value))).decode()
+    if isinstance(value, list):
+        return [close_patches(element) for element in value]
+    if isinstance(value, dict):
+        return {name: close_patches(member) for name, member in value.items()}
+    return value
+
 
 _KIND: Final = "Secret"
 _LIST_KIND: Final = "SecretList"

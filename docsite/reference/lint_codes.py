@@ -3,7 +3,7 @@
 from typing import Final
 
 from app.dispatch.lint.codes import CODES, MEANINGS
-from app.overrider.lint_codes import ERROR_MEANINGS, WARNINGS
+from app.overrider.finding import ERROR_MEANINGS, WARNINGS
 from docsite.reference.tables import render_page, render_table
 
 _INTRODUCTION: Final = (

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from app.asgi import Fleethook
-from app.cli.replay_resources import list_resources
+from app.cli.replay import list_resources
 from app.settings import Settings
 from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from tests.cli.commands import run_command

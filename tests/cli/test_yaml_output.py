@@ -3,10 +3,10 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, given, settings
 
+from app.cli.crds_apply import dump
 from app.cli.terminal import write_document
 from app.cli.yaml_output import NoAliasDumper, yaml_text
 from app.console.views.overriders.yaml_paths import dump_yaml
-from app.crds.apply.yaml_text import dump
 from app.interpret.playground.export import write_yaml
 from app.model.text import is_inert
 from app.store.yaml_reader import read_values

@@ -5,10 +5,12 @@ import pytest
 import yaml
 
 from app.console.context import ConsoleContext
-from app.console.overrider_service import OverriderService, make_service
+from app.console.overrider_service import OverriderService, fill_list, fill_table, make_service
+from app.console.views.overriders.cell_state import CellState
 from app.console.views.overriders.edit_report import MAX_WORKLOADS
 from app.console.views.overriders.edit_text import EditError, format_overrider
-from app.console.views.overriders.matrix import Query
+from app.console.views.overriders.fleet import CellKey, SubjectRow
+from app.console.views.overriders.matrix import Query, select
 from app.console.workloads import ClusterWorkloads, ManifestWorkloads
 from app.control.worker import Worker
 from app.kube.errors import UnreachableError
@@ -17,6 +19,27 @@ from app.store import ObjectKey
 from app.store.sources.manifests import ManifestSource
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store
+
+OTHER = DEMO._replace(name="other")
+ROWS = [SubjectRow(DEMO, ["a", "b"], ["Deployment"], ""), SubjectRow(OTHER, ["b"], ["Deployment", "StatefulSet"], "")]
+KNOWN = {CellKey(DEMO, "b", "Deployment"): CellState("rolls")}
+
+
+def test_each_cell_is_in_the_column_of_its_pool() -> None:
+    first, second = fill_table(select(ROWS, Query(), {}), KNOWN)
+    assert [[cell.key.pool for cell in cells] for cells in first.columns] == [["a"], ["b"]]
+    assert [[cell.key.kind for cell in cells] for cells in second.columns] == [[], ["Deployment", "StatefulSet"]]
+    assert [cell.state for cells in first.columns for cell in cells] == [None, CellState("rolls")]
+
+
+def test_a_list_has_the_cells_with_the_titles_of_their_subjects() -> None:
+    found = fill_list(select(ROWS, Query(layout="list"), {}), KNOWN, {row.key: row for row in ROWS})
+    assert [(one.title, one.key.pool, one.state) for one in found][:3] == [
+        ("YurtAppSet default/demo", "a", None),
+        ("YurtAppSet default/demo", "b", CellState("rolls")),
+        ("YurtAppSet default/other", "b", None),
+    ]
+
 
 SET = yurt_app_set()
 EDITED = format_overrider(overrider(entry("*", items=[image("nginx", "nginx:3.0")])))

@@ -2,14 +2,40 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import app.console
 from app.console import rendering
+from app.console.rendering import describe_age, summarize_parts
 from app.store.sources.manifests import ManifestSource
+from app.store.sources.source import PartState
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "never"), (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (172_800, "2 d")],
+)
+def test_ages_have_one_unit(seconds: Any, text: Any) -> None:
+    assert describe_age(seconds) == text
+
+
+def test_the_oldest_part_gives_the_age_and_all_problems_are_named() -> None:
+    parts = [
+        PartState("nodepools", True, "", 3.0, False),
+        PartState("yurtappsets", True, "connection refused", 60.0, True),
+        PartState("workspaces", False, "", None, False, needed=False),
+        PartState("webhooks", False, "", None, False),
+    ]
+    assert summarize_parts(parts) == (60.0, ("webhooks",), ("yurtappsets: connection refused",))
+
+
+def test_nothing_read_has_no_age() -> None:
+    assert summarize_parts([]).age is None
+
 
 TEMPLATES = sorted((Path(app.console.__file__).parent / "templates").rglob("*.html"))
 HOSTILE = "<script>alert(1)</script>\"'onerror=alert(1) javascript:alert(1) \u202eevil"

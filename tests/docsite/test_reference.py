@@ -4,7 +4,7 @@ import re
 
 from app.asgi import create_app
 from app.dispatch.lint.codes import CODES, MEANINGS
-from app.overrider.lint_codes import ERROR_MEANINGS, ERRORS, WARNINGS
+from app.overrider.finding import ERROR_MEANINGS, ERRORS, WARNINGS
 from app.settings import Settings
 from docsite.reference import render_reference
 from docsite.reference.settings import render_settings

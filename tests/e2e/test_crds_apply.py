@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.apply.yaml_text import dump
+from app.cli.crds_apply import dump
 from app.store.manifest_reader import read_documents
 from tests.cli.commands import Result, invoke
 from tests.crds.tarballs import build, crd, patch

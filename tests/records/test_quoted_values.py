@@ -8,8 +8,8 @@ import pytest
 
 from app.records import quoted_values as module
 from app.records.hashing import Hasher
-from app.records.patches import Patch
 from app.records.quoted_values import QuotedValues, WorkLimitError, list_public_texts
+from app.records.redaction import Patch
 from tests.records.builders import to_base64
 
 VALUE = "correct horse battery"

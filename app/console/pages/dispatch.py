@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter
@@ -13,11 +13,12 @@ from starlette.responses import HTMLResponse
 
 from app.api.request_plan import Operation
 from app.console.context import ConsoleContext
-from app.console.dispatch_state import DISPATCH
 from app.console.forms import FormFields
+from app.console.kept_value import KeptValue
+from app.console.memo import Memo
 from app.console.permissions import require_kind, require_read_kinds, select_permitted
 from app.console.rendering import Context, render
-from app.console.views.cluster_map import FLEET_KINDS, MapFilter, draw_map
+from app.console.views.cluster_map import FLEET_KINDS, Fleet, MapFilter, draw_map, read_fleet
 from app.console.views.dispatch import (
     RequestForm,
     VerdictTree,
@@ -26,10 +27,38 @@ from app.console.views.dispatch import (
     list_choices,
     read_choice,
 )
-from app.console.views.dispatch_findings import LINTED, FindingFilter, list_findings
+from app.console.views.dispatch_findings import LINTED, FindingFilter, find_all, list_findings
 from app.console.views.form_fields import FieldError, FormFieldError
+from app.dispatch.dispatcher import Dispatcher
+from app.dispatch.factory import build_offline_dispatcher
+from app.dispatch.lint.codes import Finding
 from app.model.json import JSONObject
-from app.store import ObjectKey
+from app.store import ObjectKey, Store
+
+
+class DispatchState(NamedTuple):
+    """The values.
+
+    Attributes:
+        dispatcher: Keeps the compiled webhooks of the store.
+        fleet: The bindings and exports.
+        findings: The findings of ``fleethook lint``.
+    """
+
+    dispatcher: Dispatcher
+    fleet: Memo[Fleet]
+    findings: Memo[tuple[Finding, ...]]
+
+
+def make_state(store: Store) -> DispatchState:
+    """Return the values for a store, which compute nothing before they are needed."""
+    return DispatchState(
+        build_offline_dispatcher(store), Memo(store, FLEET_KINDS, read_fleet), Memo(store, LINTED, find_all)
+    )
+
+
+DISPATCH: Final = KeptValue(lambda context: make_state(context.store))
+
 
 router: Final = APIRouter(prefix="/dispatch")
 

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
@@ -12,10 +12,21 @@ from starlette.responses import HTMLResponse
 
 from app.console.context import ConsoleContext
 from app.console.forms import FormFields
-from app.console.interpreters_state import INTERPRETERS, MAX_SCRIPTS
+from app.console.kept_value import KeptValue
+from app.console.memo import Memo
 from app.console.rendering import Context, render
 from app.console.views.form_fields import FieldError
-from app.console.views.interpreters import LAYERS, NONE, OPERATIONS, MatrixFilter, build_matrix
+from app.console.views.interpreters import (
+    INTERPRETED,
+    LAYERS,
+    NONE,
+    OPERATIONS,
+    Interpreters,
+    MatrixFilter,
+    build_interpreters,
+    build_matrix,
+    list_documents,
+)
 from app.console.views.playground import (
     EXAMPLES,
     PlaygroundForm,
@@ -24,7 +35,47 @@ from app.console.views.playground import (
     number_lines,
     run_form,
 )
+from app.control.worker import Worker
 from app.model.karmada import Operation
+from app.store import Store
+
+_MAX_RUNNING: Final = 2
+MAX_SCRIPTS: Final = 4
+"""Scripts of the playground that run or wait; further ones are refused."""
+
+
+class InterpretersState(NamedTuple):
+    """The values.
+
+    Attributes:
+        interpreters: The chain and the kinds.
+        playground: Runs scripts, so that neither the event loop nor the worker of the other pages waits for them.
+    """
+
+    interpreters: Memo[Interpreters]
+    playground: Worker
+
+
+def make_state(context: ConsoleContext) -> InterpretersState:
+    """Return the values for the objects and interpreters of a console; nothing is computed before it is needed."""
+
+    def compute(copy: Store) -> Interpreters:
+        return build_interpreters(
+            list_documents(copy),
+            interpreters=context.interpreters,
+            namespace=context.karmada_namespace,
+            bundle=context.bundle,
+            conventions=context.conventions,
+        )
+
+    return InterpretersState(
+        Memo(context.store, INTERPRETED, compute),
+        Worker(_MAX_RUNNING, name="playground"),
+    )
+
+
+INTERPRETERS: Final = KeptValue(make_state)
+
 
 router: Final = APIRouter(prefix="/interpreters")
 

@@ -1,9 +1,10 @@
 """The section ``/``: sources and their age, the number of objects of each kind, and findings by severity."""
 
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -18,11 +19,130 @@ from app.console.permitted_reviews import select_permitted_reviews
 from app.console.rendering import Context, find_context, render
 from app.console.views.certificates import CONFIGURATIONS, Certificates, collect_bundles, judge_certificates
 from app.console.views.findings import select_kinds
-from app.console.views.leader import describe_lease
-from app.console.views.overview import count_objects
-from app.console.views.rate_charts import build_charts, list_rows
 from app.console.views.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
 from app.control.server_lease import LEASE
+from app.model.gvk import GroupKind
+from app.model.json import JSONObject, as_object
+from app.store import Store
+
+State = Literal["leads", "not renewed", "released", "absent"]
+
+
+class Leader(NamedTuple):
+    """The leader.
+
+    Attributes:
+        state: ``leads``; ``not renewed`` for longer than the Lease lasts, so another replica may take over;
+            ``released`` by a leader that ended; ``absent`` if there is no Lease.
+        holder: The identity of the replica: its host name and a random part, ``""`` without a holder.
+        since: When it took the Lease, in UTC; ``""`` if unknown.
+        renewed: Seconds since the last renewal by the clock of the console, None if unknown.
+        transitions: How often the leader has changed.
+    """
+
+    state: State
+    holder: str = ""
+    since: str = ""
+    renewed: float | None = None
+    transitions: int = 0
+
+
+def describe_lease(lease: JSONObject | None, *, now: datetime) -> Leader:
+    """Return the leader that a Lease names.
+
+    Args:
+        lease: The Lease, None if there is none.
+        now: The time by the clock of the console.
+    """
+    if lease is None:
+        return Leader("absent")
+    spec = as_object(lease.get("spec"))
+    holder = str(spec.get("holderIdentity") or "")
+    acquired, renewed = _read_time(spec.get("acquireTime")), _read_time(spec.get("renewTime"))
+    age = None if renewed is None else max(0.0, (now - renewed).total_seconds())
+    duration, transitions = _read_number(spec.get("leaseDurationSeconds")), _read_number(spec.get("leaseTransitions"))
+    state: State = "released" if not holder else "leads" if age is not None and age <= duration else "not renewed"
+    return Leader(state, holder, "" if acquired is None else f"{acquired:%Y-%m-%d %H:%M:%S}", age, transitions)
+
+
+def _read_time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+class KindCount(NamedTuple):
+    """The number of stored objects of a kind, over all clusters."""
+
+    group_kind: GroupKind
+    total: int
+
+
+def count_objects(store: Store) -> list[KindCount]:
+    """Return the numbers of objects, by kind and group."""
+    counts = (KindCount(kind, total) for kind, total in store.counts().items() if total)
+    return sorted(counts, key=lambda one: (one.group_kind.kind, one.group_kind.group))
+
+
+MISSING: Final = "-"
+"""The text of a figure that was not measured."""
+MAX_ROWS: Final = 60
+"""Rows of the table, the newest first: all points of a series."""
+
+
+class Row(NamedTuple):
+    """One time span of the table: texts, `MISSING` where nothing was measured."""
+
+    time: str
+    per_second: str
+    median: str
+    tail: str
+    verdicts: tuple[str, ...]
+
+
+def build_charts(rates: Rates) -> list[JSONObject]:
+    """Return the charts: ``title``, ``unit``, ``times`` in seconds, and ``lines`` with ``name`` and ``values``."""
+    median = [None if one is None else one * 1000 for one in rates.median]
+    tail = [None if one is None else one * 1000 for one in rates.tail]
+    return [
+        _build_chart("Reviews per second", "/s", rates, {"all": list(rates.per_second)}),
+        _build_chart("Duration", "ms", rates, {"median": median, "99 %": tail}),
+        _build_chart("Verdicts per second", "/s", rates, rates.verdicts),
+    ]
+
+
+def _build_chart(title: str, unit: str, rates: Rates, lines: Mapping[str, Sequence[float | None]]) -> JSONObject:
+    named = [{"name": name, "values": list(values)} for name, values in lines.items()]
+    return {"title": title, "unit": unit, "times": list(rates.times), "lines": named}
+
+
+def list_rows(rates: Rates) -> list[Row]:
+    """Return the rows of the table, newest first."""
+    rows = [
+        Row(
+            f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}",
+            _format(rates.per_second[index]),
+            _format(rates.median[index], factor=1000),
+            _format(rates.tail[index], factor=1000),
+            tuple(_format(values[index]) for values in rates.verdicts.values()),
+        )
+        for index, time in enumerate(rates.times)
+    ]
+    return rows[::-1][:MAX_ROWS]
+
+
+def _format(value: float | None, *, factor: float = 1) -> str:
+    """Return a figure with three significant digits."""
+    if value is None:
+        return MISSING
+    return f"{value * factor:.3g}" if value * factor < 1000 else f"{value * factor:.0f}"
+
 
 router: Final = APIRouter()
 _bundles: Final = KeptValue(lambda context: Memo(context.store, CONFIGURATIONS, collect_bundles))

@@ -11,28 +11,31 @@ Upstream: operator/pkg/controller/karmada/controller.go (v1.17.1).
 import asyncio
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 
-from app.control.conditions import Condition, read_condition
+from app.control.conditions import Condition, build_conditions, read_condition
 from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
+from app.crds.apply.apply import Applied, summarize
+from app.crds.apply.plan import StoredVersionsError
 from app.crds.cache.cache import Cache
 from app.crds.controller.applier import Applier
-from app.crds.controller.apply_outcome import ApplyOutcome, find_stored_outcome, report_applied, report_not_applied
 from app.crds.controller.fetch_outcome import (
     PREPARED,
     READY,
     Event,
     FetchOutcome,
+    Retry,
     report_deletion,
     report_download,
     report_failed,
     report_invalid,
     report_prepared,
+    shorten,
 )
 from app.crds.controller.fetcher import Fetcher
 from app.crds.controller.lifecycle import (
@@ -47,7 +50,6 @@ from app.crds.controller.lifecycle import (
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
 from app.crds.controller.singleflight import SharedCall
-from app.crds.controller.status import status_patch
 from app.crds.controller.verifier import Verifier
 from app.crds.download.redaction import redact
 from app.crds.failures import CRDsError, Exit
@@ -61,6 +63,91 @@ from app.store import ObjectKey, Store, Stored
 from app.store.sources.kubernetes.resources import KARMADAS
 from app.store.sources.kubernetes.source import KubernetesSource
 from app.tracing.spans import StartRoot
+
+APPLIED: Final = "CRDsApplied"
+_SUCCEEDED: Final = "Applied"
+_FAILED: Final = {
+    Exit.USAGE: "AccessInvalid", Exit.NETWORK: "Unreachable", Exit.HTTP: "Refused", Exit.ARCHIVE: "InvalidArchive",
+    Exit.LIMIT: "LimitExceeded",
+}  # fmt: skip
+
+
+class ApplyOutcome(NamedTuple):
+    """The result of applying the CRDs of an instance."""
+
+    finding: Condition
+    event: Event
+    retry: Retry = "never"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the API server of the instance has the CRDs."""
+        return self.finding.status == "True"
+
+    def derive_ready(self, prepared: Condition) -> Condition:
+        """Return the condition ``Ready``, given the condition without applying."""
+        if self.succeeded or prepared.status != "True":
+            return prepared
+        return Condition(READY, "False", "Failed", self.finding.message)
+
+
+def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
+    """Return the outcome for applied CRDs; the condition has the digest of their tarball."""
+    text = f"{_format_prefix(sha256)}{summarize(crds)}"
+    return ApplyOutcome(Condition(APPLIED, "True", _SUCCEEDED, text), Event("Normal", "CRDsApplied", text))
+
+
+def report_not_applied(error: CRDsError) -> ApplyOutcome:
+    """Return the outcome for an error."""
+    kept = isinstance(error, StoredVersionsError)
+    text, reason = shorten(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
+    retry: Retry = "soon" if error.transient else "slowly"
+    return ApplyOutcome(Condition(APPLIED, "False", reason, text), Event("Warning", f"CRDs{reason}", text), retry)
+
+
+def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> ApplyOutcome | None:
+    """Return the success that the stored conditions report for a tarball and a generation, or None."""
+    status, reason, message = read_condition(conditions, APPLIED)
+    if status != "True" or not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
+        return None
+    stored = conditions if isinstance(conditions, list) else []
+    generations = [one.get("observedGeneration") for one in map(as_object, stored) if one.get("type") == APPLIED]
+    if generations != [generation]:
+        return None
+    return ApplyOutcome(Condition(APPLIED, "True", str(reason), message), Event("Normal", "CRDsApplied", message))
+
+
+def _format_prefix(sha256: str) -> str:
+    return f"sha256:{sha256}: "
+
+
+def status_patch(
+    karmada: JSONObject, findings: Sequence[Condition], *, generation: int, whole: bool, now: datetime
+) -> JSONObject | None:
+    """Return the merge patch that adds conditions to a status; None if the status has them already.
+
+    Other conditions stay, and ``lastTransitionTime`` changes only with the status. Upstream replaces the list by its
+    own conditions at each step, with new times.
+
+    Args:
+        karmada: The stored instance.
+        findings: The conditions.
+        generation: Generation of the spec that the conditions are about.
+        whole: Whether to set ``observedGeneration`` too, because no other controller does.
+        now: The current time.
+    """
+    status = as_object(karmada.get("status"))
+    former = status.get("conditions")
+    ours = {one["type"]: one for one in build_conditions(findings, former=former, generation=generation, now=now)}
+    stored = former if isinstance(former, list) else []
+    merged = [ours.pop(as_object(one).get("type"), one) for one in stored]
+    change: JSONObject = {"conditions": [*merged, *ours.values()]}
+    if whole:
+        change["observedGeneration"] = generation
+    if all(status.get(name) == value for name, value in change.items()):
+        return None
+    return {"status": change}
+
 
 _log: Final = logging.getLogger(__name__)
 

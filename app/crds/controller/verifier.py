@@ -2,19 +2,42 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
 
 from app.control.child_process import ChildProcess
-from app.crds.apply.encoded_crds import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
 from app.crds.controller.verifier_process import MODULE, Answer, Question
 from app.crds.failures import CRDsError, Exit
 from app.fairness.slots import Limits, Slots
+from app.model.json import JSONObject
+
+
+class EncodedCRDs(Mapping[str, JSONObject]):
+    """CRDs by name, in order. Each access decodes the CRD again."""
+
+    def __init__(self, texts: Mapping[str, bytes]) -> None:
+        """Hold ``texts``, the JSON of each CRD by its name."""
+        self._texts: Final = texts
+
+    def __getitem__(self, name: str) -> JSONObject:
+        """Return a CRD; raises KeyError if there is none of that name."""
+        # msgspec does not decode integers of more than 64 bits, which a schema may have.
+        decoded: JSONObject = json.loads(self._texts[name])
+        return decoded
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        """Return how many CRDs there are."""
+        return len(self._texts)
+
 
 AT_ONCE: Final = 2
 _WHOLE: Final = 1

@@ -1,4 +1,4 @@
-"""The codes of lint findings about webhooks, and their levels; `app.overrider.lint_codes` has those of overriders."""
+"""The codes of lint findings about webhooks, and their levels; `app.overrider.finding` has those of overriders."""
 
 from typing import Final, Literal, NamedTuple
 

@@ -1,23 +1,53 @@
 """Lints the webhook configurations and the APIBindings of a fleet."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from app.dispatch.cel import compile_condition
 from app.dispatch.defaults import set_defaults
 from app.dispatch.hooks import PHASES, Phase, compile_hooks
-from app.dispatch.lint.bindings import binding_findings
 from app.dispatch.lint.calls import call_findings
 from app.dispatch.lint.chain import LintedHook, budget_findings, duplicate_findings, find_ordering_name, order_findings
 from app.dispatch.lint.codes import CODES, Finding, Issue
 from app.dispatch.lint.filters import filter_findings
 from app.dispatch.lint.rule_checks import rule_findings
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Ownership, OwnerStatus, find_owner
 from app.dispatch.validation.configuration import configuration_problems
 from app.dispatch.validation.warnings import configuration_warnings
 from app.model.json import JSONObject, as_object
-from app.model.kcp import is_system
+from app.model.kcp import API_BINDING, is_system
 from app.store import ObjectKey, Store
+
+_ACTIONS: Final = {
+    OwnerStatus.AMBIGUOUS: "",
+    OwnerStatus.NAMELESS: ": wait until kcp sets it, or recreate the APIBinding",
+    OwnerStatus.UNKNOWN: ": add the objects of that cluster",
+    OwnerStatus.DANGLING: ": restore the APIExport, or remove the APIBinding",
+}
+
+
+def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
+    """Yield the issues of the APIBindings of all clusters, with the functions of dispatch."""
+    reported = set[tuple[str, str, str]]()
+    for key in sorted(store.keys(API_BINDING)):
+        binding = as_object(store.get(*key))
+        if UNBOUND_BINDINGS.keys(key.cluster, binding):
+            phase = as_object(binding.get("status")).get("phase") or "no phase"
+            text = f"nothing is bound yet ({phase}): requests for its resources are refused until they are bound"
+            yield key, Issue("binding-unbound", text)
+        for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
+            bound = (key.cluster, group, resource)
+            owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
+            if owner.status in _ACTIONS and (owner.status is not OwnerStatus.AMBIGUOUS or bound not in reported):
+                reported.add(bound)
+                yield key, Issue(f"binding-{owner.status}", _format_text(owner))
+
+
+def _format_text(owner: Ownership) -> str:
+    trace = "; ".join(step for step in owner.trace if step != owner.problem)
+    return f"{owner.problem}{_ACTIONS[owner.status]}{f' ({trace})' if trace else ''}"
+
 
 _NOWHERE: Final[Mapping[ObjectKey, str]] = {}
 

@@ -9,15 +9,31 @@ if the second is busy. In the second, scripts have their full limits. A script s
 """
 
 import contextlib
+import ctypes
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from app.control.worker import Worker
 from app.interpret.access import InterpretError
-from app.interpret.lua.malloc_trim import trim_memory
 from app.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from app.model.json import JSON
+
+
+@lru_cache(maxsize=1)
+def _find_malloc_trim() -> Callable[[int], object] | None:
+    """Return glibc's malloc_trim; None for other C libraries, which keep little free memory."""
+    found: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return found
+
+
+def trim_memory() -> None:
+    """Return the free memory of all threads. Takes milliseconds, without the GIL."""
+    trim = _find_malloc_trim()
+    if trim is not None:
+        trim(0)
+
 
 _EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """Limits of a script on the event loop."""

@@ -10,10 +10,8 @@ from app.overrider.binding import overriders_of, subject_of
 from app.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.entry_remarks import describe_entries
 from app.overrider.convert.grouping import find_selectors, group_tweaks
-from app.overrider.convert.moved_keys import move_removed_keys
 from app.overrider.convert.pool_conversion import PoolConversion, convert_pool
 from app.overrider.convert.remark import Remark
-from app.overrider.convert.selector_labels import complete_labels
 from app.overrider.convert.states import PoolSource
 from app.overrider.convert.subject import convert_subject, with_tweaks
 from app.overrider.convert.webhook import find_refusal, prepare_trial
@@ -22,10 +20,109 @@ from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject, topology
 from app.overrider.steps import RenderError
-from app.overrider.subject_parts import SetSelections, is_v1beta1, workload_kinds
+from app.overrider.subject_parts import TEMPLATES, SetSelections, is_v1beta1, templates_of, workload_kinds
 from app.overrider.subject_rules import check_subject
+from app.patch import identical, parse_pointer
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of
+
+
+def move_removed_keys(
+    converted: JSONObject, remarks: Sequence[Remark], *, kind: str
+) -> tuple[JSONObject, list[Remark]] | None:
+    """Return a converted subject without the lost members of its template, None if there are none.
+
+    Args:
+        converted: A YurtAppSet v1beta1 without tweaks.
+        remarks: The losses of the conversion.
+        kind: Deployment or StatefulSet.
+    """
+    templates = converted["spec"]["workload"]["workloadTemplate"]
+    template, moved = templates[TEMPLATES[kind]], []
+    for remark in remarks:
+        # A template has its members at the same paths as a workload.
+        tokens = parse_pointer(remark.path)
+        if remark.code == "lost" and remark.before is None and _is_member(template, tokens, remark.after):
+            template = _remove_member(template, tokens)
+            text = f"{remark.path} moves from the template to tweaks, so that patches can remove it"
+            moved.append(Remark("note", "moved", remark.key, remark.field, text, remark.pools))
+    if not moved:
+        return None
+    workload = {**converted["spec"]["workload"], "workloadTemplate": {TEMPLATES[kind]: template}}
+    return {**converted, "spec": {**converted["spec"], "workload": workload}}, moved
+
+
+def _is_member(document: JSON, tokens: Sequence[str], value: JSON) -> bool:
+    """Return whether a document has that value at that path."""
+    for token in tokens:
+        if isinstance(document, list):
+            document = document[int(token)] if token.isdecimal() and int(token) < len(document) else None
+        elif isinstance(document, dict):
+            document = document.get(token)
+    return bool(tokens) and value is not None and bool(identical(document, value))
+
+
+def _remove_member(document: JSON, tokens: Sequence[str]) -> JSON:
+    """Return a document without a member, and without objects that become empty."""
+    token, rest = tokens[0], tokens[1:]
+    if isinstance(document, list):
+        return [_remove_member(one, rest) if str(number) == token else one for number, one in enumerate(document)]
+    others = {name: value for name, value in document.items() if name != token}
+    inner = _remove_member(document[token], rest) if rest else None
+    return {name: inner if name == token else value for name, value in document.items()} if inner else others
+
+
+_LABELS = "/spec/template/metadata/labels"
+
+
+def complete_labels(key: ObjectKey, subject: JSONObject, *, kind: str) -> tuple[JSONObject, list[Remark]]:
+    """Add the labels of a subject's selector to its pods; return the subject and the remarks.
+
+    Args:
+        key: The subject.
+        subject: A subject of v1alpha1.
+        kind: Deployment or StatefulSet.
+    """
+    remarks = list(_report_expressions(key, subject))
+    missing = _find_missing_labels(key.group_kind, subject, kind)
+    if not missing:
+        return subject, remarks
+    remarks += [
+        Remark(
+            "warning", "label-added", key, f"spec.workloadTemplate.{TEMPLATES[kind]}",
+            f"the pods get the label {name}={value} of the selector, which kube-apiserver requires",
+            path=f"{_LABELS}/{name}",
+        )
+        for name, value in missing.items()
+    ]  # fmt: skip
+    return _add_labels(subject, kind, missing), remarks
+
+
+def _find_missing_labels(group_kind: GroupKind, subject: JSONObject, kind: str) -> JSONObject:
+    spec = as_object(as_object(as_object(templates_of(subject)).get(TEMPLATES[kind])).get("spec"))
+    own = as_object(as_object(spec.get("selector")).get("matchLabels"))
+    selected = as_object(as_object(as_object(subject.get("spec")).get("selector")).get("matchLabels"))
+    labels = as_object(as_object(as_object(spec.get("template")).get("metadata")).get("labels"))
+    selector = selected if group_kind == YURT_APP_SET else own or selected
+    return {name: value for name, value in selector.items() if name not in labels}
+
+
+def _add_labels(subject: JSONObject, kind: str, missing: JSONObject) -> JSONObject:
+    template = as_object(templates_of(subject))[TEMPLATES[kind]]
+    spec = as_object(template.get("spec"))
+    pods = as_object(spec.get("template"))
+    metadata = as_object(pods.get("metadata"))
+    labelled = {**pods, "metadata": {**metadata, "labels": {**as_object(metadata.get("labels")), **missing}}}
+    made = {TEMPLATES[kind]: {**template, "spec": {**spec, "template": labelled}}}
+    return {**subject, "spec": {**subject["spec"], "workloadTemplate": made}}
+
+
+def _report_expressions(key: ObjectKey, subject: JSONObject) -> list[Remark]:
+    selector = as_object(as_object(subject.get("spec")).get("selector"))
+    if not selector.get("matchExpressions"):
+        return []
+    text = "is dropped: rendering uses only matchLabels; add the expressions to the template's own selector"
+    return [Remark("warning", "selector", key, "spec.selector.matchExpressions", text)]
 
 
 class Converted(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from app.asgi import INDEXES
+from app.console.pages.overview import count_objects
 from app.console.views.findings import count_findings
-from app.console.views.overview import count_objects
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from tests.console.browser.conftest import has_sideways_scroll

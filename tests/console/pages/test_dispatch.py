@@ -4,9 +4,23 @@ from typing import Any
 import pytest
 
 from app.console.access import LOCAL_USER
+from app.console.pages.dispatch import make_state
+from app.control.worker import Worker
 from tests.console.pages.reading import HOSTILE, get, read, submit
-from tests.console.visits import console_of, send_form, visit
+from tests.console.visits import console_of, make_context, send_form, visit
 from tests.dispatch.builders import binding, configuration, export, in_cluster, webhook, widget
+
+
+async def test_the_values_follow_the_store() -> None:
+    store = make_context(binding("c", "p", "widgets.example.org")).store
+    state, worker = make_state(store), Worker()
+    assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c"]
+    assert "no-rules" not in {one.code for one in await state.findings.get(worker)}
+    store.put(binding("d", "p", "widgets.example.org"))
+    store.put(configuration("p", "mutating", webhook(rules=[])))
+    assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c", "d"]
+    assert "no-rules" in {one.code for one in await state.findings.get(worker)}
+
 
 NEAR = webhook("near.example.org", matchConditions=[{"name": "grows", "expression": "object.spec.size > 1"}])
 FLEET = (

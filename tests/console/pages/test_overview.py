@@ -11,18 +11,100 @@ import pytest
 from app.console.access import User
 from app.console.lease_watch import LeaseWatch
 from app.console.metrics_sampler import MetricsSampler, MetricsTarget
+from app.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows
 from app.console.review_index import ReviewIndex
 from app.console.sections import MUTATING
 from app.console.views.certificates import CONFIGURATIONS
+from app.console.views.review_rates import Rates
 from app.control.server_lease import LEASE
 from app.kube.errors import APIError
+from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.store.sources.manifests import ManifestSource
+from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
 from tests.console.views.test_certificates import configuration
 from tests.console.visits import console_of, make_context, visit
 from tests.e2e.pki import Authority
+
+NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
+SPEC = {
+    "holderIdentity": "pod-1_ab", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T11:00:00.000000Z",
+    "renewTime": "2026-01-01T12:00:10.000000Z", "leaseTransitions": 3,
+}  # fmt: skip
+
+
+def describe(**changes: Any) -> Leader:
+    return describe_lease({"spec": {**SPEC, **changes}}, now=NOW)
+
+
+def test_a_renewed_lease_names_the_leader() -> None:
+    assert describe() == Leader("leads", "pod-1_ab", "2026-01-01 11:00:00", 10.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"renewTime": "2026-01-01T12:00:05Z"}, "leads"),
+        ({"renewTime": "2026-01-01T12:00:04Z"}, "not renewed"),
+        ({"renewTime": "2026-01-01T12:09:00Z"}, "leads"),
+        ({"renewTime": None}, "not renewed"),
+        ({"holderIdentity": ""}, "released"),
+        ({"holderIdentity": None}, "released"),
+    ],
+)
+def test_the_state_follows_holder_and_renewal(changes: dict[str, Any], state: str) -> None:
+    assert describe(**changes).state == state
+
+
+def test_times_of_other_zones_are_shown_in_utc() -> None:
+    assert describe(acquireTime="2026-01-01T13:00:00+02:00").since == "2026-01-01 11:00:00"
+
+
+def test_without_a_lease_there_is_no_leader() -> None:
+    assert describe_lease(None, now=NOW) == Leader("absent")
+
+
+@pytest.mark.parametrize("value", ["", "yesterday", 5, [], {}, "0001-01-01T00:00:00+14:00"])
+def test_values_of_another_shape_are_unknown(value: Any) -> None:
+    found = describe(acquireTime=value, renewTime=value, leaseDurationSeconds=value, leaseTransitions=str(value))
+    assert (found.state, found.since, found.renewed, found.transitions) == ("not renewed", "", None, 0)
+
+
+@pytest.mark.parametrize("lease", [{}, {"spec": None}])
+def test_a_lease_without_a_spec_is_released(lease: Any) -> None:
+    assert describe_lease(lease, now=NOW).state == "released"
+
+
+def test_objects_are_counted_by_kind() -> None:
+    context = make_context(yurt_app_set("a"), yurt_app_set("b"), yurt_app_daemon())
+    assert count_objects(context.store) == [(YURT_APP_DAEMON, 1), (YURT_APP_SET, 2)]
+
+
+def test_a_kind_without_objects_is_left_out() -> None:
+    context = make_context(yurt_app_set("a"))
+    (key,) = context.store.keys(YURT_APP_SET)
+    context.store.remove(key)
+    assert count_objects(context.store) == []
+
+
+RATES = Rates([0.0, 60.0], [1.0, 12345.6], [0.001, None], [0.01234, None], {"allowed": [1.0, 0.5]})
+
+
+def test_charts_have_durations_in_milliseconds() -> None:
+    charts = build_charts(RATES)
+    assert [one["title"] for one in charts] == ["Reviews per second", "Duration", "Verdicts per second"]
+    assert all(one["times"] == [0.0, 60.0] for one in charts)
+    assert charts[1]["lines"] == [{"name": "median", "values": [1.0, None]}, {"name": "99 %", "values": [12.34, None]}]
+    assert charts[2]["lines"] == [{"name": "allowed", "values": [1.0, 0.5]}]
+
+
+def test_rows_are_newest_first_with_three_digits() -> None:
+    assert list_rows(RATES) == [
+        Row("1970-01-01 00:01:00", "12346", "-", "-", ("0.5",)),
+        Row("1970-01-01 00:00:00", "1", "1", "12.3", ("1",)),
+    ]
 
 
 async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_path: Path) -> None:

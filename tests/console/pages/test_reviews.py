@@ -12,16 +12,58 @@ from app.console import replay_jobs
 from app.console.access import AccessError, User
 from app.console.application import create_console
 from app.console.context import ConsoleContext
+from app.console.pages.reviews import describe_outcome, find_state
 from app.console.review_index import ReviewIndex
 from app.console.review_replay import ReviewReplay
 from app.console.views.reviews import batch
 from app.model.gvk import GroupKind
+from app.records.changes import Place, make_change
+from app.records.outcome import Difference
+from app.records.recorded_calls import CallName
+from app.records.replay import Replayed
 from app.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
+from tests.console.views.reviews.test_summary import asked, entry_of
 from tests.console.visitor import Visitor
 from tests.console.visits import HOSTS, console_of, send_form, visit
 from tests.records.recordings import line, write
+
+ENTRY = entry_of(asked(name="web"))
+CALL = CallName("webhook", "hooks", "w.example.org")
+
+
+def changed(aspect: str = "message", after: object = ("b",)) -> Replayed:
+    difference = Difference(aspect, ("a",), after)  # type: ignore[arg-type]
+    return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", differences=[difference]))
+
+
+def undecidable() -> Replayed:
+    missing = {CALL: "it has no recorded answer"}
+    return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", missing=missing.items()))
+
+
+def test_each_result_has_a_state() -> None:
+    results = [
+        Replayed(ENTRY),
+        changed(),
+        undecidable(),
+        Replayed(ENTRY, skipped="x"),
+        Replayed(ENTRY, unknown_route=True),
+    ]
+    assert list(map(find_state, results)) == ["same", "changed", "undecidable", "skipped", "skipped"]
+
+
+def test_the_outcome_of_one_review_explains_itself() -> None:
+    assert describe_outcome(Replayed(ENTRY, unasked=[CALL])).unasked == ["webhook hooks/w.example.org"]
+    assert (
+        describe_outcome(Replayed(ENTRY, unknown_route=True)).text
+        == f"this fleethook has no route {ENTRY.record.route}"
+    )
+    lines = [f"{line.sign}{line.text}" for line in describe_outcome(changed()).lines]
+    assert lines == [" message", "-a", "+b"]
+    assert describe_outcome(undecidable()).lines[0].text == "webhook hooks/w.example.org: it has no recorded answer"
+
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'>"
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,18 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from app.control.conditions import Condition
 from app.crds.apply.apply import Applied
+from app.crds.apply.plan import StoredVersionsError
 from app.crds.cache.cache import Cache
-from app.crds.controller.controller import KarmadaController
+from app.crds.controller.controller import (
+    APPLIED,
+    KarmadaController,
+    find_stored_outcome,
+    report_applied,
+    report_not_applied,
+    status_patch,
+)
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
 from app.crds.controller.singleflight import SharedCall
@@ -28,6 +38,113 @@ from tests.apiserver_rules import check_event
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
 from tests.waiting import NET
+
+CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]
+PREPARED_READY = Condition("Ready", "True", "Completed", "done")
+
+
+def test_success_names_the_tarball_and_leaves_ready_alone() -> None:
+    found = report_applied("ab", CRDS)
+    assert found.finding == (APPLIED, "True", "Applied", "sha256:ab: 2 CRDs (1 created, 1 unchanged)")
+    assert found.succeeded
+    assert found.retry == "never"
+    assert found.derive_ready(PREPARED_READY) == PREPARED_READY
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "retry"),
+    [
+        (CRDsError(Exit.USAGE, "x", transient=True), "AccessInvalid", "soon"),
+        (CRDsError(Exit.USAGE, "x"), "AccessInvalid", "slowly"),
+        (CRDsError(Exit.NETWORK, "x", transient=True), "Unreachable", "soon"),
+        (CRDsError(Exit.HTTP, "x"), "Refused", "slowly"),
+        (StoredVersionsError({"a": ["v1"]}, "x"), "StoredVersionsKept", "slowly"),
+        (CRDsError(Exit.ARCHIVE, "x"), "InvalidArchive", "slowly"),
+        (CRDsError(Exit.NOT_CACHED, "x", transient=True), "ApplyFailed", "soon"),
+    ],
+)
+def test_each_failure_has_a_reason_and_a_pace(error: CRDsError, reason: str, retry: str) -> None:
+    found = report_not_applied(error)
+    assert found.finding == (APPLIED, "False", reason, str(error))
+    assert found.event[:2] == ("Warning", f"CRDs{reason}")
+    assert found.retry == retry
+    assert found.derive_ready(PREPARED_READY) == ("Ready", "False", "Failed", str(error))
+
+
+@pytest.mark.parametrize(
+    ("change", "known"),
+    [
+        ({}, True),
+        ({"status": "False"}, False),
+        ({"observedGeneration": 2}, False),
+        ({"message": "sha256:abc: 2 CRDs"}, False),
+        ({"message": None}, False),
+        ({"type": "CRDsPrepared"}, False),
+    ],
+)
+def test_a_success_is_known_by_tarball_and_generation(change: dict[str, Any], known: bool) -> None:
+    text = report_applied("ab", CRDS).finding.message
+    stored = {"type": APPLIED, "status": "True", "reason": "Applied", "message": text, "observedGeneration": 3}
+    found = find_stored_outcome([{"type": "Ready"}, {**stored, **change}], "ab", 3)
+    assert (found is not None) is known
+    if found is not None:
+        assert found.finding == report_applied("ab", CRDS).finding
+
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+READY = Condition("Ready", "True", "Completed", "done")
+PREPARED = Condition("CRDsPrepared", "True", "Cached", "sha256:ab")
+
+
+def condition(finding: Condition, *, since: str = "2026-11-21T12:00:00Z", generation: int = 1) -> dict[str, Any]:
+    return {**finding._asdict(), "lastTransitionTime": since, "observedGeneration": generation}
+
+
+def patch(status: Any, *findings: Condition, whole: bool = True, generation: int = 1) -> Any:
+    return status_patch({"status": status}, findings, generation=generation, whole=whole, now=NOW)
+
+
+def test_a_first_condition_is_written() -> None:
+    wanted = {"conditions": [condition(READY), condition(PREPARED)], "observedGeneration": 1}
+    assert patch(None, READY, PREPARED) == {"status": wanted}
+
+
+def test_unchanged_conditions_are_not_written() -> None:
+    said = {"conditions": [condition(READY), condition(PREPARED)], "observedGeneration": 1, "secretRef": {"name": "x"}}
+    assert patch(said, READY, PREPARED) is None
+
+
+def test_a_time_of_transition_changes_with_the_status_only() -> None:
+    old = "2020-01-01T00:00:00Z"
+    said = {"conditions": [condition(READY._replace(reason="Other"), since=old)], "observedGeneration": 1}
+    assert patch(said, READY)["status"]["conditions"] == [condition(READY, since=old)]
+    said = {"conditions": [condition(READY._replace(status="False"), since=old)], "observedGeneration": 1}
+    assert patch(said, READY)["status"]["conditions"] == [condition(READY)]
+
+
+def test_conditions_of_others_stay_where_they_are() -> None:
+    theirs = {"type": "Theirs", "status": "Unknown"}
+    said = {"conditions": [theirs, condition(PREPARED._replace(reason="Downloaded"))]}
+    assert patch(said, READY, PREPARED)["status"]["conditions"] == [theirs, condition(PREPARED), condition(READY)]
+
+
+def test_beside_the_operator_nothing_but_the_condition_is_written() -> None:
+    theirs = {"type": "Ready", "status": "True"}
+    said = {"conditions": [theirs], "observedGeneration": 7}
+    assert patch(said, PREPARED, whole=False) == {"status": {"conditions": [theirs, condition(PREPARED)]}}
+
+
+def test_another_generation_is_written() -> None:
+    said = {"conditions": [condition(READY)], "observedGeneration": 1}
+    change = patch(said, READY, generation=2)
+    assert change["status"] == {"conditions": [condition(READY, generation=2)], "observedGeneration": 2}
+
+
+def test_malformed_statuses_are_replaced() -> None:
+    for odd in (7, [], {"conditions": "odd"}, {"conditions": 3}):
+        assert patch(odd, READY)["status"]["conditions"] == [condition(READY)]
+    assert patch({"conditions": [None, 3]}, READY)["status"]["conditions"] == [None, 3, condition(READY)]
+
 
 KEY = ObjectKey("", KARMADA, "ns", "demo")
 PATH = "/apis/operator.karmada.io/v1alpha1/namespaces/ns/karmadas/demo"

@@ -11,10 +11,20 @@ import pytest
 from app.crds.apply.documents import read_files
 from app.crds.apply.patches import build_patches
 from app.crds.archive import archive
-from app.crds.controller.verifier import Verifier
+from app.crds.controller.verifier import EncodedCRDs, Verifier
 from app.crds.failures import CRDsError, Exit
 from tests.crds.controller.hostile import expensive
 from tests.crds.tarballs import build, dotted, release, small
+
+
+def test_each_access_decodes_a_crd_of_its_own() -> None:
+    crds = EncodedCRDs({"b": b'{"spec":{"maximum":123456789012345678901234567890}}', "a": b"{}"})
+    assert (list(crds), len(crds)) == (["b", "a"], 2)
+    assert crds["b"] == {"spec": {"maximum": 123456789012345678901234567890}}
+    assert crds["b"] is not crds["b"]
+    with pytest.raises(KeyError):
+        crds["c"]
+
 
 HOSTILES = 16
 

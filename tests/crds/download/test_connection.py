@@ -10,7 +10,7 @@ from app.crds.download import connection
 from app.crds.download.cancellation import Deadline
 from app.crds.download.connection import MAX_INTERIM_RESPONSES, Request, send_request
 from app.crds.download.errors import MalformedError
-from app.crds.download.tls_context import build_tls_context
+from app.crds.download.transfer import build_tls_context
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 from app.outbound.addresses import PrivateAddressError

@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from app.dispatch.defaults import MUTATING
-from app.dispatch.validation.admission import validate_configuration
 from app.dispatch.validation.configuration import configuration_problems
+from app.dispatch.validation.validator import validate_configuration
 from app.model.admission import AdmissionRequest, Response
 
 GROUP: Final = "admissionregistration.k8s.io"

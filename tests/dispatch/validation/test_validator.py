@@ -9,8 +9,7 @@ from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.cel import compile_condition
 from app.dispatch.cel.compiler import Compiler
-from app.dispatch.validation.admission import validate_configuration
-from app.dispatch.validation.validator import ConfigurationValidator
+from app.dispatch.validation.validator import ConfigurationValidator, validate_configuration
 from tests.dispatch.builders import configuration, request_of, review, webhook
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))

@@ -2,8 +2,17 @@
 
 from typing import Any
 
-from app.overrider.convert.conversion import Converted, convert, find_unconverted_overriders, merge_remarks
+from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.convert.conversion import (
+    Converted,
+    complete_labels,
+    convert,
+    find_unconverted_overriders,
+    merge_remarks,
+    move_removed_keys,
+)
 from app.overrider.convert.remark import CODES, Remark
+from app.store import ObjectKey
 from tests.builders import (
     container,
     entry,
@@ -16,8 +25,109 @@ from tests.builders import (
     store_of,
     yurt_app_daemon,
     yurt_app_set,
+    yurt_app_set_v1beta1,
 )
 from tests.serving import ROOT
+
+KEY = ObjectKey("", YURT_APP_SET, "default", "demo")
+DISK = "/spec/template/spec/nodeSelector/disk"
+
+
+def lose(path: str, after: Any, before: Any = None, code: str = "lost") -> Remark:
+    return Remark("error", code, KEY, "entries[0].patches[0]", "kept", ("a",), path, before, after)
+
+
+def move(*remarks: Remark, **selector: str) -> tuple[dict[str, Any], list[Remark]] | None:
+    """Return the template's pod spec after the move, and the remarks."""
+    subject = yurt_app_set_v1beta1(template=pod_template(nodeSelector={"disk": "ssd", **selector}))
+    made = move_removed_keys(subject, remarks, kind="Deployment")
+    if made is None:
+        return None
+    document, moved = made
+    template = document["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]
+    return template["spec"]["template"]["spec"], moved
+
+
+def test_a_lost_key_leaves_the_template() -> None:
+    moved = move(lose(DISK, "ssd"), zone="east")
+    assert moved is not None
+    assert moved[0]["nodeSelector"] == {"zone": "east"}
+    (remark,) = moved[1]
+    assert remark[:4] == ("note", "moved", KEY, "entries[0].patches[0]")
+    assert (remark.text, remark.pools) == (
+        f"{DISK} moves from the template to tweaks, so that patches can remove it", ("a",),
+    )  # fmt: skip
+
+
+def test_an_object_that_becomes_empty_leaves_it_too() -> None:
+    moved = move(lose(DISK, "ssd"))
+    assert moved is not None
+    assert "nodeSelector" not in moved[0]
+    assert len(moved[0]["containers"]) == 1
+
+
+def test_a_key_of_a_list_element_moves() -> None:
+    moved = move(lose("/spec/template/spec/containers/0/image", "nginx:1.0"))
+    assert moved is not None
+    assert moved[0]["containers"] == [{"name": "nginx"}]
+
+
+def test_other_differences_move_nothing() -> None:
+    others = [
+        lose(DISK, "hdd"),
+        lose(DISK, "ssd", before="hdd"),
+        lose(DISK, "ssd", code="elsewhere"),
+        lose("/spec/template/spec/nodeSelector/zone", "east"),
+        lose("/spec/template/spec/containers/7", "x"),
+        lose("", {}),
+    ]
+    assert move(*others) is None
+
+
+SET = ObjectKey("", YURT_APP_SET, "default", "demo")
+OWN = {"metadata": {"labels": {"own": "1"}}, "spec": {"containers": [container()]}}
+
+
+def labels_of(subject: dict[str, Any]) -> Any:
+    template = subject["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]
+    return template.get("metadata", {}).get("labels")
+
+
+def test_pods_with_all_labels_stay_as_they_are() -> None:
+    subject = yurt_app_set()
+    completed, remarks = complete_labels(SET, subject, kind="Deployment")
+    assert completed is subject
+    assert remarks == []
+
+
+def test_pods_get_each_missing_label_with_a_remark() -> None:
+    subject = yurt_app_set(template=OWN)
+    subject["spec"]["selector"]["matchLabels"] = {"app": "demo", "tier": "edge", "own": "2"}
+    completed, remarks = complete_labels(SET, subject, kind="Deployment")
+    assert labels_of(completed) == {"own": "1", "app": "demo", "tier": "edge"}
+    assert labels_of(subject) == {"own": "1"}
+    assert [(one.level, one.code, one.path.rpartition("/")[2]) for one in remarks] == [
+        ("warning", "label-added", "app"),
+        ("warning", "label-added", "tier"),
+    ]
+    assert remarks[1].text == "the pods get the label tier=edge of the selector, which kube-apiserver requires"
+
+
+def test_the_selector_of_a_daemons_template_comes_before_that_of_the_daemon() -> None:
+    daemon = yurt_app_daemon(template=OWN, selector={"matchLabels": {"of": "template"}})
+    key = ObjectKey("", YURT_APP_DAEMON, "default", "agent")
+    assert labels_of(complete_labels(key, daemon, kind="Deployment")[0]) == {"own": "1", "of": "template"}
+    without = yurt_app_daemon(template=OWN, selector=None)
+    assert labels_of(complete_labels(key, without, kind="Deployment")[0]) == {"own": "1", "app": "demo"}
+
+
+def test_expressions_of_the_selector_are_dropped_with_a_warning() -> None:
+    subject = yurt_app_set()
+    subject["spec"]["selector"]["matchExpressions"] = [{"key": "a", "operator": "Exists"}]
+    completed, (remark,) = complete_labels(SET, subject, kind="Deployment")
+    assert completed is subject
+    assert remark[:4] == ("warning", "selector", SET, "spec.selector.matchExpressions")
+
 
 SPEC = "/spec/template/spec"
 POOLS = (node_pool("hangzhou", {"region": "east"}), node_pool("beijing"))

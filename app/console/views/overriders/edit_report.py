@@ -4,13 +4,13 @@ The findings equal those of `fleethook lint --change`, the differences those of 
 effects those of `fleethook diff`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.console.views.overriders.edit_text import Edited
-from app.console.views.overriders.edited_store import EditedStore
 from app.console.views.overriders.fleet import CellKey, find_cell, list_running, make_row, workload_key
 from app.control.slices import Sliced
+from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.overrider.manifest_findings import ManifestFinding, check_edited_overrider
 from app.overrider.plan_cache import PlanCache
@@ -22,7 +22,61 @@ from app.overrider.rollout.guard import read_edit
 from app.overrider.rollout.prediction import Outcome, find_subjects, predict_in_slices
 from app.overrider.rollout.summary import Totals, sum_outcomes
 from app.overrider.steps import RenderError
-from app.store import ObjectKey, StoreView
+from app.store import Index, ObjectKey, StoreView
+from app.store.store import Stored
+
+
+class EditedStore:
+    """The objects of a store with one object edited."""
+
+    def __init__(self, base: StoreView, key: ObjectKey, document: JSONObject) -> None:
+        """Put ``document`` in place of the object under ``key``, or add it. No partial kind can be edited."""
+        self._base: Final = base
+        self._key: Final = key
+        self._document: Final = document
+
+    @property
+    def _former(self) -> Stored | None:
+        return self._base.get(*self._key)
+
+    def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
+        """Return the object of that name, or None."""
+        if (cluster, group_kind, namespace, name) == self._key:
+            return self._document
+        return self._base.get(cluster, group_kind, namespace, name)
+
+    def find(self, index: Index, cluster: str, key: Hashable) -> tuple[Stored, ...]:
+        """Return the objects of a cluster under ``key``, in the order of their names."""
+        found = self._base.find(index, cluster, key)
+        if index.group_kind != self._key.group_kind or cluster != self._key.cluster:
+            return found
+        former = self._former
+        kept = [one for one in found if one is not former]
+        if key in index.keys(cluster, self._document):
+            kept.append(self._document)
+        return tuple(sorted(kept, key=_sort_key))
+
+    def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
+        """Yield the objects of one kind in one cluster."""
+        if (cluster, group_kind) != self._key[:2]:
+            yield from self._base.each(cluster, group_kind)
+            return
+        former = self._former
+        yield from (one for one in self._base.each(cluster, group_kind) if one is not former)
+        yield self._document
+
+    def knows(self, cluster: str) -> bool:
+        """Return whether there is any object of a cluster."""
+        return cluster == self._key.cluster or self._base.knows(cluster)
+
+    def has(self, group_kind: GroupKind) -> bool:
+        """Return whether there is any object of a kind, in any cluster."""
+        return group_kind == self._key.group_kind or self._base.has(group_kind)
+
+
+def _sort_key(document: JSONObject) -> tuple[str, str]:
+    return document["metadata"].get("namespace") or "", document["metadata"]["name"]
+
 
 # Two renderings of a cell take about a millisecond, and predicting the effect on a workload two.
 MAX_CELLS: Final = 100
