@@ -31,6 +31,8 @@ MAX_PLANS_BEFORE_READY: Final = 1_000
 MAX_PLANS_OF_SUBJECT: Final = 32
 # The rest of the cache is for plans that reviews request.
 _CACHE_SHARE: Final = 0.5
+# A ready server compiles for some milliseconds and rests, so that most reviews find it idle.
+_REST_SECONDS: Final = 0.01
 # To find the plan of a pool takes 20 µs if it is compiled.
 _SLICE: Final = 100
 
@@ -73,7 +75,7 @@ class PlanWarmup:
 
     async def prepare(self) -> None:
         """Compile plans until all, or `MAX_PLANS_BEFORE_READY` more, are compiled."""
-        await self._compile_pending(self._plans.compiled + MAX_PLANS_BEFORE_READY)
+        await self._compile_pending(self._plans.compiled + MAX_PLANS_BEFORE_READY, rest=0.0)
         self._ready.set()
 
     async def follow(self) -> None:
@@ -82,9 +84,9 @@ class PlanWarmup:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._compile_pending(math.inf)
+            await self._compile_pending(math.inf, rest=_REST_SECONDS)
 
-    async def _compile_pending(self, last: float) -> None:
+    async def _compile_pending(self, last: float, *, rest: float) -> None:
         while self._pending and self._plans.compiled < last:
             for binding in sorted(self._pending, key=self._pending.__getitem__, reverse=True):
                 if self._plans.compiled >= last:
@@ -95,6 +97,7 @@ class PlanWarmup:
                 except Exception:  # noqa: BLE001 - nothing but speed depends on this work
                     # The review that needs the plan reports the error. Other subjects do not depend on it.
                     _log.exception("plans of %s are not compiled ahead", binding)
+                await asyncio.sleep(rest)
 
     def _compile(self, binding: Binding) -> Sliced[None]:
         """Compile the plans of a subject. A change during a pause ends the work, and queues the subject again."""

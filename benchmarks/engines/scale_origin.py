@@ -87,10 +87,10 @@ class Origin:
             return
         number, method, path, query, body = message
         served = "/apps.openyurt.io/v1beta" not in path
-        status, answer = await self._answer(method, path, query or {}, body) if served else (404, b"{}")
+        status, answer = await self.answer(method, path, query or {}, body) if served else (404, b"{}")
         self._writer.write(frame([number, "done", status, answer]))
 
-    async def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, bytes]:
+    async def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, bytes]:
         verb = (
             f"{method} {path.split('/')[-2 if self._find(path) else -1]}{'/status' if path.endswith('/status') else ''}"
         )
