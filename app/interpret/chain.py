@@ -118,8 +118,17 @@ class Chain:
     Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
     """
 
-    def __init__(self, layers: Sequence[Layer], *, traces: bool = False) -> None:
-        """Make a chain of ``layers`` in the order in which to ask them; ``traces`` adds the calls to answers."""
+    def __init__(self, layers: Sequence[Layer], *, traces: bool = False, replaces_karmada: bool = True) -> None:
+        """Make a chain.
+
+        Args:
+            layers: The layers in the order in which to ask them.
+            traces: Add the calls to answers.
+            replaces_karmada: The layers interpret all that Karmada's own interpreters of custom resources do. Otherwise
+                `answers` names the rules for objects of every kind only for Kubernetes' own kinds, because Karmada asks
+                its own interpreters about operations that nobody else answers.
+        """
+        self._replaces_karmada: Final = replaces_karmada
         self._layers: Final = tuple(layers)
         self._traces: Final = traces
         self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
@@ -139,8 +148,11 @@ class Chain:
         found: dict[GroupVersionKind, set[Operation]] = {}
         for layer in self._layers:
             for kind, operation in layer.answers():
-                found.setdefault(kind, {Operation.DEPENDENCY}).add(operation)
-        for operations in found.values():
+                found.setdefault(kind, set()).add(operation)
+        for kind, operations in found.items():
+            if not self._replaces_karmada and kind not in NATIVE:
+                continue
+            operations.add(Operation.DEPENDENCY)
             if operations >= _SCALED:
                 operations.add(Operation.RETAIN)
         return frozenset((kind, operation) for kind, operations in found.items() for operation in operations)

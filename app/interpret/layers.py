@@ -43,4 +43,6 @@ def assemble_chain(
     if bundle is not None:
         layers.append(BundleLayer(runner, observe=observe, definitions=bundle))
     layers.append(NativeLayer())
-    return Chain(layers if conventions is None else [*layers, conventions], traces=traces)
+    if conventions is not None:
+        layers.append(conventions)
+    return Chain(layers, traces=traces, replaces_karmada=bundle is not None)
