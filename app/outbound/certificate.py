@@ -156,14 +156,14 @@ def _read_key(parsed: x509.Certificate, key_info: bytes) -> PublicKey | None:
     return key if isinstance(key, PublicKey) else None
 
 
-def check_key(certificate: Certificate, *, is_leaf: bool) -> None:
-    """Refuse a key that Go's TLS client refuses in a certificate that a server presents; raises CertificateError."""
+def check_key(certificate: Certificate, *, is_leaf: bool, peer: str) -> None:
+    """Refuse a key that Go's TLS refuses in a certificate that a peer presents; raises CertificateError."""
     key = certificate.key
     is_small = isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP224R1)
     if is_leaf and (key is None or is_small):
-        raise CertificateError("tls: server's certificate contains an unsupported type of public key")
+        raise CertificateError(f"tls: {peer}'s certificate contains an unsupported type of public key")
     if isinstance(key, rsa.RSAPublicKey) and key.key_size > _MAX_RSA_BITS:
-        raise CertificateError(f"tls: server sent certificate containing RSA key larger than {_MAX_RSA_BITS} bits")
+        raise CertificateError(f"tls: {peer} sent certificate containing RSA key larger than {_MAX_RSA_BITS} bits")
 
 
 def _verify(key: PublicKey | None, child: x509.Certificate, oid: x509.ObjectIdentifier) -> bool:

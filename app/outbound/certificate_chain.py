@@ -1,4 +1,4 @@
-"""Verify the certificates of a server as Go's crypto/x509 does: any path to any root of the bundle is enough."""
+"""Verify the certificates of a peer as Go's crypto/x509 does: any path to any root of the bundle is enough."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -11,9 +11,14 @@ from app.outbound.errors import escaped
 
 MAX_SIGNATURE_CHECKS: Final = 100
 """The maximum number of candidates for issuers in one verification, as in Go."""
-# The extended key usages serverAuth and anyExtendedKeyUsage.
-_SERVER: Final = frozenset({bytes.fromhex("2b06010505070301"), bytes.fromhex("551d2500")})
+_ANY_USAGE: Final = bytes.fromhex("551d2500")
+# The extended key usages serverAuth and clientAuth; anyExtendedKeyUsage includes both.
+_SERVER: Final = frozenset({bytes.fromhex("2b06010505070301"), _ANY_USAGE})
+_CLIENT: Final = frozenset({bytes.fromhex("2b06010505070302"), _ANY_USAGE})
 UNKNOWN_AUTHORITY: Final = "certificate signed by unknown authority"
+# A server cannot leave a handshake to a thread: 20 signatures of the slowest kind take 20 ms.
+_MAX_CLIENT_CERTIFICATES: Final = 16
+_MAX_CLIENT_CHECKS: Final = 20
 # A verification of more certificates runs in a thread.
 _MAX_CERTIFICATES_ON_LOOP: Final = 4
 _MAX_BYTES_ON_LOOP: Final = 16 * 1024
@@ -70,8 +75,11 @@ class _LimitError(Exception):
 class _Search(NamedTuple):
     roots: Roots
     sent: Mapping[bytes, Sequence[Certificate]]
-    """The other certificates of the server, by subject."""
+    """The other certificates of the peer, by subject."""
     now: datetime
+    usages: frozenset[bytes]
+    """The extended key usages of which each certificate of a path needs one."""
+    max_checks: int
     checks: list[None]
     """One for each candidate."""
     hints: list[str]
@@ -101,26 +109,59 @@ def verify(presented: Sequence[bytes], roots: Roots, *, host: str, now: datetime
     Raises:
         CertificateError: They do not prove that the server is the host.
     """
-    try:
-        leaf, *others = [parse_certificate(der) for der in presented]
-    except CertificateError as error:
-        raise CertificateError(f"tls: failed to parse certificate from server: {error}") from None
-    except ValueError:
-        raise CertificateError("tls: the server sent no certificate") from None
-    for one in (leaf, *others):
-        check_key(one, is_leaf=one is leaf)
+    leaf, *others = _parse_all(presented, "server")
     problem = _find_problem(leaf, [], now, is_intermediate=False)
     if problem := problem or leaf.extensions.names.explain_mismatch(host, common_name=leaf.legacy_name):
         raise CertificateError(f"x509: {problem}")
+    _find_path(leaf, _start_search(roots, others, now, _SERVER, MAX_SIGNATURE_CHECKS))
+
+
+def verify_client(presented: Sequence[bytes], roots: Roots, *, now: datetime) -> Sequence[Certificate]:
+    """Verify the certificates of a client, and return a path from its own to a root.
+
+    Args:
+        presented: The certificates that the client sent, in DER, its own first.
+        roots: The trusted certificates.
+        now: The time.
+
+    Raises:
+        CertificateError: No root vouches for the client.
+    """
+    if len(presented) > _MAX_CLIENT_CERTIFICATES:
+        raise CertificateError(f"tls: the client sent more than {_MAX_CLIENT_CERTIFICATES} certificates")
+    leaf, *others = _parse_all(presented, "client")
+    if problem := _find_problem(leaf, [], now, is_intermediate=False):
+        raise CertificateError(f"x509: {problem}")
+    return _find_path(leaf, _start_search(roots, others, now, _CLIENT, _MAX_CLIENT_CHECKS))
+
+
+def _parse_all(presented: Sequence[bytes], peer: str) -> list[Certificate]:
+    try:
+        certificates = [parse_certificate(der) for der in presented]
+    except CertificateError as error:
+        raise CertificateError(f"tls: failed to parse certificate from {peer}: {error}") from None
+    if not certificates:
+        raise CertificateError(f"tls: the {peer} sent no certificate")
+    for position, one in enumerate(certificates):
+        check_key(one, is_leaf=position == 0, peer=peer)
+    return certificates
+
+
+def _start_search(
+    roots: Roots, others: Sequence[Certificate], now: datetime, usages: frozenset[bytes], max_checks: int
+) -> _Search:
     sent: dict[bytes, list[Certificate]] = {}
     for one in {one.der: one for one in others}.values():
         sent.setdefault(one.subject, []).append(one)
-    search = _Search(roots, sent, now, [], [])
+    return _Search(roots, sent, now, usages, max_checks, [], [])
+
+
+def _find_path(leaf: Certificate, search: _Search) -> Sequence[Certificate]:
     problems: list[str] = []
     try:
-        for chain in [[leaf]] if leaf in roots else _build(search, [leaf]):
-            if not (problem := _find_chain_problem(chain)):
-                return
+        for chain in [[leaf]] if leaf in search.roots else _build(search, [leaf]):
+            if not (problem := _find_chain_problem(chain, search.usages)):
+                return chain
             problems.append(problem)
     except _LimitError:
         search.hints.insert(0, "signature check attempts limit reached while verifying certificate chain")
@@ -160,7 +201,7 @@ def _build(search: _Search, chain: list[Certificate]) -> Iterator[list[Certifica
     ):
         for parent in sorted(found, key=lambda one: _rank_identifiers(one, child)):
             search.checks.append(None)
-            if len(search.checks) > MAX_SIGNATURE_CHECKS:
+            if len(search.checks) > search.max_checks:
                 raise _LimitError
             if parent.key is None or _is_repeated(parent, chain):
                 continue
@@ -199,9 +240,9 @@ def _explain_signature(parent: Certificate, child: Certificate) -> str:
     return ""
 
 
-def _find_chain_problem(chain: Sequence[Certificate]) -> str:
-    """Return why a path does not allow a server, ``""`` if it does."""
-    if not all(_SERVER & one.extensions.usages or not one.extensions.usages for one in chain):
+def _find_chain_problem(chain: Sequence[Certificate], usages: frozenset[bytes]) -> str:
+    """Return why a path does not allow one of the usages, ``""`` if it does."""
+    if not all(usages & one.extensions.usages or not one.extensions.usages for one in chain):
         return "certificate specifies an incompatible key usage"
     if not _has_valid_policy(chain[:-1]):
         return "no valid chains built: 1 candidate chain with invalid policies"

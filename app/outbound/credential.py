@@ -65,7 +65,7 @@ class Credential:
         if not self.has_certificate:
             return
         try:
-            with _as_file(self._pair) as path:
+            with as_file(self._pair) as path:
                 # Without this function, OpenSSL asks on the terminal for the password of an encrypted key.
                 context.load_cert_chain(path, password=lambda: b"")
         except (OSError, ssl.SSLError) as error:
@@ -89,7 +89,7 @@ def _authorization(token: bytes, username: str, password: str) -> str:
 
 
 @contextlib.contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
+def as_file(content: bytes) -> Iterator[str]:
     """Yield the path of a temporary file, in memory on Linux: ``ssl`` reads keys from files only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("credential")

@@ -1,4 +1,4 @@
-"""The verdicts of Go's TLS client about chains of certificates, and the work that one verification may take."""
+"""The verdicts of Go's TLS client and server about chains of certificates, and the work that one verification may take."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from app.outbound.certificate_chain import MAX_SIGNATURE_CHECKS, Roots, is_light, verify
+from app.outbound.certificate_chain import MAX_SIGNATURE_CHECKS, Roots, is_light, verify, verify_client
 from app.outbound.certificate_der import CertificateError
 from app.outbound.trust import TrustError, load_roots
 
@@ -31,7 +31,7 @@ SAME_TEXTS: Final = (
 )  # fmt: skip
 
 
-def find_verdict(case: dict[str, Any]) -> str:
+def find_verdict(case: dict[str, Any], *, of_client: bool) -> str:
     pem = case["bundle"]
     if not isinstance(pem, str):
         blocks = (f"-----BEGIN CERTIFICATE-----\n{GO['certificates'][one]}\n-----END CERTIFICATE-----\n" for one in pem)
@@ -39,7 +39,10 @@ def find_verdict(case: dict[str, Any]) -> str:
     sent = [base64.b64decode(GO["certificates"][one]) for one in case["sent"]]
     now = datetime.fromisoformat(case.get("at", GO["now"]))
     try:
-        verify(sent, load_roots(pem), host=case.get("host", HOST), now=now)
+        if of_client:
+            verify_client(sent, load_roots(pem), now=now)
+        else:
+            verify(sent, load_roots(pem), host=case.get("host", HOST), now=now)
     except (TrustError, CertificateError) as error:
         return str(error)
     return "ok"
@@ -47,10 +50,11 @@ def find_verdict(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", GO["cases"], ids=lambda case: case["name"])
 def test_verdicts_are_those_of_go(case: dict[str, Any]) -> None:
-    verdict = find_verdict(case)
-    assert (verdict == "ok") == (case["go"] == "ok"), f"Go: {case['go']}; fleethook: {verdict}"
-    expected = [text for text in SAME_TEXTS if text in case["go"].partition(" (possibly")[0]]
-    assert [text for text in expected if text not in verdict] == []
+    for of_client, wanted in ((False, case["go"]), (True, case.get("client", case["go"]))):
+        verdict = find_verdict(case, of_client=of_client)
+        assert (verdict == "ok") == (wanted == "ok"), f"Go: {wanted}; fleethook: {verdict}"
+        expected = [text for text in SAME_TEXTS if text in wanted.partition(" (possibly")[0]]
+        assert [text for text in expected if text not in verdict] == []
 
 
 def issue(subject: str, issuer: str, *, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> bytes:
