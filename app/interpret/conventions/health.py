@@ -17,7 +17,7 @@ FAILURES: Final = ("Stalled", "Failed", "Degraded")
 """Conditions that are bad if they are True, for every kind."""
 _PAUSED: Final = ("/spec/suspend", "/spec/suspended", "/spec/pause", "/spec/paused", "/spec/runPolicy/suspend")
 _NOT_PAUSED: Final = (False, None, "false", "False", "off")
-_HOLDING: Final = re.compile("suspend|pause|stopped", re.IGNORECASE)
+_HOLDING: Final = re.compile("suspend|pause|stopped|cancel", re.IGNORECASE)
 _FAILING: Final = re.compile("fail|error", re.IGNORECASE)
 
 

@@ -106,7 +106,7 @@ def test_the_generation_is_observed_once_every_cluster_has_observed_it(
     names = ("observedGeneration", "generation", "resourceTemplateGeneration")
     template = TEMPLATE | ({} if known is None else {"status": {"observedGeneration": known}})
     reported = [None if one is None else dict(zip(names, one, strict=True)) for one in statuses]
-    expected = {} if observed is None else {"observedGeneration": observed}
+    expected = None if observed is None else {"observedGeneration": observed}
     assert aggregate(*reported, template=template) == expected
 
 
