@@ -22,7 +22,7 @@ from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "cold", "record", "tracing", "replay", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
-    "lua", "dispatch", "informer", "fleet", "scale", "console", "cli", "policies", "patch", "crds", "interpret", "worst", "soak",
+    "lua", "dispatch", "informer", "fleet", "scale", "console", "cli", "admission", "policies", "patch", "crds", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="measure small sizes, print the figures and write no results (cli, cold, console, policies, scale, soak, worst)",
+        help="measure small sizes, print the figures and write no results (admission, cli, cold, console, policies, scale, soak, worst)",
     )
     given = parser.parse_args()
     found = results.read()

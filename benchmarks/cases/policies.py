@@ -1,4 +1,4 @@
-"""The latency and CPU of kube-apiserver with overriders as policies and as a webhook, in turns."""
+"""The latency and CPU of kube-apiserver with overriders as policies, in turns."""
 
 import contextlib
 import statistics
@@ -12,11 +12,11 @@ from benchmarks.harness.rounds import Round, figure, ratio, turns
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import NOTE, table
 
-TITLE: Final = "Policies and the webhook in kube-apiserver"
+TITLE: Final = "Policies in kube-apiserver"
 NOTHING: Final = "nothing"
 CONSTANT: Final = "one constant policy"
-GOAL: Final = 1.2
-"""The most that policies for 100 overriders may multiply the latency of a write by."""
+GOAL: Final = 1.15
+"""The most that policies for 100 overriders may multiply the latency of a write with one constant policy by."""
 COUNTS: Final = (10, 100, 1_000)
 SMALL_COUNTS: Final = (2,)
 REQUESTS_PER_SECOND: Final = 100
@@ -27,10 +27,8 @@ OPERATIONS: Final = {"create": "CREATE", "update": "UPDATE", "template": "UPDATE
 ABOUT: Final = """Writes of Deployments that an overrider covers, by one client with one connection; {requests} of each in a turn. UPDATE changes a member that no
 overrider sets. UPDATE with the bare template removes the overrides, as OpenYurt's controllers do after an edit of their template. Each row is a
 kube-apiserver with an etcd of its own, and all of them share the cores with the client. All overriders select YurtAppSets v1beta1 with two pools,
-set an image and add a container. *One constant policy* adds one annotation, without any condition: the least that the API costs. The webhook is a registered
-fleethook on loopback. It reads the subject and its overriders from the same kube-apiserver before it renders a new or changed workload
-(`app/overrider/read_your_writes.py`), so its rows contain these reads and its watches. CPU is that of kube-apiserver
-alone (user and system), and counts in steps of 10 ms."""
+set an image and add a container. *One constant policy* adds one annotation, without any condition: the least that the API costs. CPU is that of
+kube-apiserver alone (user and system), and counts in steps of 10 ms. [The webhook](#added-latency-of-a-write) has a part of its own."""
 
 
 def run(context: Context) -> Section:
@@ -55,7 +53,6 @@ def list_settings(counts: tuple[int, ...]) -> dict[str, Setting]:
     for count in counts:
         settings[_policies(count)] = Setting("policies", count)
         settings[f"policies, {count:,} overriders in as many namespaces"] = Setting("policies", count, spread=True)
-        settings[f"webhook, {count:,} overriders"] = Setting("webhook", count)
     return settings
 
 
@@ -90,7 +87,7 @@ def compare_with_goals(found: list[Round], settings: dict[str, Setting]) -> list
     """Return the goals for 100 overriders, if these were measured."""
     names = [name for name, setting in settings.items() if setting.way == "policies" and setting.overriders == 100]
     return [
-        at_most(f"{name}: p50 of {title} relative to nothing", GOAL, ratio(found, f"{operation}_p50_ms", name, NOTHING))
+        at_most(f"{name}: p50 of {title} relative to {CONSTANT}", GOAL, ratio(found, f"{operation}_p50_ms", name, CONSTANT))
         for name in names
         for operation, title in OPERATIONS.items()
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from benchmarks.engines.admission_planes import POOLS, Prepared
 from benchmarks.harness.load import Figures
 from benchmarks.harness.processes import cpu_seconds, proportional_mib
-from tests.e2e.cluster import decode
+from tests.e2e.cluster import Api, decode
 from tests.e2e.policies import workloads_path
 
 T = TypeVar("T")
@@ -45,13 +45,14 @@ class Writer:
         """
         turn = next(self._turns)
         with contextlib.closing(self._api.connect()) as connection:
-            self._delete(connection, self._write(connection, self._creations(f"{turn}-warm", WARMUP))[1])
+            warm = self._write(connection, self._creations(f"{turn}-warm", WARMUP))[1]
+            delete(self._api, connection, warm)
             given = list(self._creations(str(turn), self._requests))
             created, stored = self._timed("create", connection, given)
             updated, stored = self._timed("update", connection, map(_update, stored))
             bare = [body["spec"] for _, _, body in given]
-            reset, stored = self._timed("template", connection, map(_put, stored, bare))
-            self._delete(connection, stored)
+            reset, stored = self._timed("template", connection, map(put, stored, bare))
+            delete(self._api, connection, stored)
         return {**created, **updated, **reset, "memory_mib": proportional_mib([self._pid])}
 
     def _creations(self, turn: str, count: int) -> Iterator[Write]:
@@ -75,30 +76,42 @@ class Writer:
     def _write(
         self, connection: http.client.HTTPSConnection, writes: Iterable[Write]
     ) -> tuple[list[float], list[dict[str, Any]]]:
-        seconds, stored = [], []
-        for method, path, body in writes:
-            began = time.perf_counter()
-            status, answer, _ = decode(self._api.send(connection, method, path, body))
-            seconds.append(time.perf_counter() - began)
-            if status >= 300:
-                raise RuntimeError(f"{method} {path}: {status}: {answer}")
-            if self._prepared.mark and self._prepared.mark not in answer["metadata"].get("annotations", {}):
-                raise RuntimeError(f"{method} {path}: the annotation {self._prepared.mark} is missing")
-            stored.append(answer)
-        return seconds, stored
+        return send(self._api, connection, writes, mark=self._prepared.mark)
 
-    def _delete(self, connection: http.client.HTTPSConnection, stored: list[dict[str, Any]]) -> None:
-        for document in stored:
-            path = f"{workloads_path(document)}/{document['metadata']['name']}"
-            decode(self._api.send(connection, "DELETE", path))
+
+def send(
+    api: Api, connection: http.client.HTTPSConnection, writes: Iterable[Write], *, mark: str
+) -> tuple[list[float], list[dict[str, Any]]]:
+    """Send writes one after the other; return the seconds of each one, and the stored objects.
+
+    Raises:
+        RuntimeError: kube-apiserver refused a write, or an object lacks the annotation ``mark``.
+    """
+    seconds, stored = [], []
+    for method, path, body in writes:
+        began = time.perf_counter()
+        status, answer, _ = decode(api.send(connection, method, path, body))
+        seconds.append(time.perf_counter() - began)
+        if status >= 300:
+            raise RuntimeError(f"{method} {path}: {status}: {answer}")
+        if mark and mark not in answer["metadata"].get("annotations", {}):
+            raise RuntimeError(f"{method} {path}: the annotation {mark} is missing")
+        stored.append(answer)
+    return seconds, stored
+
+
+def delete(api: Api, connection: http.client.HTTPSConnection, stored: Iterable[dict[str, Any]]) -> None:
+    for document in stored:
+        path = f"{workloads_path(document)}/{document['metadata']['name']}"
+        decode(api.send(connection, "DELETE", path))
 
 
 def _update(stored: dict[str, Any]) -> Write:
     """Return the update of a member that no overrider sets."""
-    return _put(stored, {**stored["spec"], "minReadySeconds": 1})
+    return put(stored, {**stored["spec"], "minReadySeconds": 1})
 
 
-def _put(stored: dict[str, Any], spec: dict[str, Any]) -> Write:
+def put(stored: dict[str, Any], spec: dict[str, Any]) -> Write:
     """Return the update of a spec."""
     document = {**stored, "spec": spec}
     # Another controller may have written the status or an annotation since.

@@ -2,15 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.engines.deployments import plane
 from tests.builders import container, entry, image, node_pool, overrider, patch, yurt_app_set_v1beta1
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, run_registered_server
-from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.policies import World, in_namespace, path_of, workloads_path
 
 RENDERED: Final = "fleethook.io/rendered"
@@ -19,14 +17,13 @@ POOLS: Final = ("hangzhou", "beijing")
 ACTIVE_SECONDS: Final = 120.0
 """Longest wait for a policy or a webhook, which takes some seconds with 1,000 overriders."""
 NAMESPACES: Final = "/api/v1/namespaces"
-NODE_POOLS: Final = "apps.openyurt.io/v1beta2"
 
 
 class Setting(NamedTuple):
     """The overriders of a control plane."""
 
     way: str
-    """``nothing``, ``constant`` (one policy without any condition), ``policies`` or ``webhook``."""
+    """``nothing``, ``constant`` (one policy without any condition) or ``policies``."""
     overriders: int = 1
     spread: bool = False
     """Whether each overrider has its own namespace, instead of one for all."""
@@ -49,24 +46,24 @@ def prepare(setting: Setting, directory: Path) -> Iterator[Prepared]:
         NoControlPlaneError: The binaries of the end-to-end tests have not been built.
         TimeoutError: The overriders did not act.
     """
-    worlds = tuple(_world(setting, number) for number in range(setting.overriders))
+    worlds = tuple(
+        make_world(number, f"bench-{number if setting.spread else 0}") for number in range(setting.overriders)
+    )
     mark = {"nothing": "", "constant": CONSTANT}.get(setting.way, RENDERED)
-    with plane(directory) as running, contextlib.ExitStack() as stack:
+    with plane(directory) as running:
         admin = running.api()
         for name in dict.fromkeys(world.namespace for world in worlds):
             admin.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         if setting.way == "constant":
-            _install_constant(admin)
+            install_constant(admin)
         elif setting.way == "policies":
-            _install_policies(admin, worlds)
-        elif setting.way == "webhook":
-            _store(admin, worlds)
-            stack.enter_context(run_registered_server(running, directory))
-        _wait_until_active(admin, worlds[-1], mark)
+            install_policies(admin, worlds)
+        wait_until_active(admin, worlds[-1].bare(POOLS[0]), mark)
         yield Prepared(running, worlds, mark)
 
 
-def _world(setting: Setting, number: int) -> World:
+def make_world(number: int, namespace: str) -> World:
+    """Return a subject with two pools, and an overrider that sets an image and adds a container."""
     name = f"app-{number}"
     subject = yurt_app_set_v1beta1(name, POOLS)
     rule = overrider(
@@ -79,10 +76,11 @@ def _world(setting: Setting, number: int) -> World:
         subject={"apiVersion": subject["apiVersion"], "kind": "YurtAppSet", "name": name},
     )
     pools: Mapping[str, Any] = {pool: node_pool(pool) for pool in POOLS}
-    return in_namespace(f"bench-{number if setting.spread else 0}", subject, rule, pools)
+    return in_namespace(namespace, subject, rule, pools)
 
 
-def _install_constant(admin: Api) -> None:
+def install_constant(admin: Api, *, namespace: str = "") -> None:
+    """Install a policy that adds an annotation to all workloads, or to those of a namespace."""
     rule = {
         "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"],
     }  # fmt: skip
@@ -94,7 +92,7 @@ def _install_constant(admin: Api) -> None:
         "metadata": {"name": "constant"},
         "spec": {
             "reinvocationPolicy": "IfNeeded",
-            "matchConstraints": {"resourceRules": [rule]},
+            "matchConstraints": {"resourceRules": [rule], **(select_namespace(namespace) if namespace else {})},
             "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
         },
     }
@@ -108,7 +106,8 @@ def _install_constant(admin: Api) -> None:
         admin.apply(path_of(document), document)
 
 
-def _install_policies(admin: Api, worlds: tuple[World, ...]) -> None:
+def install_policies(admin: Api, worlds: Sequence[World]) -> None:
+    """Install the policies of overriders, without these overriders."""
     for world in worlds:
         compilation = world.compile()
         if not compilation.objects:
@@ -117,26 +116,20 @@ def _install_policies(admin: Api, worlds: tuple[World, ...]) -> None:
             admin.apply(path_of(document), document)
 
 
-def _store(admin: Api, worlds: tuple[World, ...]) -> None:
-    """Store the subjects and overriders before the server starts, so that its webhooks do not see their creation."""
-    install_openyurt_crds(admin)
-    for pool in filter(None, worlds[0].pools.values()):
-        admin.create(f"/apis/{NODE_POOLS}/nodepools", {**pool, "apiVersion": NODE_POOLS})
-    for world in worlds:
-        version = world.subject["apiVersion"]
-        made = admin.create(f"/apis/{version}/namespaces/{world.namespace}/yurtappsets", world.subject)
-        # The owner references of the workloads need the uid that kube-apiserver assigns.
-        world.subject["metadata"]["uid"] = made["metadata"]["uid"]
-        admin.create(f"{OPENYURT}/namespaces/{world.namespace}/yurtappoverriders", world.overrider)
+def select_namespace(namespace: str) -> dict[str, Any]:
+    """Return the selector of a namespace, for a policy or a webhook."""
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
 
 
-def _wait_until_active(admin: Api, world: World, mark: str) -> None:
-    document = world.bare(POOLS[0])
+def wait_until_active(admin: Api, document: dict[str, Any], mark: str) -> None:
+    """Wait until kube-apiserver adds the annotation ``mark`` to a new workload; raises TimeoutError."""
     end = time.monotonic() + ACTIVE_SECONDS
     while True:
         made = admin.create(workloads_path(document), document, dryRun="All")
         if not mark or mark in made["metadata"].get("annotations", {}):
             return
         if time.monotonic() > end:
-            raise TimeoutError(f"{mark} is missing on the workloads of {world.namespace} after {ACTIVE_SECONDS:.0f} s")
+            raise TimeoutError(
+                f"{mark} is missing on the workloads of {document['metadata']['namespace']} after {ACTIVE_SECONDS:.0f} s"
+            )
         time.sleep(0.2)

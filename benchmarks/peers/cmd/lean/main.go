@@ -229,6 +229,25 @@ func null(w http.ResponseWriter, r *http.Request) {
 	w.Write(constant)
 }
 
+// answer reads a review and sends the same answer to each one: no operation, or a constant patch. kube-apiserver
+// requires the uid of the review. It is the first one in the body (k8s.io/api/admission/v1: AdmissionRequest).
+func answer(patch []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, rest, _ := bytes.Cut(body, []byte(`"uid":"`))
+		uid, _, _ := bytes.Cut(rest, []byte(`"`))
+		w.Header()["Content-Type"] = jsonType
+		if patch == nil {
+			fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"%s","allowed":true}}`, uid)
+			return
+		}
+		w.Write(appendAnswer(nil, string(uid), patch))
+	}
+}
+
+// The patch of the constant policy of benchmarks/engines/admission_planes.py. All workloads there have annotations.
+var annotation = []byte(`[{"op":"add","path":"/metadata/annotations/fleethook.io~1constant","value":"1"}]`)
+
 var constant = appendAnswer(nil, "705ab4f5-6393-11e8-b7cc-42010a800002", []byte("[]"))
 
 func main() {
@@ -239,6 +258,8 @@ func main() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+peer.Path, newServer(slog.New(slog.NewJSONHandler(given.Log, nil))).mutate)
 	mux.HandleFunc("POST /null", null)
+	mux.HandleFunc("POST /noop", answer(nil))
+	mux.HandleFunc("POST /annotate", answer(annotation))
 	mux.Handle("GET /metrics", promhttp.Handler())
 	listener := peer.Of(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", given.Port)))
 	serving := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
