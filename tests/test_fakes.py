@@ -1,16 +1,19 @@
 """The list of apiservers that tests run in place of a real one, and the rules that they share."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from app.kube.errors import APIError
-from tests.apiserver_rules import check_created, check_event, check_review
+from tests.apiserver_rules import check_created, check_event, check_review, parse_path
+from tests.fake_requests import FACTS, compare_answers
+from tests.kube.object_server import ObjectServer
 
 ROOT = Path(__file__).parents[1]
-FAKES = yaml.safe_load((ROOT / "tests" / "conformance" / "fakes.yaml").read_text())["fakes"]
+FAKES = FACTS["fakes"]
+GADGETS = "/apis/example.com/v1/"
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 ACCESS = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
 ATTRIBUTES = {"verb": "get", "resource": "pods"}
@@ -68,6 +71,25 @@ def test_events_are_refused_as_by_kube_apiserver(metadata: Any, about: Any, code
     assert raised.value.code == code
 
 
-def test_an_unknown_path_is_not_served() -> None:
-    with pytest.raises(APIError, match="404 page not found"):
+def test_workloads_are_created_in_a_namespace() -> None:
+    with pytest.raises(APIError, match="could not find the requested resource"):
         check_created("/apis/apps/v1/deployments", DEPLOYMENT, {"deployments": ("apps/v1", "Deployment")})
+
+
+def test_the_apiserver_in_memory_answers_as_a_real_one() -> None:
+    """tests/e2e/test_fakes.py sends the same requests to a real kube-apiserver."""
+    server, served = ObjectServer(), tuple(FACTS["resources"])
+    server.is_served = lambda path: (
+        path.startswith(("/api/v1/", "/apis/coordination.k8s.io/v1/", GADGETS)) and (parse_path(path).plural in served)
+    )
+
+    def send(method: str, path: str, body: Any, content_type: str, query: dict[str, str]) -> tuple[int, Any]:
+        existed = path.removesuffix("/status") in server.objects
+        try:
+            found = server.answer(method, path, query=query, body=copy.deepcopy(body), content_type=content_type)
+        except APIError as error:
+            text = {"reason": error.reason, "message": error.message}
+            return error.code, text if error.reason or error.code != 404 else error.message
+        return 201 if method == "POST" or (method in ("PUT", "PATCH") and not existed) else 200, copy.deepcopy(found)
+
+    assert compare_answers(send) == []

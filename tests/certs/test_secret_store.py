@@ -17,6 +17,7 @@ from tests.kube.object_server import ObjectServer
 START = datetime(2026, 6, 1, tzinfo=UTC)
 SECRET = SecretName("fleet", "certs")
 POLICY = RotationPolicy(["fleethook.fleet.svc"])
+EMPTY = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque"}
 
 
 class Clock:
@@ -30,7 +31,7 @@ def open_store(server: ObjectServer, directory: Path, clock: type[Clock] | Clock
 
 def write(server: ObjectServer, credentials: Credentials, **metadata: Any) -> None:
     data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
-    server.store(SECRET.path, {"type": "Opaque", "metadata": {"name": "certs", **metadata}, "data": data})
+    server.store(SECRET.path, {**EMPTY, "metadata": {"name": "certs", **metadata}, "data": data})
 
 
 def read(server: ObjectServer) -> Credentials:
@@ -60,7 +61,7 @@ async def test_current_credentials_are_not_written_again(tmp_path: Path) -> None
 async def test_an_empty_secret_is_filled_and_keeps_its_metadata(tmp_path: Path) -> None:
     server = ObjectServer()
     metadata = {"name": "certs", "labels": {"a": "b"}, "managedFields": [{}]}
-    server.store(SECRET.path, {"type": "fleethook.io/certs", "metadata": metadata})
+    server.store(SECRET.path, {**EMPTY, "type": "fleethook.io/certs", "metadata": metadata})
     await open_store(server, tmp_path).ensure()
     stored = server.objects[SECRET.path]
 

@@ -15,7 +15,7 @@ from app.cli.sources import select_dispatching
 from app.kube.errors import APIError
 from app.store.sources.kubernetes.identity import EVERY_SHARD
 from app.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
-from tests.apiserver_rules import check_created
+from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
 
 SERVED = {
     *(one.path for one in select_dispatching(kcp=False)),
@@ -60,12 +60,13 @@ class Cluster:
         if path == f"/clusters/root{APIEXPORTS.path}/{WORKSPACES.export}":
             return 200, {"kind": "APIExport", "status": {"identityHash": "1"}}
         if path in self.unserved or (path not in self.lists and path not in SERVED):
-            return 404, "404 page not found\n"  # k8s.io/apiserver, pkg/server/mux/pathrecorder.go: http.NotFound
+            return _refuse(unserved(path))
         if path in self.expired and "continue" in query:
-            return 410, {"kind": "Status", "reason": "Expired", "message": "the continue token has expired"}
+            text = "The provided continue parameter is too old to display a consistent list result."
+            return _refuse(APIError(410, "Expired", text))
         at, items = int(query.get("continue", "0")), self.lists.get(path, [])
         end = at + 1 if "limit" in query else len(items)
-        further = {"continue": str(end)} if end < len(items) else {}
+        further = {"continue": str(end) if end < len(items) else "", "resourceVersion": "1"}
         # The items of a list have neither apiVersion nor kind.
         page = [
             {name: value for name, value in one.items() if name not in ("apiVersion", "kind")} for one in items[at:end]
@@ -78,13 +79,19 @@ class Cluster:
         try:
             check_created(path, body, _CREATABLE)
         except APIError as error:
-            return error.code, {"kind": "Status", "reason": error.reason, "message": str(error)}
+            return _refuse(error)
         base, _, rest = path.partition("/namespaces/")
         namespace, _, plural = rest.partition("/")
         names = [one["metadata"] for one in self.lists.get(f"{base}/{plural}", [])]
         if any((one.get("namespace"), one["name"]) == (namespace, body["metadata"].get("name")) for one in names):
-            return 409, {"kind": "Status", "reason": "AlreadyExists", "message": f"{plural} already exists"}
+            return _refuse(already_exists(parse_path(path), body["metadata"]["name"]))
         return 201, body
+
+
+def _refuse(error: APIError) -> tuple[int, Any]:
+    if not error.reason:
+        return error.code, f"{error.message}\n"
+    return error.code, {"kind": "Status", "status": "Failure", "reason": error.reason, "message": error.message}
 
 
 @contextlib.contextmanager
@@ -106,7 +113,9 @@ def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
         def _send(self, status: int, body: Any) -> None:
             text = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "text/plain" if isinstance(body, str) else "application/json")
+            self.send_header(
+                "Content-Type", "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
+            )
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

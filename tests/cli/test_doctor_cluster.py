@@ -10,7 +10,7 @@ from app.cli.doctor_findings import Diagnosis, find_registered
 from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
-from tests.apiserver_rules import check_review
+from tests.apiserver_rules import check_created, check_review, unserved
 
 NAME = ServiceName("system", "fleethook", 443)
 SERVICE: dict[str, Any] = {"spec": {"ports": [{"port": 443}]}}
@@ -82,7 +82,9 @@ class Apiserver:
         self.requests.append((method, path, rest))
         if path.endswith("reviews"):
             check_review(path, rest["body"])
-        answer = self.answers.get((method, path), APIError(404, "NotFound", f"{path} not found"))
+        if method == "POST" and not path.endswith("reviews"):
+            check_created(path, rest["body"])
+        answer = self.answers.get((method, path), unserved(path))
         if isinstance(answer, APIError):
             raise answer
         return answer

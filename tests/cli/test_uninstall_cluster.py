@@ -4,15 +4,15 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from app.cli.uninstall_cluster import Action, LeaderError, Uninstaller
 from app.kube.connection import Connection
 from app.kube.errors import APIError
 from app.overrider.policies.compilation import COMPILED_LABEL
-from app.patch import apply
+from tests.apiserver_rules import parse_path
 from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
+from tests.kube.object_server import ObjectServer
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOKS = f"{ADMISSION}/mutatingwebhookconfigurations"
@@ -36,71 +36,36 @@ KINDS = {
 CALLS_US = 'admission webhook is away: failed calling webhook "deployments.overrider.fleethook.io"'
 
 
-class Cluster:
-    """Stores objects by path. ``failures`` are raised by the next patches; ``meanwhile`` runs before the next ones."""
+class Cluster(ObjectServer):
+    """An apiserver without some rights. ``denied`` are raised by the next patches; ``meanwhile`` runs before the next ones."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, Any]] = {}
-        self.failures: list[Exception] = []
+        super().__init__()
+        self.is_served = lambda path: path.startswith(f"{KINDS.get(parse_path(path).plural)}/")
+        self.denied: list[Exception] = []
         self.meanwhile: list[Callable[[], None]] = []
         self.forbidden: set[tuple[str, str]] = set()
         self.writes: list[str] = []
-        self._version = 0
 
     def put(self, plural: str, document: dict[str, Any]) -> str:
         namespace = document["metadata"].get("namespace")
         place = f"{KINDS[plural]}/namespaces/{namespace}/{plural}" if namespace else f"{KINDS[plural]}/{plural}"
         path = f"{place}/{document['metadata']['name']}"
-        self.set(path, document)
+        self.store(path, {**document, "apiVersion": parse_path(path).api_version})
         return path
 
-    def set(self, path: str, document: dict[str, Any]) -> None:
-        self._version += 1
-        metadata = {**document["metadata"], "resourceVersion": str(self._version)}
-        self.objects[path] = {**copy.deepcopy(document), "metadata": metadata}
-
-    async def json(self, method: str, path: str, **rest: Any) -> Any:
-        return msgspec.json.decode(await self.request(method, path, **rest))
-
-    async def request(
-        self, method: str, path: str, *, query: Any = None, body: Any = None, content_type: str = ""
-    ) -> bytes:
-        plural = next((one for one in path.split("/") if one in KINDS), "")
+    def answer(self, method: str, path: str, *, query: Any, body: Any, content_type: str) -> Any:
+        plural = parse_path(path).plural
         verb = {"GET": "get" if path in self.objects else "list"}.get(method, method.lower())
         if (verb, plural) in self.forbidden:
             raise APIError(403, "Forbidden", f'{plural} is forbidden: User "u" cannot {verb} resource "{plural}"')
-        if plural and method == "GET" and path == f"{KINDS[plural]}/{plural}":
-            return msgspec.json.encode({"kind": "List", "items": self._list(plural, query or {})})
-        if path.removesuffix("/status") not in self.objects:
-            raise APIError(404, "NotFound", "not found")
-        if method == "GET":
-            return msgspec.json.encode(self.objects[path])
-        self.writes.append(f"{method} {path}")
-        if method == "DELETE":
-            return msgspec.json.encode(self.objects.pop(path))
-        if self.meanwhile:
+        if method != "GET":
+            self.writes.append(f"{method} {path}")
+        if method == "PATCH" and self.meanwhile:
             self.meanwhile.pop(0)()
-        if self.failures:
-            raise self.failures.pop(0)
-        if content_type == "application/merge-patch+json":
-            return b"{}"
-        if body[0]["value"] != self.objects[path]["metadata"]["resourceVersion"]:
-            raise APIError(409, "Conflict", "the object has been modified")
-        self.set(path, apply(self.objects[path], body))
-        return msgspec.json.encode(self.objects[path])
-
-    def _list(self, plural: str, query: dict[str, str]) -> list[Any]:
-        name = query.get("fieldSelector", "").removeprefix("metadata.name=")
-        label, _, text = query.get("labelSelector", "").partition("=")
-        selects = " in " not in label
-        found = [one for path, one in self.objects.items() if path.split("/")[-2] == plural]
-        found = [one for one in found if not name or one["metadata"]["name"] == name]
-        return [
-            one
-            for one in found
-            if not label
-            or (selects and one["metadata"].get("labels", {}).get(label, "") in ((text,) if text else ("7",)))
-        ]
+        if method == "PATCH" and self.denied:
+            raise self.denied.pop(0)
+        return super().answer(method, path, query=query, body=body, content_type=content_type)
 
 
 def document(kind: str, name: str, **fields: Any) -> dict[str, Any]:
@@ -152,10 +117,10 @@ async def test_a_write_is_repeated_after_conflicts_and_while_the_apiserver_still
     def scale() -> None:
         other = copy.deepcopy(cluster.objects[DEPLOYMENT])
         other["metadata"]["labels"]["other"] = "writer"
-        cluster.set(DEPLOYMENT, other)
+        cluster.store(DEPLOYMENT, other)
 
     cluster.meanwhile = [lambda: None, scale]
-    cluster.failures = [APIError(500, "InternalError", CALLS_US)]
+    cluster.denied = [APIError(500, "InternalError", CALLS_US)]
     done = await uninstall(cluster)
     assert (list_rows(done, Action.RESTORED), len(cluster.writes)) == (["demo-hangzhou-x"], 3)
     stored = cluster.objects[DEPLOYMENT]
@@ -166,15 +131,15 @@ async def test_a_workload_that_a_policy_renders_again_is_written_again_and_repor
     cluster: Cluster,
 ) -> None:
     def rendered_again(times: int) -> Cluster:
-        made = copy.deepcopy(cluster)
-        original = made.set
+        made = Cluster()
+        made.objects = copy.deepcopy(cluster.objects)
 
-        def store(path: str, _: Any) -> None:
+        def render(_: Any, written: Any) -> Any:
             nonlocal times
             times -= 1
-            original(path, RENDERED if times >= 0 else _)
+            return {**RENDERED, "metadata": {**written["metadata"], **RENDERED["metadata"]}} if times >= 0 else written
 
-        made.set = store  # type: ignore[method-assign]
+        made.admit = render
         return made
 
     assert list_rows(await uninstall(rendered_again(2)), Action.RESTORED) == ["demo-hangzhou-x"]
@@ -183,7 +148,7 @@ async def test_a_workload_that_a_policy_renders_again_is_written_again_and_repor
 
 
 async def test_a_refusal_by_another_webhook_is_reported_with_its_message(cluster: Cluster) -> None:
-    cluster.failures = [APIError(403, "Forbidden", 'admission webhook "a.b.c" denied the request: no')]
+    cluster.denied = [APIError(403, "Forbidden", 'admission webhook "a.b.c" denied the request: no')]
     done = await uninstall(cluster)
     assert [one.detail for one in done.rows] == ['cannot patch: admission webhook "a.b.c" denied the request: no']
     assert (done.is_complete, done.missing, len(cluster.writes)) == (False, set(), 1)
@@ -220,7 +185,7 @@ async def test_a_renewed_lease_ends_the_command_and_a_dead_one_is_deleted(cluste
     assert (list_rows(dry, Action.DELETED), "held by pod-a" in notes[0]) == (["fleethook"], True)
 
     async def renew(_: float) -> None:
-        cluster.set(path, {**lease, "spec": {**spec, "renewTime": "2"}})
+        cluster.store(path, {**lease, "spec": {**spec, "renewTime": "2"}})
 
     with pytest.raises(LeaderError, match=r"pod-a leads .* kubectl scale --replicas=0 -n fleet deployment/fleethook"):
         await uninstall(cluster, sleep=renew)
@@ -275,7 +240,7 @@ async def test_statuses_and_nudges_are_removed(cluster: Cluster) -> None:
 
 async def test_configurations_that_a_server_has_registered_again_are_left(cluster: Cluster) -> None:
     path = cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
-    cluster.meanwhile = [lambda: cluster.set(path, document("MutatingWebhookConfiguration", "fleethook"))]
+    cluster.meanwhile = [lambda: cluster.store(path, document("MutatingWebhookConfiguration", "fleethook"))]
     done = await uninstall(cluster)
     assert [(one.name, one.detail) for one in done.rows if one.action is Action.LEFT] == [
         ("fleethook", "it exists again: stop all servers, and repeat the command")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.api.token_review import ACCESS_REVIEWS, TOKEN_REVIEWS
+from tests.apiserver_rules import check_review
 
 TOKEN = "an-opaque-token-of-alice"
 
@@ -23,6 +24,7 @@ class Apiserver:
         assert method == "POST"
         assert timeout > 0
         self.asked.append((path, body["spec"]))
+        check_review(path, body)
         if self.failure is not None:
             raise self.failure
         if path == TOKEN_REVIEWS:

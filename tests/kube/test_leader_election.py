@@ -51,7 +51,8 @@ class Candidate:
 
 def hold(server: ObjectServer, holder: str, *, seconds: int = 15, renewed: str = "1") -> None:
     spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 4, "renewTime": renewed}
-    server.store(LEASE.path, {"metadata": {"name": LEASE.name}, "spec": spec})
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE.name}, "spec": spec}
+    server.store(LEASE.path, lease)
 
 
 def read_spec(server: ObjectServer) -> Any:

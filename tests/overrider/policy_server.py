@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from app.kube.errors import APIError
+from tests.apiserver_rules import not_found, parse_path, unserved
 
 API = "/apis/admissionregistration.k8s.io/v1"
 SERVED = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
@@ -91,7 +92,7 @@ class PolicyServer:
 
     def _check_served(self, path: str) -> None:
         if path.startswith(f"{API}/") and not self.served_at(path):
-            raise APIError(404, "", "404 page not found")
+            raise unserved(path)
 
     def served_at(self, path: str) -> bool:
         return path.removeprefix(f"{API}/").partition("/")[0] in self.served
@@ -106,7 +107,7 @@ class PolicyServer:
             return self._store(path, body)
         if method == "DELETE":
             if path not in self.objects:
-                raise APIError(404, "NotFound", "not found")
+                raise not_found(parse_path(path))
             self.delete(path)
         elif method == "POST":
             assert query == {"dryRun": "All"}
@@ -115,7 +116,7 @@ class PolicyServer:
         elif path in self.single:
             return self.single[path]
         elif method == "GET" and "clusterroles" in path:
-            raise APIError(404, "NotFound", "no such role")
+            raise not_found(parse_path(path))
         elif method == "GET":
             self._check_served(path)
             return {"metadata": {"resourceVersion": str(next(self._versions))}, "items": list(self._list(path, query))}

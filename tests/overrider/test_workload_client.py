@@ -9,6 +9,7 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.binding import Binding
 from app.overrider.workload_client import RequiredVersions
 from app.store.store import key_of
+from tests.apiserver_rules import unserved
 from tests.builders import entry, image
 from tests.overrider.running import Fleet
 
@@ -96,7 +97,7 @@ async def test_all_workloads_are_read_although_a_resource_is_not_served() -> Non
         client = controller.workloads.client
 
         def refuse(_method: str, path: str, _dry: bool) -> APIError | None:
-            return APIError(404, "", "404 page not found") if path.endswith("/statefulsets") else None
+            return unserved(path) if path.endswith("/statefulsets") else None
 
         fleet.server.refuse = refuse
         found = [document["metadata"]["name"] async for _, document in client.read_all()]

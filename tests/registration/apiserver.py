@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from app.kube.errors import APIError
 from app.patch import apply
 from app.registration.announcements import (
     ANNOUNCED_ANNOTATION,
@@ -18,6 +17,7 @@ from app.registration.condition_client import ConditionClient
 from app.registration.condition_writer import ConditionWriter
 from app.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
 from app.registration.webhooks import SELECTED, ServiceReference, select_workloads, webhook_configurations
+from tests.apiserver_rules import conflict, not_found, parse_path
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 OTHER = SubjectName("default", "YurtAppDaemon", "agent")
@@ -49,7 +49,7 @@ class Server:
         if self.failures:
             raise self.failures.pop(0)
         if self.present is None:
-            raise APIError(404, "NotFound", "not found")
+            raise not_found(parse_path(path))
         present = copy.deepcopy(self.present)
         present.setdefault("metadata", {})["resourceVersion"] = str(self._version)
         if self.meanwhile:
@@ -89,7 +89,7 @@ class Server:
         assert (path, query) == (CONFIGURATION, {"fieldManager": "fleethook-selection"})
         version, *operations = body
         if version["value"] != str(self._version):
-            raise APIError(409, "Conflict", "the object has been modified")
+            raise conflict(parse_path(path))
         self._version += 1
         self.present = apply(self.present, operations)
         fields = {one["path"] for one in operations}

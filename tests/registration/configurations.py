@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.kube.errors import APIError
+from tests.apiserver_rules import not_found, parse_path
 
 
 class Server:
@@ -14,7 +14,7 @@ class Server:
 
     async def json(self, _method: str, path: str) -> Any:
         if self.present is None or "validating" in path:
-            raise APIError(404, "NotFound", "not found")
+            raise not_found(parse_path(path))
         return self.present
 
     async def request(self, _method: str, path: str, *, query: Any, body: Any, **_: Any) -> bytes:

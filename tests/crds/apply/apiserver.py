@@ -16,9 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from app.kube.errors import APIError
 from app.model.merge_keys import MergeSchema
 from app.patch.strategic_merge_patch import strategic_merge
+from tests.apiserver_rules import invalid, not_found, parse_path
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ESTABLISHED = [
     {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"},
     {"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "accepted"},
@@ -59,15 +62,13 @@ class ApiServer:
 
     def _stored(self, asked: Asked) -> tuple[int, Any]:
         stored = self.crds.get(asked.name)
+        existed = stored is not None
         if asked.method == "PATCH":
             if asked.content_type == "application/apply-patch+yaml" and not asked.query.get("fieldManager"):
-                # k8s.io/apimachinery, pkg/apis/meta/v1/validation: ValidatePatchOptions
-                return 422, {
-                    "reason": "Invalid",
-                    "message": "fieldManager: Required value: is required for apply patch",
-                }
+                text = "Required value: is required for apply patch"
+                return _refuse(invalid("PatchOptions.meta.k8s.io", "", "fieldManager", text))
             if stored is None and asked.content_type != "application/apply-patch+yaml":
-                return 404, {"reason": "NotFound", "message": "not found"}
+                return _refuse(not_found(parse_path(f"{CRDS}/{asked.name}")))
             former = stored or {"metadata": {"resourceVersion": "0"}}
             stored = strategic_merge(former, asked.body, MergeSchema())
             if stored is not former and "dryRun" not in asked.query:
@@ -77,8 +78,12 @@ class ApiServer:
                     "metadata": {**stored["metadata"], "resourceVersion": version},
                 }
         if stored is None:
-            return 404, {"reason": "NotFound", "message": "not found"}
-        return 200, {**stored, "status": {"conditions": self.conditions}}
+            return _refuse(not_found(parse_path(f"{CRDS}/{asked.name}")))
+        return 200 if existed else 201, {**stored, "status": {"conditions": self.conditions}}
+
+
+def _refuse(error: APIError) -> tuple[int, Any]:
+    return error.code, {"kind": "Status", "status": "Failure", "reason": error.reason, "message": error.message}
 
 
 class _Server(ThreadingHTTPServer):
@@ -107,6 +112,7 @@ def serving() -> Iterator[tuple[ApiServer, str]]:
             status, document = answer
             text = document.encode() if isinstance(document, str) else json.dumps(document).encode()
             self.send_response(status)
+            self.send_header("Content-Type", "text/plain" if isinstance(document, str) else "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

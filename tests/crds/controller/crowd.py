@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
+import copy
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from prometheus_client import CollectorRegistry
 
 from app.crds.cache.cache import Cache
@@ -15,20 +15,20 @@ from app.crds.controller import controller as module
 from app.crds.controller.controller import KarmadaController
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.kube.errors import APIError
-from app.model.json import JSONObject
 from app.model.operator import KARMADA
-from tests.apiserver_rules import check_event
-from tests.crds.controller.test_controller import merge
+from app.store.sources.kubernetes.resources import KARMADAS
+from tests.apiserver_rules import parse_path
+from tests.crds.controller.test_controller import INSTANCE
+from tests.kube.object_server import ObjectServer
 
 PREPARED = "CRDsPrepared"
 
 
-class Crowd:
-    """Instances by namespace and name, as an apiserver keeps them, and the controller beside Karmada's operator."""
+class Crowd(ObjectServer):
+    """An apiserver with instances, and the controller beside Karmada's operator."""
 
     def __init__(self, root: Path) -> None:
-        self.stored: dict[tuple[str, str], JSONObject] = {}
+        super().__init__()
         self.seconds: dict[tuple[str, str], float] = {}
         self._begun: dict[tuple[str, str], float] = {}
         self.controller = KarmadaController(
@@ -40,15 +40,11 @@ class Crowd:
 
     def add(self, namespace: str, name: str, url: str) -> None:
         """Create an instance that wants the tarball of a URL."""
-        karmada = self.stored[namespace, name] = {
-            "metadata": {
-                "name": name, "namespace": namespace, "generation": 1, "resourceVersion": "1", "uid": f"{namespace} {name}",
-            },
-            "spec": {"crdTarball": {"crdDownloadPolicy": "IfNotPresent", "httpSource": {"url": url}}},
-        }  # fmt: skip
+        spec = {"crdTarball": {"crdDownloadPolicy": "IfNotPresent", "httpSource": {"url": url}}}
+        path = KARMADAS.in_namespace(namespace, name)
+        self.store(path, {**INSTANCE, "metadata": {"name": name, "namespace": namespace}, "spec": spec})
         self._begun[namespace, name] = time.monotonic()
-        document = msgspec.json.decode(msgspec.json.encode(karmada))
-        self.controller.source.informer(KARMADA).learn(document)
+        self.controller.source.informer(KARMADA).learn(copy.deepcopy(self.objects[path]))
 
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -64,29 +60,19 @@ class Crowd:
 
     def reason(self, namespace: str, name: str) -> str:
         """Return the reason of ``CRDsPrepared``, ``""`` without that condition."""
-        status = self.stored[namespace, name].get("status", {})
+        status = self.objects[KARMADAS.in_namespace(namespace, name)].get("status", {})
         return next((one["reason"] for one in status.get("conditions", []) if one["type"] == PREPARED), "")
 
     def reasons(self) -> dict[str, int]:
         """Return how many instances have each reason."""
-        found = [self.reason(*key) for key in self.stored]
+        found = [self.reason(*key) for key in self._begun]
         return {reason: found.count(reason) for reason in sorted(set(found))}
 
-    async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
-        """Answer as the apiserver does."""
-        if "/events" in path:
-            if method == "POST":
-                check_event(path, body)
-            return b"{}"
-        parts = path.split("/")
-        key = parts[parts.index("namespaces") + 1], parts[parts.index("karmadas") + 1]
-        karmada = self.stored[key]
-        version = karmada["metadata"]["resourceVersion"]
-        if method == "PATCH":
-            if body.get("metadata", {}).pop("resourceVersion", version) != version:
-                raise APIError(409, "Conflict", "the object has been modified")
-            merge(karmada, body)
-            karmada["metadata"]["resourceVersion"] = str(int(version) + 1)
+    async def request(self, method: str, path: str, **rest: Any) -> bytes:
+        answer = await super().request(method, path, **rest)
+        if method == "PATCH" and "/karmadas/" in path:
+            at = parse_path(path)
+            key = at.namespace, at.name
             if self.reason(*key) not in ("", "Downloading"):
                 self.seconds.setdefault(key, time.monotonic() - self._begun[key])
-        return msgspec.json.encode(karmada)
+        return answer

@@ -32,11 +32,12 @@ from app.crds.instance.source_selection import select_source
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA
+from app.patch import merge_patch
 from app.store import ObjectKey
 from app.tracing.spans import StartRoot
-from tests.apiserver_rules import check_event
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
+from tests.kube.object_server import ObjectServer
 from tests.waiting import NET
 
 CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]
@@ -148,67 +149,38 @@ def test_malformed_statuses_are_replaced() -> None:
 
 KEY = ObjectKey("", KARMADA, "ns", "demo")
 PATH = "/apis/operator.karmada.io/v1alpha1/namespaces/ns/karmadas/demo"
+INSTANCE = {
+    "apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", "metadata": {"name": "demo", "namespace": "ns"},
+}  # fmt: skip
 
 
-class Api:
-    """Keeps one instance as an apiserver does: versions, merge patches, a status apart."""
+class Api(ObjectServer):
+    """An apiserver with one instance."""
 
     def __init__(self, spec: JSONObject) -> None:
-        self.stored: JSONObject | None = {
-            "metadata": {"name": "demo", "namespace": "ns", "generation": 1, "resourceVersion": "1", "uid": "u"},
-            "spec": spec,
-        }
-        self.asked: list[tuple[str, str]] = []
-        self.events: list[str] = []
-        self.before: list[Any] = []
-        self.failure: Exception | None = None
+        super().__init__()
+        self.store(PATH, {**INSTANCE, "spec": spec})
 
-    async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
-        if path.endswith("/events") or "/events/" in path:
-            if method == "POST":
-                check_event(path, body)
-            self.events.append(body.get("reason", "again"))
-            return b"{}"
-        self.asked.append((method, path.removeprefix(PATH)))
-        if self.failure is not None:
-            raise self.failure
-        if self.before and method == "PATCH":
-            self.before.pop(0)()
-        if self.stored is None:
-            raise APIError(404, "NotFound", "gone")
-        if method == "PATCH":
-            self.write(body, "status" if path.endswith("/status") else "spec")
-        return msgspec.json.encode(self.stored)
+    @property
+    def stored(self) -> JSONObject | None:
+        return self.objects.get(PATH)
 
-    def write(self, body: JSONObject, part: str = "") -> None:
-        """Write a part, ``""`` for all: a patch of the object leaves its status, one of the status all else."""
-        assert self.stored is not None
-        metadata = self.stored["metadata"]
-        if body.get("metadata", {}).pop("resourceVersion", metadata["resourceVersion"]) != metadata["resourceVersion"]:
-            raise APIError(409, "Conflict", "the object has been modified")
-        before = msgspec.json.encode(self.stored["spec"])
-        if part == "status":
-            body = {name: value for name, value in body.items() if name == "status"}
-        elif part:
-            body = {name: value for name, value in body.items() if name != "status"}
-        merge(self.stored, body)
-        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
-        metadata["generation"] += before != msgspec.json.encode(self.stored["spec"])
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """The requests about the instance."""
+        return [(method, path.removeprefix(PATH)) for method, path in self.requests if path.startswith(PATH)]
+
+    @property
+    def events(self) -> list[str]:
+        return [one["reason"] for one in self.objects.values() if one["kind"] == "Event"]
+
+    def write(self, patch: JSONObject) -> None:
+        """Merge-patch the instance with its status, as other clients do."""
+        self.store(PATH, merge_patch(self.objects[PATH], patch))
 
     def condition(self, type_: str) -> tuple[str, str]:
-        assert self.stored is not None
-        found = {one["type"]: one for one in self.stored.get("status", {}).get("conditions", [])}
+        found = {one["type"]: one for one in self.objects[PATH].get("status", {}).get("conditions", [])}
         return (found[type_]["status"], found[type_]["reason"]) if type_ in found else ("", "")
-
-
-def merge(target: JSONObject, patch: JSONObject) -> None:
-    for name, value in patch.items():
-        if isinstance(value, dict):
-            merge(target.setdefault(name, {}), value)
-        elif value is None:
-            target.pop(name, None)
-        else:
-            target[name] = value
 
 
 class Bench:
@@ -267,7 +239,7 @@ async def test_a_conflicting_write_is_retried(origin: Origin, cache: Cache) -> N
     def others() -> None:
         made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})
 
-    made.api.before = [others, others]
+    made.api.before_write = [others, others]
     assert await made.look()
     assert made.api.stored is not None
     assert made.api.stored["metadata"]["annotations"] == {"theirs": "yes"}
@@ -277,7 +249,7 @@ async def test_a_conflicting_write_is_retried(origin: Origin, cache: Cache) -> N
 
 async def test_repeated_conflicts_are_retried_later(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
-    made.api.before = [lambda: made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})] * 5
+    made.api.before_write = [lambda: made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})] * 5
     assert not await made.look()
     assert await made.look()
 
@@ -285,10 +257,7 @@ async def test_repeated_conflicts_are_retried_later(origin: Origin, cache: Cache
 async def test_an_instance_that_goes_meanwhile_is_done_with(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
 
-    def delete() -> None:
-        made.api.stored = None
-
-    made.api.before = [delete]
+    made.api.before_write = [lambda: made.api.remove(PATH)]
     assert await made.look()
     assert made.api.asked == [("PATCH", "")]
 
@@ -296,9 +265,9 @@ async def test_an_instance_that_goes_meanwhile_is_done_with(origin: Origin, cach
 async def test_an_apiserver_that_does_not_answer_is_asked_again(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     for failure in (UnreachableError("refused"), APIError(500, "InternalError", "etcd is away")):
-        made.api.failure = failure
+        made.api.error = failure
         assert not await made.look()
-    made.api.failure = None
+    made.api.error = None
     assert await made.look()
     assert made.api.condition("Ready") == ("True", "Completed")
 
@@ -321,8 +290,8 @@ async def test_another_one_of_the_same_name_is_looked_after_anew(origin: Origin,
     assert await made.look()
     before = made.api.stored
     assert before is not None
-    made.api.stored = {"metadata": {**before["metadata"], "uid": "v", "resourceVersion": "99"}, "spec": before["spec"]}
-    made.api.stored["metadata"].pop("finalizers")
+    made.api.remove(PATH)
+    made.api.store(PATH, {**INSTANCE, "spec": before["spec"]})
     made.see()
     assert await made.look()
     assert made.api.stored["metadata"]["finalizers"] == ["operator.karmada.io/finalizer"]
@@ -421,9 +390,9 @@ async def test_without_cascading_deletion_no_deinit_is_reported(origin: Origin, 
     made.api.write({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "labels": labels}})
     made.see()
     assert await made.look()
-    assert made.api.condition("Ready") == ("True", "Completed")
-    assert made.api.stored is not None
-    assert made.api.stored["metadata"]["finalizers"] == []
+    # With its last finalizer, the apiserver removes the instance.
+    assert made.api.stored is None
+    assert made.api.asked[-1] == ("PATCH", "")
 
 
 # --- Beside Karmada's operator ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, cast
 from app.control.events import Recorder
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.refusal_events import REASON, record_refusals
-from app.kube.connection import MERGE_PATCH, Connection
+from app.kube.connection import Connection
 from app.store import Store
 from app.store.store import key_of
 from tests.interpret.lua.customization_objects import config_map, customization
@@ -20,19 +20,8 @@ OTHER = customization("foo", healthInterpretation="function Other() end")
 GOOD = customization("foo", healthInterpretation="function InterpretHealth(o) return true end")
 
 
-class Events(ObjectServer):
-    """Keeps the events; a repeated event is a PATCH."""
-
-    async def request(self, method: str, path: str, *, body: Any = None, content_type: str = "") -> bytes:
-        if method != "PATCH":
-            return await super().request(method, path, body=body)
-        self.requests.append((method, path))
-        assert content_type == MERGE_PATCH
-        self.store(path, {**self.objects[path], **body})
-        return b"{}"
-
-    def list_events(self) -> list[tuple[str, str, str]]:
-        return [(one["reason"], one["involvedObject"]["name"], one["message"]) for one in self.objects.values()]
+def list_events(server: ObjectServer) -> list[tuple[str, str, str]]:
+    return [(one["reason"], one["involvedObject"]["name"], one["message"]) for one in server.objects.values()]
 
 
 async def settle() -> None:
@@ -41,8 +30,8 @@ async def settle() -> None:
 
 
 @contextlib.asynccontextmanager
-async def recording(store: Store) -> AsyncIterator[Events]:
-    events = Events()
+async def recording(store: Store) -> AsyncIterator[ObjectServer]:
+    events = ObjectServer()
     customizations = Customizations(store, namespace="karmada-system")
     now = datetime(2026, 6, 1, tzinfo=UTC)
     recorder = Recorder(cast("Connection", events), component="fleethook", now=lambda: now)
@@ -64,14 +53,14 @@ async def test_an_invalid_customization_gets_one_event_for_each_problem() -> Non
     store = Store()
     async with recording(store) as events:
         await change(store, GOOD)
-        assert events.list_events() == []
+        assert list_events(events) == []
         await change(store, BAD)
-        ((reason, name, message),) = events.list_events()
+        ((reason, name, message),) = list_events(events)
         assert (reason, name) == (REASON, "foo")
         assert "its last valid version stays in use" in message
         await change(store, config_map("{", namespace="karmada-system"))
         await change(store, OTHER)
-        assert [name for _, name, _ in events.list_events()] == ["foo", "karmada-config", "foo"]
+        assert [name for _, name, _ in list_events(events)] == ["foo", "karmada-config", "foo"]
         assert [method for method, _ in events.requests] == ["POST"] * 3
 
 

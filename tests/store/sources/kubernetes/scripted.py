@@ -6,12 +6,12 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from app.kube.errors import APIError
 from app.lifetime import run_in_background
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import WatchedResource, decode_object
+from tests.apiserver_rules import unserved
 
 KIND = GroupKind("example.com", "Gadget")
 GADGETS = WatchedResource("example.com", "v1", "gadgets", "Gadget", decode_object)
@@ -106,4 +106,4 @@ def names(store: Store) -> dict[str, Any]:
     return {key.name: store.get(*key)["spec"] for key in store.keys(KIND)}
 
 
-NOT_SERVED = APIError(404, "", "404 page not found")  # k8s.io/apiserver, pkg/server/mux/pathrecorder.go
+NOT_SERVED = unserved(GADGETS.path)

@@ -231,7 +231,7 @@ async def test_waiters_wake_when_their_version_is_reached() -> None:
 async def test_a_built_in_kind_that_is_not_served_is_a_fault_and_its_objects_stay() -> None:
     """kube-apiserver always serves Namespaces, so a 404 comes from another server, or another path."""
     script, store = Script(), Store()
-    unserved = APIError(404, "", "404 page not found")
+    unserved = NOT_SERVED
     script.lists.put_nowait(unserved)
     script.lists.put_nowait(page(10, gadget("a", 3)))
     script.put(gone())

@@ -12,6 +12,7 @@ from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
+from tests.apiserver_rules import not_found, parse_path
 from tests.store.sources.kubernetes.scripted import (
     GADGETS,
     KIND,
@@ -123,7 +124,7 @@ async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict
     return names(store)
 
 
-NOT_FOUND = APIError(404, "NotFound", 'gadgets "a" not found')
+NOT_FOUND = not_found(parse_path(ONE))
 
 
 async def test_a_live_read_may_be_ahead_of_the_watch() -> None:

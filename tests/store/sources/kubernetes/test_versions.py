@@ -22,7 +22,8 @@ from app.store.sources.kubernetes.resources import (
     decode_object,
 )
 from app.store.sources.kubernetes.source import KubernetesSource
-from tests.store.sources.kubernetes.scripted import KIND, gadget, page
+from tests.apiserver_rules import not_found, parse_path
+from tests.store.sources.kubernetes.scripted import KIND, NOT_SERVED, gadget, page
 from tests.waiting import settled
 
 GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", decode_object, older_versions=("v1",))
@@ -82,7 +83,7 @@ class Server:
         if version in self.errors:
             raise self.errors[version]
         if version not in self.items:
-            raise APIError(404, "", "404 page not found")
+            raise NOT_SERVED
 
     async def request(self, method: str, path: str, *, query: Any = None, **_: Any) -> bytes:
         assert method == "GET"
@@ -111,7 +112,7 @@ class Server:
         for item in self.items[version]:
             if item["metadata"]["name"] == name:
                 return json.dumps(item).encode()
-        raise APIError(404, "NotFound", f'gadgets.example.com "{name}" not found')
+        raise not_found(parse_path(f"/apis/example.com/{version}/gadgets/{name}"))
 
     @contextlib.asynccontextmanager
     async def lines(self, path: str, **_: Any) -> AsyncIterator[AsyncIterator[bytes]]:
