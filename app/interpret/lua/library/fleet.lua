@@ -584,10 +584,26 @@ function fleet.keep_unset(desired, observed, ...)
   return fleet.keep(desired, observed, ...)
 end
 
+-- Returns the objects of a list by their names, or those in their metadata.
+function fleet.by_name(list)
+  local found = {}
+  for _, one in ipairs(list) do found[one.name or get(one, "metadata", "name") or ""] = one end
+  return found
+end
+
+-- Returns whether the object has an annotation or label (`member` is "annotations" or "labels") after the update. Karmada keeps
+-- those of the observed object, except those that were removed from the template, which an annotation lists.
+function fleet.is_marked(desired, observed, member, name)
+  if get(desired, "metadata", member, name) ~= nil then return true end
+  if get(observed, "metadata", member, name) == nil then return false end
+  local managed = text(observed, "metadata", "annotations", "resourcetemplate.karmada.io/managed-" .. member)
+  return not string.find("," .. managed .. ",", "," .. name .. ",", 1, true)
+end
+
 -- Retains a member, such as spec.suspend, of an object in a queue of Kueue, which suspends and starts the objects of its
 -- queues in the member cluster. Returns whether there is a queue.
 function fleet.keep_queued(desired, observed, ...)
-  if get(observed, "metadata", "labels", "kueue.x-k8s.io/queue-name") == nil then return false end
+  if not fleet.is_marked(desired, observed, "labels", "kueue.x-k8s.io/queue-name") then return false end
   fleet.keep(desired, observed, ...)
   return true
 end
