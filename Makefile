@@ -97,7 +97,7 @@ $(BENCH)/venv.stamp: $(VENV)/run.stamp benchmarks/requirements.txt
 	$(BENCH)/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r benchmarks/requirements.txt
 	@touch $@
 
-bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure beside the peers and write benchmarks/RESULTS.md (needs Go; half an hour)
+bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure beside the peers and write benchmarks/RESULTS.md (needs Go; an hour)
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
 bench-quick: $(VENV)/dev.stamp ## Measure beside the floor and FastAPI (a minute)

@@ -21,8 +21,8 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.tables import table
 
 PARTS = (
-    "webhook", "cold", "record", "tracing", "replay", "one_connection", "unasked", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
-    "lua", "dispatch", "informer", "fleet", "scale", "console", "cli", "admission", "policies", "patch", "crds", "interpret", "worst", "soak",
+    "webhook", "cold", "record", "tracing", "replay", "one_connection", "unasked", "handshakes", "overriders", "objects", "workers", "stages",
+    "lua", "dispatch", "scale", "console", "cli", "admission", "policies", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
@@ -35,8 +35,8 @@ MADE = ROOT / ".bench"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement of one server")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement of one server")
     parser.add_argument(
         "--python",
         type=Path,
@@ -66,7 +66,8 @@ def measure(name: str, given: argparse.Namespace, found: results.Results) -> boo
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            section = import_module(f"benchmarks.cases.{name}").run(
+            module = import_module(f"benchmarks.cases.{name}")
+            section = module.run(
                 Context(
                     binaries=MADE / "bin", python=given.python, inputs=MADE / "inputs", scratch=Path(scratch),
                     rounds=given.rounds, seconds=given.seconds, server_core=cores[0], load_core=cores[-1],
@@ -85,7 +86,13 @@ def measure(name: str, given: argparse.Namespace, found: results.Results) -> boo
     if given.small:
         return True
     command = f'make bench ARGS="--only {name} --rounds {given.rounds} --seconds {given.seconds:g}"'
-    measured = {"command": command, "rounds": given.rounds, "seconds": given.seconds, "took": took, **origin()}
+    measured = {
+        "command": command,
+        "rounds": given.rounds,
+        "seconds": given.seconds,
+        "took": took,
+        "paths": getattr(module, "MEASURED", results.MEASURED),
+    } | origin()
     results.record(found, name, section, measured)
     results.write(found, PARTS)
     return True

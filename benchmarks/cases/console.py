@@ -9,6 +9,9 @@ from benchmarks.harness.rounds import Spread, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
+MEASURED = ("app/console", "app/overrider", "app/store")
+
+
 SHAPE, SMALL_SHAPE = (20, 5_000), (4, 50)
 PROGRAM_SECONDS, BUDGET_SECONDS = 420, 1_500
 MAX_ROUNDS = 3

@@ -16,10 +16,14 @@ from benchmarks.engines.dispatch_hooks import AUTHORITY
 from benchmarks.engines.dispatch_matching import CHANGED, LOOK_UP, MATCH, SCAN, Matching
 from benchmarks.engines.dispatch_worlds import HOOKS, SIZES
 from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, ratio, text
+from benchmarks.harness.goals import at_most
 from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
+
+MEASURED = ("app/dispatch", "app/outbound")
+
 
 REQUESTS = 300
 DISPATCHES = 60
@@ -57,8 +61,15 @@ def run(context: Context) -> Section:
         "matching, times of ours": of_go,
         "chain us": {f"{phase}, {size}": measured.figures() for (phase, size), measured in chain.items()},
     }
+    goals = [
+        at_most(
+            f"dispatch, {case.title}: CPU of matching among {SIZES[-1]:,} webhooks relative to {SIZES[0]}", 1.2,
+            ratio(matching.found[case.title, MATCH, SIZES[-1]], matching.found[case.title, MATCH, SIZES[0]]),
+        )
+        for case in matching.cases
+    ]  # fmt: skip
     parts = (MATCHING.format(scan=SCAN), _matching_table(matching), _changes(matching), CHAIN, _chain_table(chain))
-    return Section("Dispatch", "\n\n".join(parts), figures)
+    return Section("Dispatch", "\n\n".join(parts), figures | {"goals": goals})
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:

@@ -10,6 +10,9 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import go, ours, run_servers
 from benchmarks.harness.tables import footnotes, mark, table
 
+MEASURED = ("app/api", "app/certs", "app/cli")
+
+
 BARE = "event loop and TLS alone, constant bytes"
 HOW = (
     "UPDATE. Each request opens a new connection, 16 at a time, and the server closes it. TLS 1.3 with X25519 only, because Go would "

@@ -11,6 +11,9 @@ from benchmarks.harness.tables import footnotes, mark, table
 from benchmarks.servers import EXPLORE
 from benchmarks.varied import explore_reviews, size_of, write_lines
 
+MEASURED = ("app/api", "app/interpret", "app/control", "app/model")
+
+
 OPERATIONS = (
     "ExploreHealthy", "ExploreReplica", "ExploreStatus", "ExploreDependencies", "ExploreReplicaRevising", "ExploreRetaining",
     "ExplorePacking", "ExploreStatusAggregating",

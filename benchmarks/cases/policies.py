@@ -12,6 +12,8 @@ from benchmarks.harness.rounds import Round, figure, ratio, turns
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import NOTE, table
 
+MEASURED = ("app/overrider/policies",)
+
 TITLE: Final = "Policies in kube-apiserver"
 NOTHING: Final = "nothing"
 CONSTANT: Final = "one constant policy"

@@ -12,6 +12,9 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import Server, ServerGroup, certificate, ours, run_servers
 from benchmarks.harness.tables import NOTE, table
 
+MEASURED = ("app/api", "app/overrider", "app/records", "app/model", "app/store")
+
+
 PLAIN_SPARE = "fleethook, a core more"
 ONE_CORE = "recording, one core"
 SPARE_CORE = "recording, a core more"

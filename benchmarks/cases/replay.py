@@ -24,6 +24,9 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.reviews import review
 
+MEASURED = ("app/api", "app/overrider", "app/records", "app/model", "app/store")
+
+
 PATH = "/mutate-apps-v1-deployment"
 OPERATIONS = ("UPDATE", "CREATE")
 WANTED = 10_000

@@ -13,6 +13,9 @@ from benchmarks.harness.rounds import Spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
+MEASURED = ("app/api", "app/control", "app/overrider", "app/model", "app/store")
+
+
 Shape = tuple[int, int, int]
 """Subjects, pools of each, and how many overriders are edited."""
 
@@ -48,9 +51,8 @@ process, with {reviews} reviews a second; the goal for a first pass without plan
 REVIEWS = """Reviews of an UPDATE are sent at fixed times ({reviews} a second), independent of earlier answers. *Slice* is the CPU used between
 two turns of the event loop, which is the time that all other tasks of the process wait. Each cell has the p99 of reviews, the p99 of slices and
 the longest slice:"""
-CHECKS = (
-    """Check of an overrider at admission. The slice is the longest one, including the decoding of the review's body:"""
-)
+CHECKS = """Check of an overrider at admission. The slice is the longest one; *without decoding* is the longest one if the time to decode the objects of the
+review is taken out of each slice:"""
 EXPONENTS = "Exponents over the three fleets of 50 pools (slope of the logarithms, 1 is linear): {text}."
 
 
@@ -124,7 +126,7 @@ def _text(figures: dict[str, Any], extent: Extent, exponents: dict[str, float]) 
         for title, of in found.items()
     ]
     checked = [
-        [one["check"], f"{one['pools']:,}", f"{one['ms_per_pool']:.3f}", f"{one['slice_ms']:.1f}", f"{one['body_ms']:.1f}"]
+        [one["check"], f"{one['pools']:,}", f"{one['ms_per_pool']:.3f}", f"{one['slice_ms']:.1f}", f"{one['undecoded_ms']:.1f}", f"{one['body_ms']:.1f}"]
         for one in figures["checks"]
     ]  # fmt: skip
     text = ", ".join(f"{name} {value:.2f}" for name, value in exponents.items()) or "too few fleets were measured"
@@ -132,7 +134,7 @@ def _text(figures: dict[str, Any], extent: Extent, exponents: dict[str, float]) 
         ABOUT.format(reviews=200), table(["subjects x pools", "workloads", *(one[0] for one in columns)], resources),
         EXPONENTS.format(text=text), REVIEWS.format(reviews=200),
         table(["ms: p99 of a review / p99 of a slice / longest slice", *STAGES], waits), CHECKS,
-        table(["check", "pools", "ms CPU per pool", "longest slice, ms CPU", "body, ms"], checked),
+        table(["check", "pools", "ms CPU per pool", "longest slice, ms CPU", "without decoding", "decoding, ms"], checked),
     ]  # fmt: skip
     if figures["unfinished"]:
         parts.append(f"Stopped by the time limit: {'; '.join(figures['unfinished'])}.")
@@ -186,7 +188,7 @@ def _goals(figures: dict[str, Any], extent: Extent) -> list[dict[str, Any]]:
         _goal("check of an overrider or an edit, per pool", 0.2, [one["ms_per_pool"] for one in plain], "ms", 3),
         _goal("check of an overrider with an entry for each pool, per pool", 0.2, [one["ms_per_pool"] for one in checks], "ms", 3),
         _goal(
-            "longest slice of such a check, without decoding its body", 10, [one["slice_ms"] - one["body_ms"] for one in checks],
+            "longest slice of such a check, without decoding its body", 10, [one["undecoded_ms"] for one in checks],
             "ms", 1,
         ),
         _goal("longest slice of a leader or an idle replica", 50, slices, "ms CPU", 1),

@@ -18,7 +18,7 @@ from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget
 
-OWNER, CONSUMER = "ws1", "ws3"
+OWNER, CONSUMER, QUIET = "ws1", "ws3", "ws9"
 SIZES = (10, 1_000, 10_000)
 HOOKS = 3
 # More requests than the cache of a set of hooks holds, over fewer resources than the cache of definitions holds.

@@ -5,6 +5,7 @@ import platform
 import re
 import ssl
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +27,8 @@ PACKAGES = (
 )
 # Files that a measurement writes.
 _WRITTEN = (":!benchmarks/results.json", ":!benchmarks/RESULTS.md", ":!benchmarks/plots")
-MODULES = ("sigs.k8s.io/controller-runtime", "k8s.io/client-go", "github.com/yuin/gopher-lua", "github.com/evanphx/json-patch", "gomodules.xyz/jsonpatch")  # fmt: skip
-PEERS = ("kopf", "granian", "hypercorn")
+MODULES = ("sigs.k8s.io/controller-runtime", "k8s.io/apiserver", "github.com/yuin/gopher-lua", "github.com/evanphx/json-patch", "gomodules.xyz/jsonpatch")  # fmt: skip
+PEERS = ("kopf",)
 
 
 def machine() -> dict[str, str]:
@@ -59,6 +60,14 @@ def origin() -> dict[str, Any]:
         "commit": commit + (" and changes to it" if changed else ""),
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     }
+
+
+def count_changes(commit: str, paths: Sequence[str]) -> int | None:
+    """Return the number of later commits to some paths, None if the repository does not have the commit."""
+    found = _run(
+        "git", "-C", str(ROOT), "rev-list", "--count", f"{commit.split(maxsplit=1)[0]}..HEAD", "--", *paths
+    ).strip()
+    return int(found) if found else None
 
 
 def _go(binaries: Path) -> str:

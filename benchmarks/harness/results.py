@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import BENCHMARKS
+from benchmarks.harness.machine import count_changes
 from benchmarks.harness.section import Section
 from benchmarks.harness.tables import bullets, table
 
 RESULTS = BENCHMARKS / "results.json"
 PAGE = BENCHMARKS / "RESULTS.md"
 
+MEASURED = ("app",)
+"""The paths that a part measures if its module has no constant of this name."""
+
 Results = dict[str, Any]
-"""``about``: the machine and versions; ``parts``: sections by name, with command, rounds and commit."""
+"""``about``: the machine and versions; ``parts``: sections by name, with command, rounds, commit and measured paths."""
+
+_MARK = "†"
+_MARKED = f"{_MARK} The measured code has changed since this commit, or the repository does not have the commit."
 
 
 def read(path: Path = RESULTS) -> Results:
@@ -43,14 +50,17 @@ def _page(about: Mapping[str, str], parts: Mapping[str, Any]) -> Iterable[str]:
     yield bullets(about)
     if goals := [(goal, name) for name, part in parts.items() for goal in part["figures"].get("goals", ())]:
         yield "## Goals"
+        commits = {name: _commit(part["measured"]) for name, part in parts.items()}
         lines = [
             [
                 goal["goal"], goal["wanted"], goal["found"], "yes" if goal["met"] else "**no**",
-                f"[{name}](#{_anchor(parts[name])})",
+                f"[{name}](#{_anchor(parts[name])})", commits[name],
             ]
             for goal, name in goals
         ]  # fmt: skip
-        yield table(["goal", "wanted", "found", "met", "part"], lines, words=5)
+        yield table(["goal", "wanted", "found", "met", "part", "commit"], lines, words=6)
+        if any(_MARK in commit for commit in commits.values()):
+            yield _MARKED
     for part in parts.values():
         yield from _part(part)
 
@@ -62,9 +72,15 @@ def _part(part: Mapping[str, Any]) -> Iterable[str]:
         yield f"![{Path(plot).stem}]({plot})"
     measured = part["measured"]
     yield (
-        f"`{measured['command']}`: {measured['rounds']} rounds of {measured['seconds']:g} s, commit {measured['commit']}, "
-        f"{measured['when']}; took {measured['took']:.0f} s."
+        f"`{measured['command']}`: {measured['rounds']} rounds of {measured['seconds']:g} s, commit "
+        f"{_commit(measured)}, {measured['when']}; took {measured['took']:.0f} s."
     )
+
+
+def _commit(measured: Mapping[str, Any]) -> str:
+    """Return the commit of a measurement, with a mark if it is older than the measured code."""
+    changes = count_changes(measured["commit"], measured.get("paths", MEASURED))
+    return measured["commit"] if changes == 0 else f"{measured['commit']} {_MARK}"
 
 
 def _anchor(part: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Write the inputs of the Go programs, from the same sources as the Python benchmarks: `inputs.py DIR`.
 
-UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones (-edited: with other images than their templates); lua.json, dispatch.json and patch.json for the
-programs of these names.
+UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones (-edited: with other images than their templates); lua.json and dispatch.json for the programs of
+these names.
 """
 
 import json
@@ -12,9 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Machine, Program, ScriptLimits
-from app.patch import apply
 from benchmarks import reviews, varied
-from benchmarks.engines import dispatch_chain, dispatch_worlds, patch_documents
+from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
 
 
@@ -55,12 +54,6 @@ def dispatch_inputs():
     return {"matching": matching, "chain": chain}
 
 
-def patch_inputs():
-    before = patch_documents.build_document()
-    after = apply(before, patch_documents.OPERATIONS)
-    return {"before": before, "after": after, "patch": patch_documents.OPERATIONS}
-
-
 def main() -> None:
     into = Path(sys.argv[1])
     into.mkdir(parents=True, exist_ok=True)
@@ -70,7 +63,7 @@ def main() -> None:
         varied.write_lines(into / f"{operation}-edited.jsonl", varied.reviews(operation, edited=True))
     for operation in ("ExploreRetaining", "ExploreStatusAggregating", "ExploreReplicaRevising"):
         (into / f"{operation}.json").write_bytes(reviews.explore_review(operation))
-    for name, made in (("lua", lua_inputs()), ("dispatch", dispatch_inputs()), ("patch", patch_inputs())):
+    for name, made in (("lua", lua_inputs()), ("dispatch", dispatch_inputs())):
         (into / f"{name}.json").write_text(json.dumps(made, separators=(",", ":")))
 
 

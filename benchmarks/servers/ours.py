@@ -28,11 +28,12 @@ from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
 from app.tracing.otlp import start_otlp
 from app.tracing.spans import StartTrace
-from benchmarks.engines.dispatch_worlds import build_configurations, build_other_hook
+from benchmarks.engines.dispatch_worlds import QUIET, build_configurations, build_other_hook
 from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
+from tests.dispatch.builders import configuration
 
 _NUMBERED = "the-name-of-one-of-them"
 
@@ -56,6 +57,8 @@ def app_of(
     hooks = [build_other_hook(number, random.Random(number)) for number in range(given.hooks)]
     for document in build_configurations(hooks, "mutating"):
         app.store.put(document)
+    if hooks:
+        app.store.put(configuration(QUIET, "mutating", hooks[0]))
     if given.name != "fleethook":
         answer_constantly(app, settings, decoded=given.name == "floor")
     return app
