@@ -26,7 +26,7 @@ from app.store.sources.kubernetes.resources import RESOURCES
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import container, entry, image, node_pool, patch, rendered, request
 from tests.control.clock import FakeClock
-from tests.overrider.apiserver import Apiserver, is_workload
+from tests.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.overrider.running import Fleet
 from tests.waiting import NET
 
@@ -79,7 +79,7 @@ class World(Fleet):
     def __init__(self, milliseconds: int, *, late_leader: bool = False) -> None:
         super().__init__()
         self.server = self.api = Reviewed(self.objects, self.plans)
-        self.api.admit = self._admit
+        self.api.decide = self._admit
         self.reader = LateReader(self.server, self.clock, milliseconds)
         self.store, self._of_replica = Store([OVERRIDERS_BY_SUBJECT]), PlanCache()
         self.replica = self._follow(self.reader, self.store)
@@ -176,7 +176,7 @@ class World(Fleet):
 class Reviewed(Apiserver):
     """An apiserver that waits for the reviews of a replica."""
 
-    admit: Callable[[Document | None, Document], Any]
+    decide: Callable[[Document | None, Document], Any]
 
     def __init__(self, objects: Store, plans: PlanCache) -> None:
         super().__init__(objects, plans)
@@ -185,27 +185,26 @@ class Reviewed(Apiserver):
 
     async def replace(self, path: str, document: Document) -> None:
         """Store a workload as reviewed."""
-        before = self._documents.get(path)
-        after = await self.admit(before, document)
-        self._store(path, before, after)
+        self.store(path, await self.decide(self.objects.get(path), document))
 
-    async def request(self, method: str, path: str, **rest: Any) -> bytes:
+    async def json(self, method: str, path: str, **rest: Any) -> Any:
         if method == "PATCH" and is_workload(path):
-            before = self._documents[path]
+            before = self.objects[path]
             is_list = "json-patch" in rest.get("content_type", "")
             after = apply(before, rest["body"]) if is_list else merge_patch(before, rest["body"])
-            self._answers[before["metadata"]["resourceVersion"]] = await self.admit(before, after)
-        return await super().request(method, path, **rest)
+            self._answers[before["metadata"]["resourceVersion"]] = await self.decide(before, after)
+        return await super().json(method, path, **rest)
 
-    def _admitted(self, before: Document | None, after: Document) -> Document:
-        del after
+    def _review(self, before: Document | None, after: Document) -> Document:
+        if after["kind"] not in WORKLOAD_KINDS:
+            return after
         assert before is not None
         return self._answers.pop(before["metadata"]["resourceVersion"])
 
-    def _store(self, path: str, before: Document | None, after: Document) -> None:
+    def _keep(self, path: str, former: Document | None, after: Document) -> Document:
         if is_workload(path) and self.templates[-1:] != [after["spec"]["template"]]:
             self.templates.append(after["spec"]["template"])
-        super()._store(path, before, after)
+        return super()._keep(path, former, after)
 
 
 @contextlib.asynccontextmanager
