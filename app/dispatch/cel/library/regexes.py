@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-import re2
-
 from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
 
@@ -38,6 +36,8 @@ def compile_pattern(pattern: str) -> Any:
     Raises:
         ValueError: The pattern is invalid in Go.
     """
+    import re2  # noqa: PLC0415 - takes 3 MB, and few conditions have regular expressions
+
     options: Any = re2.Options()
     options.log_errors = False
     try:
