@@ -5,7 +5,7 @@ libraries. After a call that reached a limit, the machine is discarded.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final, Literal, NamedTuple
@@ -27,7 +27,8 @@ _SANDBOX: Final = (
     "describe", "modules", "libraries", "calls",
 )  # fmt: skip
 """The files of the sandbox in loading order; each uses the parts of earlier files. The last returns the API."""
-_MODULES: Final = ("fleet",)
+_MODULES: Final = {"fleet": ("fleet_health", "fleet", "fleet_objects")}
+"""The modules that scripts may require, with the files that make up each."""
 _MAX_CHUNKS: Final = 500
 _TICK: Final = 100
 # Bytes that one message from the host may take beyond the limit of a call, so that no message fails halfway.
@@ -106,8 +107,8 @@ class Machine:
         self._api, null, mapping, listing = found
         self._exchange: Final = DocumentExchange(null, mapping, listing)
         self._call: Final = self._api.call
-        for module in _MODULES:
-            self._api.library(module, _read_library(module))
+        for module, files in _MODULES.items():
+            self._api.library(module, _read_library(files))
         # Scripts must not find Lua's own globals or lupa's `python`. The sandbox has kept the functions that it needs.
         self._lua.execute("local globals = _G for name in next, globals do globals[name] = nil end")
         self._loaded: Final[set[str]] = set()
@@ -291,8 +292,8 @@ def _read_sandbox_file(name: str) -> str:
 
 
 @lru_cache
-def _read_library(module: str) -> str:
-    return parse_script((_FILES / "library" / f"{module}.lua").read_text("utf-8")).runnable
+def _read_library(files: Iterable[str]) -> str:
+    return parse_script("\n".join((_FILES / "library" / f"{file}.lua").read_text("utf-8") for file in files)).runnable
 
 
 def _remove_mark(text: str, program: Program) -> str:
