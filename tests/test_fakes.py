@@ -1,6 +1,8 @@
 """The list of apiservers that tests run in place of a real one, and the rules that they share."""
 
+import ast
 import copy
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,55 @@ EVENT = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespa
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
 
 
-@pytest.mark.parametrize("row", FAKES, ids=lambda row: f"{row['fake']}: {row['answer']}")
-def test_each_listed_fake_exists(row: dict[str, str]) -> None:
-    path, _, name = row["fake"].partition(" ")
-    text = (ROOT / path).read_text()
-    assert f"class {name}" in text or f"def {name}" in text
+def is_fake_method(node: ast.AST) -> bool:
+    """Return whether a function answers in place of a `Connection`, of a source of live reads, or over HTTP."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    first = [one.arg.strip("_") for one in node.args.args if one.arg != "self"][:1]
+    takes_method = first == ["method"] or (not first and node.args.vararg is not None)
+    is_request = isinstance(node, ast.AsyncFunctionDef) and node.name in ("request", "json", "post", "get")
+    return node.name.startswith("do_") or node.name in ("lines", "read_one") or (is_request and takes_method)
+
+
+def find_fakes(tree: ast.Module, path: str, listed: Collection[str]) -> set[str]:
+    """Return the classes of a module that answer requests or extend a listed fake, and the functions with nested ones."""
+    found = set()
+    bases = {one.partition(" ")[2] for one in listed if one.startswith(f"{path} ")}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            source = f"{(node.module or '').replace('.', '/')}.py"
+            bases |= {one.asname or one.name for one in node.names if f"{source} {one.name}" in listed}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            named = {one.id for one in node.bases if isinstance(one, ast.Name)}
+            if any(map(is_fake_method, node.body)) or named.intersection(bases):
+                found.add(node.name)
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = [one for node in ast.walk(function) if isinstance(node, ast.ClassDef) for one in node.body]
+            nested = (node for node in ast.walk(function) if node not in inside and node is not function)
+            found |= {function.name} if any(map(is_fake_method, nested)) else set()
+    return found
+
+
+def test_each_fake_is_listed() -> None:
+    """A class or function that answers requests needs rows in fakes.yaml, which say how upstream answers."""
+    listed = {row["fake"] for row in (*FAKES, *FACTS["others"])}
+    paths = [str(one.relative_to(ROOT)) for one in (ROOT / "tests").rglob("*.py")]
+    found = {
+        f"{path} {name}" for path in paths for name in find_fakes(ast.parse((ROOT / path).read_text()), path, listed)
+    }
+    assert sorted(found - listed) == []
+    for row in (*FAKES, *FACTS["others"]):
+        path, _, name = row["fake"].partition(" ")
+        text = (ROOT / path).read_text()
+        assert f"class {name}" in text or f"def {name}" in text, row["fake"]
+
+
+def test_each_answer_names_its_source() -> None:
+    rows = [(row["fake"], one) for row in FAKES for one in row["answers"]]
+    assert [fake for fake, one in rows if not one["answer"] or not one["upstream"]] == []
+    assert [row["fake"] for row in FAKES if not row["answers"]] == []
 
 
 @pytest.mark.parametrize(

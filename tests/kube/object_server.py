@@ -307,7 +307,13 @@ def _changes_generation(former: Document | None, after: Document) -> bool:
 
 
 def _merge_applied(stored: Any, body: Any, last: Any) -> Any:
-    """Return an object after a server-side apply: lists are atomic, and members that left the configuration are removed."""
+    """Return an object after a server-side apply: members that left the configuration are removed.
+
+    Lists of objects with names are maps by name, as in most types. The others are atomic.
+    """
+    if is_named(stored) and is_named(body):
+        parts = [{item["name"]: item for item in one} for one in (stored, body, last if is_named(last) else ())]
+        return list(_merge_applied(*parts).values())
     if not isinstance(body, dict) or not isinstance(stored, dict):
         return copy.deepcopy(body)
     former = last if isinstance(last, dict) else {}
@@ -315,8 +321,16 @@ def _merge_applied(stored: Any, body: Any, last: Any) -> Any:
     return kept | {name: _merge_applied(stored.get(name), value, former.get(name)) for name, value in body.items()}
 
 
+def is_named(value: Any) -> bool:
+    """Return whether a value is a list of objects with names."""
+    return isinstance(value, list) and all(isinstance(one, dict) and "name" in one for one in value)
+
+
 def _find_conflict(stored: Any, body: Any, last: Any, field: str = "") -> str:
     """Return the first field of a configuration that another manager has set to another value."""
+    if is_named(stored) and is_named(body):
+        parts = [{item["name"]: item for item in one} for one in (stored, body, last if is_named(last) else ())]
+        return _find_conflict(*parts, field)
     if not isinstance(body, dict) or not isinstance(stored, dict):
         return field if stored is not None and stored not in (body, last) else ""
     former = last if isinstance(last, dict) else {}

@@ -1,4 +1,4 @@
-"""Installing the registration, against a scripted apiserver; tests/e2e has a real one."""
+"""Installing the registration, against an apiserver in memory; tests/e2e has a real one."""
 
 import asyncio
 from typing import Any
@@ -8,20 +8,17 @@ import pytest
 from app.lifetime import run_in_background
 from app.registration.registrar import Registrar
 from app.registration.webhooks import ServiceReference
-from tests.registration.configurations import Server
+from tests.apiserver_rules import parse_path
+from tests.kube.object_server import ObjectServer
+from tests.waiting import settled
 
 
-class Installing(Server):
-    """An apiserver without any object of fleethook."""
-
-    async def request(self, _method: str, path: str, *, query: Any, body: Any, **_: Any) -> bytes:
-        del query
-        self.written.append((path.rpartition("/")[2], {}, body["kind"]))
-        return b"{}"
+def list_written(server: ObjectServer) -> list[str]:
+    return [parse_path(path).plural for method, path in server.requests if method == "PATCH"]
 
 
 async def test_installation_waits_until_the_server_is_ready() -> None:
-    server, ready, defined = Installing(None), asyncio.Event(), []
+    server, ready, defined = ObjectServer(), asyncio.Event(), []
 
     async def wait_ready() -> None:
         await ready.wait()
@@ -31,19 +28,18 @@ async def test_installation_waits_until_the_server_is_ready() -> None:
         lambda: b"authority",
         check_seconds=3600,
         ready=wait_ready,
-        defined=lambda: defined.append(len(server.written)),
+        defined=lambda: defined.append(len(list_written(server))),
     )
     service = ServiceReference("fleet", "fleethook")
     async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
         for _ in range(20):
             await asyncio.sleep(0)
-        assert server.written == []
+        assert list_written(server) == []
         ready.set()
-        for _ in range(100):
-            await asyncio.sleep(0)
-    kinds = [kind for _, _, kind in server.written]
-    definitions = kinds.count("CustomResourceDefinition")
-    assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+        await settled(registrar.installed.is_set)
+    plurals = list_written(server)
+    definitions = plurals.count("customresourcedefinitions")
+    assert plurals[-2:] == ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
     # `defined` is called after each definition, so that its informer starts at once.
     assert defined == list(range(1, definitions + 1))
 
@@ -51,14 +47,14 @@ async def test_installation_waits_until_the_server_is_ready() -> None:
 async def test_a_server_that_becomes_ready_during_a_comparison_is_installed_at_once() -> None:
     ready = asyncio.Event()
 
-    class Slow(Installing):
-        async def json(self, method: str, path: str) -> Any:
+    class Slow(ObjectServer):
+        async def json(self, method: str, path: str, **rest: Any) -> Any:
             ready.set()
             for _ in range(10):
                 await asyncio.sleep(0)
-            return await super().json(method, path)
+            return await super().json(method, path, **rest)
 
-    server = Slow(None)
+    server = Slow()
 
     async def wait_ready() -> None:
         await ready.wait()
@@ -66,6 +62,4 @@ async def test_a_server_that_becomes_ready_during_a_comparison_is_installed_at_o
     registrar = Registrar(server, lambda: b"authority", check_seconds=3600, ready=wait_ready)  # type: ignore[arg-type]
     service = ServiceReference("fleet", "fleethook")
     async with run_in_background(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
-        for _ in range(300):
-            await asyncio.sleep(0)
-        assert registrar.installed.is_set()
+        await settled(registrar.installed.is_set)
