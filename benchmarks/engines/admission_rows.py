@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from app.model.openyurt import POOL_NAME_LABEL
+from app.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from benchmarks.engines.admission_load import WARMUP, Write, delete, put, send, summarize
 from benchmarks.engines.admission_planes import (
     CONSTANT,
@@ -236,6 +236,7 @@ class RowWriter:
         for one, (_, _, body) in zip(stored, given, strict=True):
             if operation == "template":
                 # As OpenYurt's controllers do after an edit of their template: without the overrides.
+                one["metadata"]["labels"][REVISION_LABEL] = "w-2"
                 yield put(one, body["spec"])
                 continue
             spec = {**copy.deepcopy(one["spec"]), "minReadySeconds": 1}
@@ -266,6 +267,7 @@ def _creation(row: Row, turn: str, number: int) -> Write:
         document = row.world.by_webhook(document)
     document["metadata"]["name"] = f"w-{turn}-{number}"
     document["metadata"].setdefault("annotations", {})["bench"] = turn
+    document["metadata"]["labels"][REVISION_LABEL] = "w-1"
     if row.hidden:
         # Another name of the same length.
         document = json.loads(json.dumps(document).replace(POOL_NAME_LABEL, POOL_NAME_LABEL.replace("name", "nave")))

@@ -5,11 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
 
 from app.control.slices import run_at_once
 from app.model.gvk import GroupKind
+from app.model.openyurt import YURT_APP_SET
 from app.overrider.evidence import Doubts, ReviewedWorkload
+from app.overrider.plan import compile_plan
 from app.overrider.plan_cache import PlanCache
+from app.overrider.pool_template import SubjectError
+from app.overrider.steps import RenderError
 from app.store import StoreView
 from app.store.stale import StaleError
 from tests.builders import (
@@ -28,7 +34,9 @@ from tests.builders import (
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
+from tests.overrider.worlds import ALPHA_SUBJECTS, EXAMPLES, OVERRIDERS, can_exist, stored_by_owner
 
+RENDERED = "fleethook.io/rendered"
 REVISION = "apps.openyurt.io/controller-revision-hash"
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 EAST = overrider(entry(selector={"matchLabels": {"region": "east"}}, items=[image("nginx", "nginx:2.0")]))
@@ -231,3 +239,57 @@ def test_reviews_without_a_render_read_nothing(fields: dict[str, Any]) -> None:
 )
 def test_workloads_that_are_not_rendered_read_nothing(edit: Edit) -> None:
     assert find(written(edit)) == []
+
+
+EDITS = st.sampled_from(
+    [
+        lambda pods: pods["containers"][0].update(args=["newer"]),
+        lambda pods: pods["containers"][0].pop("args", None),
+        lambda pods: pods["containers"][0].update(image="newer:1"),
+        lambda pods: pods["containers"][0].update(resources={"requests": {"memory": "1Gi"}}),
+        lambda pods: pods["containers"][0].setdefault("env", []).append({"name": "NEWER", "value": "1"}),
+        lambda pods: pods["containers"].append(container("newer", "newer:1")),
+        lambda pods: pods.update(nodeSelector={"newer": "1"}),
+        lambda pods: pods.pop("tolerations", None),
+        lambda pods: pods.pop("volumes", None),
+        lambda pods: pods.update(securityContext={"fsGroup": 7}),
+    ]
+)
+
+
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(ALPHA_SUBJECTS, OVERRIDERS, st.lists(EDITS, min_size=1, max_size=2), st.booleans())
+def test_a_render_from_an_older_subject_ends_as_one_from_the_newest(
+    older: dict[str, Any], rule: dict[str, Any], edits: list[Edit], is_new: bool
+) -> None:
+    """The leader has the workload rendered again. Nothing of the older subject is left, also without the overrider."""
+    newer = copy.deepcopy(older)
+    for edit in edits:
+        edit(newer["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"])
+    try:
+        bare = [
+            compile_plan(YURT_APP_SET, one, rule, kind="Deployment", pool="hangzhou", node_pool=None).bare
+            for one in (older, newer)
+        ]
+    except (SubjectError, RenderError):
+        assume(False)
+    first, sent = map(stored_by_owner, bare)
+    assume(can_exist(sent))
+    update: dict[str, Any] = {}
+    if not is_new:
+        stored = rendered(first, older, rule)
+        sent["metadata"]["annotations"] = {**stored["metadata"]["annotations"], **sent["metadata"]["annotations"]}
+        update = {"operation": "UPDATE", "old": stored}
+    revise(sent, "demo-2")
+    assume(find(sent, store=store_of(older, rule), **update) == [])
+    event("proven")
+    late, current = (rendered(sent, one, rule, **update) for one in (older, newer))
+    late, current = (touched(one, newer, rule) for one in (late, current))
+    assert late["spec"] == current["spec"]
+    assert late["metadata"]["annotations"].get(RENDERED) == current["metadata"]["annotations"].get(RENDERED)
+    assert touched(late, newer) == touched(current, newer)
+
+
+def touched(stored: dict[str, Any], *objects: dict[str, Any]) -> dict[str, Any]:
+    """Have a workload rendered again, as the leader does."""
+    return rendered(stored, *objects, operation="UPDATE", old=stored)
