@@ -31,7 +31,7 @@ while True:
     time.sleep(0.001)
 """
 
-ABOUT = """`fleethook serve` with all engines, started once for each round. *Ready* is its CPU until `/readyz` answers 200, and its memory then. A
+ABOUT = """`fleethook serve` with all engines and compiled modules, started once for each round. *Ready* is its CPU until `/readyz` answers 200, and its memory then. A
 program that answers lists and watches replaces the apiserver (YurtAppSets of the benchmark's template, with an overrider of two entries each).
 Then one connection sends a review of one workload of each subject, and the same reviews twice more. A *warm* review is the third one.
 With more than {MAX_PLANS_BEFORE_READY:,} plans, the server compiles the others between reviews."""
@@ -42,6 +42,7 @@ again and again, and so evicts the caches between two reviews. The servers are t
 def run(context: Context) -> Section:
     sizes, rounds = (SMALL_SIZES, 1) if context.small else (SIZES, context.rounds)
     authority = certificate(context)
+    _ready(context, authority)
     started = [{EXAMPLES: _ready(context, authority)} for _ in range(rounds)]
     fleets: list[Round] = [{} for _ in range(rounds)]
     for name, size in sizes.items():

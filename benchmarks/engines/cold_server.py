@@ -91,8 +91,20 @@ def fleet_apiserver(size: Size, directory: Path, *, core: int) -> Iterator[Path]
 def start(
     arguments: Sequence[str | Path], certificates: Path, *, core: int
 ) -> contextlib.AbstractContextManager[Running]:
-    """Start `fleethook serve` as users do, with all engines."""
-    command = [sys.executable, "-m", "app", "serve", *arguments, "--cert-dir", certificates, "--port", "0"]
+    """Start `fleethook serve` as users do, with all engines. The first start compiles the modules, as pip does."""
+    environment = ["env", "-u", "PYTHONDONTWRITEBYTECODE", f"PYTHONPYCACHEPREFIX={certificates / 'bytecode'}"]
+    command = [
+        *environment,
+        sys.executable,
+        "-m",
+        "app",
+        "serve",
+        *arguments,
+        "--cert-dir",
+        certificates,
+        "--port",
+        "0",
+    ]
     return serving(command, cores=[core])
 
 
