@@ -1,17 +1,16 @@
 """The memory of request bodies (setting body_memory): charged while they are read, released after the answer.
 
 A body counts to the address of its client; a review of a logical cluster counts to the cluster as soon as the caller is
-authorized (`app.api.quota`). Clients share the memory: a client gets more as long as it holds no more than the free
-part ("dynamic thresholds", Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a single client
-gets half, two clients get a third each, and the next client always finds room.
+authorized (`app.api.quota`).
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from types import TracebackType
 from typing import Final, Self
+
+from app.fairness.shares import Shares
 
 DECODED_BYTES_PER_BYTE: Final = 32
 """The most bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
@@ -25,7 +24,7 @@ class OverBudgetError(Exception):
     """There was no room for a body in time."""
 
 
-class BodyBudget:
+class BodyBudget(Shares):
     """Bytes of bodies, and of the objects decoded from them, that all requests may hold at a time."""
 
     def __init__(
@@ -38,47 +37,22 @@ class BodyBudget:
             max_wait: Seconds that a request waits for room.
             released: Called with the bytes that a request gives back.
         """
-        self._limit: Final = limit
+        super().__init__(limit)
         self._max_wait: Final = max_wait
         self._released: Final = released
-        self._held: Final[Counter[str]] = Counter()
         self._waiting: Final[list[asyncio.Future[None]]] = []
-        self.total = 0
         self.refused = 0
         """Requests that found no room in time."""
 
     @property
-    def limit(self) -> int:
-        """The bytes that all requests may hold together."""
-        return self._limit
-
-    @property
     def largest(self) -> int:
         """The most that one request is charged, so that a single request always finds room."""
-        return self._limit // 2
-
-    def take(self, client: str, size: int) -> bool:
-        """Charge ``size`` bytes to ``client`` and return True, or return False if there is no room."""
-        if self._held[client] + size > self._limit - self.total:
-            return False
-        self._held[client] += size
-        self.total += size
-        return True
+        return self.limit // 2
 
     def has_room(self, client: str, body_bytes: int) -> bool:
         """Return whether a body, and the objects decoded from it, find room at once."""
         size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
-        return self._held.get(client, 0) + size <= self._limit - self.total
-
-    def move(self, size: int, *, source: str, target: str) -> bool:
-        """Charge bytes of one client to another one and return True, or return False if that has no room for them."""
-        if self._held.get(target, 0) + size > self._limit - self.total + size:
-            return False
-        self._held[target] += size
-        self._held[source] -= size
-        if not self._held[source]:
-            del self._held[source]
-        return True
+        return self.allows(client, size)
 
     async def wait(self, client: str, size: int) -> None:
         """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
@@ -92,12 +66,9 @@ class BodyBudget:
             self.refused += 1
             raise OverBudgetError from None
 
-    def give_back(self, client: str, size: int) -> None:
-        """Release ``size`` bytes of ``client``."""
-        self.total -= size
-        self._held[client] -= size
-        if not self._held[client]:
-            del self._held[client]
+    def give_back(self, consumer: str, size: int) -> None:
+        """Release ``size`` bytes of a client."""
+        super().give_back(consumer, size)
         waiting, self._waiting[:] = self._waiting[:], []
         for waiter in waiting:
             if not waiter.done():

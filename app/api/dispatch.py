@@ -24,7 +24,7 @@ from app.api.logs import ReviewLine
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.reply import Reply
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from app.api.review_lines import make_admission_line
+from app.api.review_lines import find_cluster, make_admission_line
 from app.control.steps import Steps
 from app.dispatch.call import Deadline
 from app.dispatch.call_trace import note_refusal
@@ -253,6 +253,10 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _name_cluster(self, received: ReceivedReview) -> str:
         return received.call.cluster
+
+    def _name_consumer(self, received: ReceivedReview) -> str:
+        # A route without a cluster in its path has it from the objects.
+        return received.call.cluster or find_cluster(received.review.request)
 
     def _list_facts(self, received: ReceivedReview) -> Mapping[str, JSON]:
         return _RETURNED_FACTS if received.call.has_returned else super()._list_facts(received)

@@ -19,6 +19,7 @@ class AnsweredReview(NamedTuple):
         path: The path as requested, percent-encoded.
         query: The query as requested, ``b""`` without one.
         cluster: The logical cluster in which the review was decided, ``""`` for a plain cluster.
+        consumer: The logical cluster that has a share of the recording, ``""`` for callers without one.
         seconds: From the review to its answer.
         status: The HTTP status.
         caller: Facts about the HTTP request that the answer depends on.
@@ -33,6 +34,7 @@ class AnsweredReview(NamedTuple):
     path: bytes
     query: bytes
     cluster: str
+    consumer: str
     seconds: float
     status: int
     caller: Mapping[str, JSON]
@@ -45,7 +47,7 @@ class AnsweredReview(NamedTuple):
 class RecordReview(Protocol):
     """Takes answered reviews. Both methods return at once and raise nothing: they are called on the event loop."""
 
-    def wants(self, uid: str, body: bytes, answer: bytes) -> bool:
+    def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
         """Return whether a review is to be recorded, before its facts are collected, and count one that is dropped."""
 
     def __call__(self, review: AnsweredReview) -> None:

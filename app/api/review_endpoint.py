@@ -18,6 +18,7 @@ from app.api.body_limit import RequestError
 from app.api.body_memory import BodyBudget
 from app.api.codec import encode_error
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
+from app.api.log_lines import LineShares
 from app.api.logs import Line, LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.recording import AnsweredReview, RecordReview
@@ -122,6 +123,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             bodies=bodies,
         )
         self._log: Final = log
+        self._line_shares: Final = LineShares()
         self._record: Final = record
         self._trace: Final = trace
         self._span_name: Final = f"POST {path}"
@@ -170,17 +172,18 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         )
         if trace_id:
             self._note_answer(received, operation, outcome)
-        if self._log is not None:
+        consumer = self._name_consumer(received)
+        if self._log is not None and self._line_shares.take(consumer):
             line = self._describe(received, verdict, seconds=seconds)
             if trace_id:
                 line.trace_id = trace_id
             self._log(encode_line(line))
-        if self._record is not None and self._record.wants(review.uid, body, answer):
+        if self._record is not None and self._record.wants(review.uid, consumer, body, answer):
             # By position: names take a fifth more time.
             self._record(
                 AnsweredReview(
                     time.time(), self._path, scope["raw_path"], scope["query_string"],
-                    self._name_cluster(received), seconds, 200, self._list_facts(received), review.uid,
+                    self._name_cluster(received), consumer, seconds, 200, self._list_facts(received), review.uid,
                     body, answer, self._list_calls(verdict),
                 )
             )  # fmt: skip
@@ -216,7 +219,8 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             return
         answer = encode_error(error.code, error.reason, str(error))
         uid = "" if received is None else received.review.uid
-        if not self._record.wants(uid, body, answer):
+        consumer = "" if received is None else self._name_consumer(received)
+        if not self._record.wants(uid, consumer, body, answer):
             return
         review = AnsweredReview(
             time=time.time(),
@@ -224,6 +228,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             path=scope["raw_path"],
             query=scope["query_string"],
             cluster="" if received is None else self._name_cluster(received),
+            consumer=consumer,
             seconds=seconds,
             status=error.code,
             caller={} if received is None else self._list_facts(received),
@@ -236,6 +241,11 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
 
     def _name_cluster(self, received: Received[ReviewT, CallT]) -> str:
         """Return the logical cluster of a review, for a recording."""
+        del received
+        return ""
+
+    def _name_consumer(self, received: Received[ReviewT, CallT]) -> str:
+        """Return the logical cluster that has a share of the log and the recording, ``""`` for an API server."""
         del received
         return ""
 

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Final
 
 from app.api.recording import AnsweredReview
+from app.fairness.shares import Shares
 from app.model.asked_calls import AskedCall
 from app.records.files import RecordFiles
 from app.records.lines import EncodeLines
@@ -18,14 +19,15 @@ _log: Final = logging.getLogger(__name__)
 
 MAX_QUEUE_BYTES: Final = 32 << 20
 """Bytes of the reviews and answers in the queue."""
-MAX_QUEUE_LENGTH: Final = 20_000
+_MULTIPLE: Final = 8
+"""A logical cluster may hold eight times the free part of the queue, so one alone gets eight ninths."""
 # A block of about 512 KiB takes 1 ms, and 50 ms pass between blocks, so that the thread wakes up rarely.
 _BLOCK_BYTES: Final = 512 << 10
 _PAUSE_SECONDS: Final = 0.05
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 10.0
-# An answer or a review has objects around it.
-_OVERHEAD_BYTES: Final = 1024
+# A review and its answer have objects around them, so the queue has at most 20,000 of them.
+_OVERHEAD_BYTES: Final = 1600
 _HASHES: Final = 1 << 32
 
 
@@ -45,7 +47,6 @@ class Recorder:
         throttle: Throttle | None = None,
         sample: float = 1.0,
         max_bytes: int = MAX_QUEUE_BYTES,
-        max_length: int = MAX_QUEUE_LENGTH,
     ) -> None:
         """Initialize the recorder.
 
@@ -56,49 +57,48 @@ class Recorder:
             throttle: Lets the event loop have the processor; None to write as fast as possible.
             sample: The share of reviews to record. All servers choose the same reviews, by their uid.
             max_bytes: The most bytes of queued reviews.
-            max_length: The most queued reviews.
         """
         self._files: Final = files
         self._encode: Final = encode
         self._metrics: Final = metrics
         self._throttle: Final = throttle
         self._below: Final = int(sample * _HASHES)
-        self._max_bytes: Final = max_bytes
-        self._max_length: Final = max_length
         self._queue: Final[deque[tuple[AnsweredReview, int]]] = deque()
-        # Each of the two counters has one writer, so neither needs a lock.
-        self._added_bytes = 0
-        self._taken_bytes = 0
+        # The event loop changes the shares, after the thread has added to the reviews that it took.
+        self._shares: Final = Shares(max_bytes, multiple=_MULTIPLE)
+        self._taken: Final[deque[tuple[str, int]]] = deque()
         self._is_idle = True
         self._retry_at = 0.0
         self._wake: Final = threading.Event()
         self._closing: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name="recorder", daemon=True)
 
-    def wants(self, uid: str, body: bytes, answer: bytes) -> bool:
+    def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
         """Return whether the sample contains a review and the queue has room for it; count it if it has none."""
         if self._below < _HASHES and zlib.crc32(uid.encode() or body) >= self._below:
             return False
-        return self._has_room(len(body) + len(answer) + _OVERHEAD_BYTES)
+        return self._has_room(consumer, len(body) + len(answer) + _OVERHEAD_BYTES)
 
     def __call__(self, review: AnsweredReview) -> None:
         """Queue a review that `wants` has accepted; drop it if the answers of its calls are too large."""
         size = len(review.body) + len(review.answer) + _OVERHEAD_BYTES
         if review.calls:
             size += sum(_weigh(call, len(review.body)) for call in review.calls)
-            if not self._has_room(size):
+            if not self._has_room(review.consumer, size):
                 return
-        self._added_bytes += size
+        self._shares.take(review.consumer, size)
         self._queue.append((review, size))
         if self._is_idle:
             self._is_idle = False
             self._wake.set()
 
-    def _has_room(self, size: int) -> bool:
-        if self._added_bytes - self._taken_bytes + size > self._max_bytes or len(self._queue) >= self._max_length:
-            self._metrics.overflowed += 1
-            return False
-        return True
+    def _has_room(self, consumer: str, size: int) -> bool:
+        while self._taken:
+            self._shares.give_back(*self._taken.popleft())
+        if self._shares.allows(consumer, size):
+            return True
+        self._metrics.overflowed += 1
+        return False
 
     def start(self) -> None:
         """Begin the first file, and start the thread; raises OSError if the directory cannot be written to."""
@@ -159,7 +159,7 @@ class Recorder:
             review, weight = self._queue.popleft()
             reviews.append(review)
             size += weight
-        self._taken_bytes += size
+            self._taken.append((review.consumer, weight))
         return reviews
 
     def _write(self, reviews: list[AnsweredReview]) -> None:

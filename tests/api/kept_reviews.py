@@ -6,9 +6,9 @@ from app.api.recording import AnsweredReview
 class KeptReviews(list[AnsweredReview]):
     """Keeps every review."""
 
-    def wants(self, uid: str, body: bytes, answer: bytes) -> bool:
+    def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
         """Accept all."""
-        del uid, body, answer
+        del uid, consumer, body, answer
         return True
 
     def __call__(self, review: AnsweredReview) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from app.api.log_lines import LinesHandler, LogLines
+from app.api.log_lines import LinesHandler, LineShares, LogLines
 from tests.serving import ROOT
 from tests.waiting import NET, wait_for
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from app.api.log_lines import LogLines
+from app.api.log_lines import LineShares, LogLines
 
 async def main(name, lines):
     Path(sys.argv[2] + name).touch()
@@ -210,3 +210,16 @@ def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
         mine = [line for line in received if line[0] == name]
         assert mine == [[name, str(number), name * 1000] for number in range(400)]
     assert len(received) == 1200
+
+
+def test_a_consumer_with_many_reviews_leaves_lines_for_others(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    shares = LineShares(limit=100, clock=lambda: now)
+    assert sum(shares.take("greedy") for _ in range(80)) == 50
+    assert sum(shares.take("modest") for _ in range(20)) == 20
+    assert all(shares.take("") for _ in range(200)), "lines about an API server are never left out"
+    now = 60.0
+    assert shares.take("greedy")
+    assert [one.getMessage() for one in caplog.records] == [
+        "30 reviews of logical cluster greedy have no log line, because it had more than its share of lines"
+    ]

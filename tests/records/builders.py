@@ -29,6 +29,7 @@ def answered(
         "path": ROUTE.encode(),
         "query": b"",
         "cluster": "",
+        "consumer": "",
         "seconds": 0.000123,
         "status": status,
         "caller": {},

@@ -65,7 +65,7 @@ def review(uid: str, **members: Any) -> AnsweredReview:
 
 def offer(recorder: Recorder, review: AnsweredReview) -> None:
     """Ask whether a review is wanted, as an endpoint does, and pass it on."""
-    if recorder.wants(review.uid, review.body, review.answer):
+    if recorder.wants(review.uid, review.consumer, review.body, review.answer):
         recorder(review)
 
 
@@ -106,23 +106,24 @@ def test_the_thread_writes_while_the_server_runs(files: RecordFiles, counts: Cou
     recorder.close()
 
 
-@pytest.mark.parametrize(
-    "limits", [{"max_length": 10}, {"max_bytes": 10 * (1024 + len(review("00").body) + len(review("00").answer))}]
-)
-def test_reviews_beyond_the_queue_are_dropped_and_counted(
-    files: RecordFiles, counts: Counts, tmp_path: Path, limits: dict[str, int]
+def test_a_consumer_with_many_reviews_leaves_room_for_another(
+    files: RecordFiles, counts: Counts, tmp_path: Path
 ) -> None:
-    stuck = Stuck()
-    recorder = Recorder(files, stuck.encode, counts.metrics, **limits)
+    """Of the room for 27 reviews, one gets eight ninths."""
+    stuck, size = Stuck(), module._OVERHEAD_BYTES + len(review("00").body) + len(review("00").answer)
+    recorder = Recorder(files, stuck.encode, counts.metrics, max_bytes=27 * size)
     recorder.start()
     offer(recorder, review("00"))
     stuck.entered.wait()
     for number in range(1, 31):
-        offer(recorder, review(f"{number:02d}"))
+        offer(recorder, review(f"{number:02d}", consumer="greedy"))
+    offer(recorder, review("99", consumer="modest"))
     stuck.released.set()
+    counts.wait("recorded_reviews", 26)
+    offer(recorder, review("31", consumer="greedy"))
     recorder.close()
-    assert uids(tmp_path) == [f"{number:02d}" for number in range(11)]
-    assert (counts.read()["overflow"], counts.read()["recorded_reviews"]) == (20, 11)
+    assert uids(tmp_path) == [*(f"{number:02d}" for number in range(25)), "99", "31"]
+    assert (counts.read()["overflow"], counts.read()["recorded_reviews"]) == (6, 27)
 
 
 def test_answers_of_calls_count_for_the_queue(files: RecordFiles, counts: Counts) -> None:
