@@ -169,13 +169,14 @@ class ObjectServer:
 
     def _create(self, path: str, body: Any, *, dry: bool) -> Document:
         (check_event if path.endswith("/events") else check_created)(path, body)
-        at, name = parse_path(path), body["metadata"]["name"]
+        at, given = parse_path(path), body["metadata"]
+        name = given.get("name") or f"{given['generateName']}{self._version:05}"
         if f"{path}/{name}" in self.objects:
             raise already_exists(at, name)
-        check_annotations(at.name_kind(body), body["metadata"])
+        check_annotations(at.name_kind(body), {**given, "name": name})
         created = {key: value for key, value in body.items() if key != "status"}
         placed = {"namespace": at.namespace} if at.namespace else {}
-        metadata = {**body["metadata"], **placed, "uid": f"uid-{self._version}"}
+        metadata = {**given, **placed, "name": name, "uid": f"uid-{self._version}"}
         created = self.admit(None, {**copy.deepcopy(created), "metadata": metadata})
         return created if dry else self._keep(f"{path}/{name}", None, created)
 

@@ -12,7 +12,8 @@ from tests.overrider.policy_server import API, PolicyServer
 
 
 def document(kind: str, name: str, uid: str = "u-1") -> dict[str, Any]:
-    return {"kind": kind, "metadata": {"name": name, "namespace": "default", "labels": {COMPILED_LABEL: uid}}}
+    metadata = {"name": name, "labels": {COMPILED_LABEL: uid}}
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata}
 
 
 POLICY, BINDING = OBJECTS = [
@@ -65,7 +66,7 @@ async def test_missing_objects_and_a_missing_api_are_no_error() -> None:
 async def test_other_failures_are_raised() -> None:
     server = PolicyServer()
     for call in (client_of(server).find(), client_of(server).delete([path_of(POLICY)]), client_of(server).is_served()):
-        server.failures.append(APIError(403, "Forbidden", "no"))
+        server.denied.append(APIError(403, "Forbidden", "no"))
         with pytest.raises(APIError, match="no"):
             await call
 

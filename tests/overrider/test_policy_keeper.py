@@ -29,6 +29,7 @@ from tests.waiting import until
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 POOLS = ("beijing",)
+POLICY = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "spec": {}}
 
 
 def rule_of(tag: str = "2", **fields: Any) -> dict[str, Any]:
@@ -176,7 +177,9 @@ async def test_a_deleted_object_is_applied_again(start: Start, plural: str) -> N
     await at.keep(rule_of())
     before = {path: one["spec"] for path, one in at.server.objects.items()}
     at.queued.clear()
-    at.server.delete(*[path for path in before if f"/{plural}/" in path])
+    for path in before:
+        if f"/{plural}/" in path:
+            at.server.remove(path)
     await until(lambda: at.queued == [binding_of("demo")])
     at.server.acts = False
     assert await at.keep(rule_of()) == ("Unknown", "Activating")
@@ -190,7 +193,7 @@ async def test_a_changed_object_is_applied_again(start: Start) -> None:
     at.queued.clear()
     path = next(path for path in at.server.objects if "mutatingadmissionpolicies" in path)
     changed = {**at.server.objects[path], "spec": {"failurePolicy": "Fail"}}
-    await at.server.request("PATCH", path, body=changed)
+    at.server.store(path, changed)
     await until(lambda: at.queued == [binding_of("demo")])
     await at.keep(rule_of())
     assert at.server.objects[path]["spec"] != {"failurePolicy": "Fail"}
@@ -204,7 +207,8 @@ async def test_objects_come_back_only_after_the_announced_edits_were_read(start:
     await at.keep(rule_of())
     assert at.edit_reads == 1
     at.queued.clear()
-    at.server.delete(*[path for path in at.server.objects if "bindings" in path])
+    for path in [one for one in at.server.objects if "bindings" in one]:
+        at.server.remove(path)
     await until(lambda: bool(at.queued))
     await at.keep(rule_of())
     assert at.edit_reads == 2
@@ -236,8 +240,8 @@ async def test_room_without_any_object_is_offered_when_its_subject_gives_it_back
 
 async def test_policies_that_a_former_leader_has_applied_keep_their_room(start: Start) -> None:
     at = await start(limit=1)
-    former = {"metadata": {"name": "former", "labels": {COMPILED_LABEL: "u-3"}}, "spec": {}}
-    await at.server.request("PATCH", f"{API}/mutatingadmissionpolicies/former", body=former)
+    metadata = {"name": "former", "labels": {COMPILED_LABEL: "u-3"}}
+    at.server.store(f"{API}/mutatingadmissionpolicies/former", {**POLICY, "metadata": metadata})
     assert await at.keep(rule_of()) == ("False", "LimitReached")
     other = rule_for_other()
     assert await at.keep(other, name="other") == ("True", "Active")
@@ -246,7 +250,7 @@ async def test_policies_that_a_former_leader_has_applied_keep_their_room(start: 
 async def test_a_large_policy_of_a_former_leader_takes_several_places(start: Start) -> None:
     at = await start(limit=4)
     metadata = {"name": "former", "labels": {COMPILED_LABEL: "u-3"}, "annotations": {PLACES_ANNOTATION: "4"}}
-    await at.server.request("PATCH", f"{API}/mutatingadmissionpolicies/former", body={"metadata": metadata, "spec": {}})
+    at.server.store(f"{API}/mutatingadmissionpolicies/former", {**POLICY, "metadata": metadata})
     assert await at.keep(rule_of()) == ("False", "LimitReached")
 
 
@@ -320,7 +324,7 @@ async def test_without_rights_the_webhook_applies_it_and_the_message_has_the_rea
 async def test_a_refused_request_ends_the_exemption_and_is_reported(start: Start) -> None:
     at = await start()
     await at.keep(rule_of())
-    at.server.failures.append(APIError(403, "Forbidden", "no"))
+    at.server.denied.append(APIError(403, "Forbidden", "no"))
     assert await at.keep(rule_of("3")) == ("False", "NotApplied")
     assert at.keeper.exempt() == set()
     assert await at.keep(rule_of("3")) == ("True", "Active")
@@ -329,7 +333,7 @@ async def test_a_refused_request_ends_the_exemption_and_is_reported(start: Start
 async def test_objects_that_could_not_be_deleted_are_deleted_later(start: Start) -> None:
     at = await start()
     await at.keep(rule_of())
-    at.server.failures.append(APIError(500, "InternalError", "no"))
+    at.server.denied.append(APIError(500, "InternalError", "no"))
     await at.keep(None)
     assert at.server.objects
     await at.keep(None)
@@ -362,6 +366,6 @@ async def test_a_sweep_deletes_the_policies_of_overriders_without_policies(start
 
 async def test_without_rights_a_sweep_changes_nothing(start: Start) -> None:
     at = await start(Mode.WEBHOOK)
-    at.server.failures.append(APIError(403, "Forbidden", "no"))
+    at.server.denied.append(APIError(403, "Forbidden", "no"))
     await at.keeper.sweep()
     assert len(at.server.requests) == 1

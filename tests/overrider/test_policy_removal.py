@@ -44,7 +44,8 @@ class Removing:
     def __init__(self, selection: Selection | None, conflicts: int = 0) -> None:
         self.log: list[str] = []
         self.server = PolicyServer()
-        self.server.objects = {path_of(one): one for one in OBJECTS}
+        for one in OBJECTS:
+            self.server.store(path_of(one), one)
         self.conditions = Conditions(selection, self.log, conflicts)
 
     async def remove(self) -> Any:
@@ -99,7 +100,7 @@ async def test_objects_that_a_leader_has_applied_again_are_reported() -> None:
     async def request(method: str, path: str, **rest: Any) -> bytes:
         answer = await delete(method, path, **rest)
         if method == "DELETE":
-            at.server.objects[path_of(POLICY)] = POLICY
+            at.server.store(path_of(POLICY), POLICY)
         return answer
 
     at.server.request = request  # type: ignore[method-assign]

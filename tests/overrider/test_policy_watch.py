@@ -16,7 +16,9 @@ BINDING = f"{API}/mutatingadmissionpolicybindings/b"
 
 
 def document(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {COMPILED_LABEL: "u-1"}}, "spec": spec}
+    kind = "MutatingAdmissionPolicyBinding" if name == "b" else "MutatingAdmissionPolicy"
+    metadata = {"name": name, "labels": {COMPILED_LABEL: "u-1"}}
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 class Watching:
@@ -42,7 +44,7 @@ async def watching() -> AsyncIterator[Watching]:
 
 async def test_nothing_is_requested_before_the_first_read() -> None:
     async with watching() as at:
-        await at.server.request("PATCH", POLICY, body=document("p"))
+        await at.server.apply(POLICY, document("p"))
         for _ in range(20):
             await asyncio.sleep(0)
         assert (at.lists, at.changed) == (0, [])
@@ -54,7 +56,7 @@ async def test_nothing_is_requested_before_the_first_read() -> None:
 
 async def test_only_policies_count_and_bindings_do_not() -> None:
     async with watching() as at:
-        await at.server.request("PATCH", BINDING, body=document("b"))
+        await at.server.apply(BINDING, document("b"))
         await at.watch.read()
         assert at.changed == ["u-1"]
         assert at.watch.count_places() == {}
@@ -63,16 +65,14 @@ async def test_only_policies_count_and_bindings_do_not() -> None:
 async def test_a_written_object_is_known_at_once_until_it_is_deleted_or_its_spec_changes() -> None:
     async with watching() as at:
         await at.watch.read()
-        version = at.watch.learn(
-            "MutatingAdmissionPolicy", await at.server.request("PATCH", POLICY, body=document("p"))
-        )
+        version = at.watch.learn("MutatingAdmissionPolicy", await at.server.apply(POLICY, document("p")))
         assert at.watch.has([version])
-        await at.server.request("PATCH", POLICY, body=document("p", failurePolicy="Fail"))
+        await at.server.apply(POLICY, document("p", failurePolicy="Fail"))
         await until(lambda: not at.watch.has([version]))
-        again = at.watch.learn("MutatingAdmissionPolicy", await at.server.request("PATCH", POLICY, body=document("p")))
+        again = at.watch.learn("MutatingAdmissionPolicy", await at.server.apply(POLICY, document("p")))
         assert at.watch.has([again])
         assert not at.watch.has([version, again])
-        at.server.delete(POLICY)
+        at.server.remove(POLICY)
         await until(lambda: not at.watch.has([again]))
 
 
@@ -83,7 +83,7 @@ async def test_an_apiserver_without_policies_is_asked_again() -> None:
         assert not at.watch.is_served
         at.server.serve(*SERVED)
         await until(lambda: at.watch.is_served)
-        await at.server.request("PATCH", BINDING, body=document("b"))
+        await at.server.apply(BINDING, document("b"))
         await until(lambda: at.changed == ["u-1"])
         at.server.serve()
         await until(lambda: not at.watch.is_served)
