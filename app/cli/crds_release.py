@@ -89,7 +89,7 @@ def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
 def build_instance_patches(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
     """Return the patches for an instance, and warn about those for another one; raises CRDsError."""
     patches = build_patches(tree, values)
-    warn(find_foreign_webhooks(patches, values))
+    warn(find_foreign_webhooks(patches, values).values())
     return patches
 
 

@@ -29,6 +29,7 @@ class Applied(NamedTuple):
     result: Result
     patched: bool
     """Whether a patch of the tarball was applied too."""
+    warning: str = ""
 
 
 class _CRDState(NamedTuple):

@@ -64,20 +64,20 @@ def render_one(name: str, crds: Mapping[str, JSONObject], patches: Sequence[Patc
     return crd
 
 
-def find_foreign_webhooks(patches: Sequence[Patch], values: Mapping[str, str]) -> list[str]:
-    """Return a warning for each patch with a fixed address that is not the one of the instance's webhook.
+def find_foreign_webhooks(patches: Sequence[Patch], values: Mapping[str, str]) -> dict[str, str]:
+    """Return a warning by CRD for each patch with a fixed address that is not the one of the instance's webhook.
 
     Releases before 1.13 have no ``{{name}}`` and ``{{namespace}}``: conversion works for one instance only.
     """
     wanted = f"{values.get(NAME, '')}.{values.get(NAMESPACE, '')}.svc"
-    return [
-        f"{patch.path} converts {patch.crd} at {host}, and the instance has {wanted}: releases before 1.13 have this"
-        " fixed address; use a later release, or an instance named karmada in karmada-system"
+    return {
+        patch.crd: f"{patch.path} converts {patch.crd} at {host}, and the instance has {wanted}: releases before 1.13"
+        " have this fixed address; use a later release, or an instance named karmada in karmada-system"
         for patch in patches
         if (host := _read_host(patch.body))
         and not f"{host}.".startswith(f"{wanted}.")
         and values.keys() >= {NAME, NAMESPACE}
-    ]
+    }
 
 
 def _read_host(patch: JSONObject) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
+from app.crds.apply.patches import find_foreign_webhooks
 from app.crds.apply.placeholders import build_values
 from app.crds.apply.plan import check_stored_versions
 from app.crds.apply.target import read_target
@@ -100,10 +101,12 @@ class Applier:
         try:
             async with asyncio.timeout(MAX_APPLY_SECONDS):
                 await check_stored_versions(connection, crds, patches)
-                return await apply(connection, crds, patches)
+                applied = await apply(connection, crds, patches)
         except TimeoutError:
             text = f"{connection.host}: applying the CRDs took more than {MAX_APPLY_SECONDS:g} s"
             raise CRDsError(Exit.NETWORK, text, transient=True) from None
+        warnings = find_foreign_webhooks(patches, values)
+        return [one._replace(warning=warnings.get(one.name, "")) for one in applied]
 
     def _load(self, fetched: Fetched) -> bytes:
         found = self._cache.tarball(fetched.key)

@@ -93,7 +93,8 @@ class ApplyOutcome(NamedTuple):
 
 def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
     """Return the outcome for applied CRDs; the condition has the digest of their tarball."""
-    text = f"{_format_prefix(sha256)}{summarize(crds)}"
+    warnings = [f"; {one.warning}" for one in crds if one.warning]
+    text = shorten("".join([_format_prefix(sha256), summarize(crds), *warnings]))
     return ApplyOutcome(Condition(APPLIED, "True", _SUCCEEDED, text), Event("Normal", "CRDsApplied", text))
 
 

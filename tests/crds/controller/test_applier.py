@@ -14,6 +14,7 @@ from app.crds.apply.target import Target
 from app.crds.cache.cache import Cache
 from app.crds.controller import applier as applier_module
 from app.crds.controller.applier import Applier
+from app.crds.controller.controller import report_applied
 from app.crds.controller.verifier import Verifier
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
@@ -25,7 +26,7 @@ from tests.crds.apply.apiserver import ApiServer, Asked, serving
 from tests.crds.fetching import bring
 from tests.crds.origin import serving as serving_origin
 from tests.crds.origin import tarball
-from tests.crds.tarballs import GROUPS, release
+from tests.crds.tarballs import GROUPS, build, members, release
 
 CA = new_authority(now=datetime.now(UTC)).certificate_pem
 TOKEN = "t0ken-of-the-instance"
@@ -68,6 +69,19 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         applier = Applier(None, cache, verifier)  # type: ignore[arg-type]  # only `read_target` uses the host
         yield Bench(applier, api, cache, fetched)
     verifier.close()
+
+
+async def test_a_fixed_address_of_another_instance_is_reported(bench: Bench) -> None:
+    body = members(properties=1)
+    for name, text in body.items():
+        if name.startswith("crds/patches/") and text is not None:
+            body[name] = text.replace(b"{{name}}.{{namespace}}", b"karmada-webhook.karmada-system")
+    with serving_origin(tarball(build(body))) as origin:
+        bench.fetched = bring(bench.cache, Source(origin.url))
+    found = await bench.applier.apply(KEY, {"metadata": {"name": "demo", "namespace": "tenant"}}, bench.fetched)
+    warned = {one.name for one in found if one.warning}
+    assert warned == {"clusterresourcebindings.work.karmada.io", "resourcebindings.work.karmada.io"}
+    assert "the instance has demo-karmada-webhook.tenant.svc" in report_applied("a", found).finding.message
 
 
 async def test_a_release_is_applied_with_its_patches_and_then_unchanged(bench: Bench) -> None:
