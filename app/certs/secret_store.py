@@ -21,7 +21,6 @@ from app.model.json import JSONObject, as_object
 _log: Final = logging.getLogger(__name__)
 
 _MAX_TRIES: Final = 10
-_CONFLICTS: Final = frozenset({409})
 # ``fleethook uninstall`` finds the Secret by it.
 _LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
@@ -124,7 +123,7 @@ class SecretStore:
         return stored
 
     async def _write(self, stored: JSONObject | None, credentials: Credentials) -> bool:
-        """Write the Secret; return False if another writer changed it first."""
+        """Write the Secret; return False if another writer changed or deleted it first."""
         data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
         metadata: JSONObject = dict(stored["metadata"]) if stored else {"name": self._secret.name}
         metadata.setdefault("namespace", self._secret.namespace)
@@ -136,7 +135,8 @@ class SecretStore:
         try:
             await self._connection.request(method, path, body=body)
         except APIError as error:
-            if error.code in _CONFLICTS:
+            # 404: the Secret was deleted after it was read. For POST, the namespace does not exist.
+            if error.code == 409 or (error.code == 404 and method == "PUT"):
                 return False
             raise
         _log.info("certificates renewed", extra={"fields": {"secret": "/".join(self._secret)}})

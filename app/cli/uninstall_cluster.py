@@ -249,11 +249,12 @@ class Uninstaller:
                     return
             except APIError as error:
                 problem = error.message
-                if error.code != _CONFLICT and not (error.code == _INTERNAL and WEBHOOK_SUFFIX in problem):
+                is_late = error.code == _INTERNAL and WEBHOOK_SUFFIX in problem
+                if error.code not in (_CONFLICT, _NOT_FOUND) and not is_late:
                     self._refuse(error, done, resource, "patch")
                     return
-            # Another client has written the workload, or kube-apiserver does not know yet that webhooks and policies
-            # are gone.
+            # Another client has written or deleted the workload, or kube-apiserver does not know yet that webhooks and
+            # policies are gone.
             await self._sleep(_PAUSE_SECONDS)
             found = await self._get(resource, *names_of(workload), row=done)
             if found is None:

@@ -9,7 +9,8 @@ from app.overrider.policy_client import AppliedObject, PolicyClient
 from app.registration.condition_client import ConditionClient
 from app.registration.match_conditions import Selection, SubjectName
 
-_CONFLICT: Final = 409
+# The configuration was deleted or changed after it was read.
+_CONFLICTS: Final = (404, 409)
 _MAX_TRIES: Final = 5
 # Apiservers follow the webhook configuration by a watch, usually within milliseconds.
 _WATCH_SECONDS: Final = 2.0
@@ -61,7 +62,7 @@ async def _end_exemptions(conditions: ConditionClient) -> frozenset[SubjectName]
         try:
             await conditions.write(registered, wanted, announcements=registered.announcements)
         except APIError as error:
-            if error.code != _CONFLICT or attempt == _MAX_TRIES - 1:
+            if error.code not in _CONFLICTS or attempt == _MAX_TRIES - 1:
                 raise
         else:
             return covered

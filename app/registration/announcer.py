@@ -16,7 +16,8 @@ from app.registration.match_conditions import Selection, SubjectName
 
 _log: Final = logging.getLogger(__name__)
 
-_CONFLICT: Final = 409
+# The configuration was deleted or changed after it was read.
+_CONFLICTS: Final = (404, 409)
 _MAX_TRIES: Final = 5
 # A part of the five seconds that kube-apiserver waits for the webhook; earlier reads take up to three.
 _MAX_SECONDS: Final = 1.5
@@ -99,7 +100,7 @@ class Announcer:
             try:
                 return await self._client.write(registered, wanted, announcements=announcements)
             except APIError as error:
-                if error.code != _CONFLICT:
+                if error.code not in _CONFLICTS:
                     raise
         return None
 

@@ -91,6 +91,15 @@ async def test_the_credentials_of_a_faster_replica_are_used(tmp_path: Path) -> N
     assert await open_store(server, tmp_path).ensure() == faster == read(server)
 
 
+async def test_a_secret_that_is_deleted_meanwhile_is_created_again(tmp_path: Path) -> None:
+    server = ObjectServer()
+    server.store(SECRET.path, {**EMPTY, "metadata": {"name": "certs"}})
+    server.before_write.append(lambda: server.remove(SECRET.path))
+
+    assert await open_store(server, tmp_path).ensure() == read(server)
+    assert [method for method, _ in server.requests if method != "GET"] == ["PUT", "POST"]
+
+
 async def test_endless_conflicts_are_an_error(tmp_path: Path) -> None:
     server = ObjectServer()
     expired = issue_credentials(POLICY, now=START - timedelta(days=400))

@@ -127,6 +127,12 @@ async def test_a_write_is_repeated_after_conflicts_and_while_the_apiserver_still
     assert (stored["spec"], stored["metadata"]["labels"]["other"]) == (workload()["spec"], "writer")
 
 
+async def test_a_workload_that_is_deleted_meanwhile_needs_no_write(cluster: Cluster) -> None:
+    cluster.meanwhile = [lambda: cluster.remove(DEPLOYMENT)]
+    done = await uninstall(cluster)
+    assert ([one for one in done.rows if one.action is Action.LEFT], done.is_complete) == ([], True)
+
+
 async def test_a_workload_that_a_policy_renders_again_is_written_again_and_reported_in_the_end(
     cluster: Cluster,
 ) -> None:

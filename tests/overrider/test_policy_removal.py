@@ -22,6 +22,7 @@ class Conditions:
 
     def __init__(self, selection: Selection | None, log: list[str], conflicts: int = 0) -> None:
         self.selection, self.log, self.conflicts = selection, log, conflicts
+        self.is_deleted = False
 
     async def read(self) -> Registered | None:
         if self.selection is None:
@@ -33,6 +34,9 @@ class Conditions:
         if self.conflicts:
             self.conflicts -= 1
             raise APIError(409, "Conflict", "changed")
+        if self.is_deleted:
+            self.selection = None
+            raise APIError(404, "NotFound", "not found")
         self.selection = selection
         self.log.append("condition")
         return "2"
@@ -76,6 +80,13 @@ async def test_a_conflict_is_tried_again_and_an_endless_one_deletes_nothing() ->
     with pytest.raises(APIError, match="changed"):
         await at.remove()
     assert len(at.server.objects) == 2
+
+
+async def test_a_configuration_that_is_deleted_meanwhile_has_no_exemption() -> None:
+    at = Removing(Selection(covered=frozenset({DEMO})))
+    at.conditions.is_deleted = True
+    await at.remove()
+    assert at.server.objects == {}
 
 
 @pytest.mark.parametrize("selection", [None, Selection(), Selection(frozenset({DEMO}))])

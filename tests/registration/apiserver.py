@@ -87,6 +87,8 @@ class Server:
     async def request(self, method: str, path: str, *, query: Any, body: Any, content_type: str) -> bytes:
         assert (method, content_type) == ("PATCH", "application/json-patch+json")
         assert (path, query) == (CONFIGURATION, {"fieldManager": "fleethook-selection"})
+        if self.present is None:
+            raise not_found(parse_path(path))
         version, *operations = body
         if version["value"] != str(self._version):
             raise conflict(parse_path(path))

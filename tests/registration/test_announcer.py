@@ -216,6 +216,15 @@ async def test_reviews_of_one_replica_take_turns() -> None:
     assert len(server.written) == 20
 
 
+async def test_a_configuration_that_is_deleted_meanwhile_needs_no_announcement(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server(configuration())
+    server.meanwhile = [lambda: setattr(server, "present", None)]
+    await announcer(server).announce(NEW)
+    assert (server.written, caplog.messages) == ([], [])
+
+
 async def test_concurrent_announcements_of_replicas_are_all_listed() -> None:
     server = Server(configuration())
     server.add()
