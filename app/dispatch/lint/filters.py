@@ -6,7 +6,7 @@ from typing import Final
 
 from app.dispatch.hooks import EVERY, Hook
 from app.dispatch.lint.codes import Issue
-from app.dispatch.lint.condition_errors import error_findings
+from app.dispatch.lint.condition_errors import error_findings, find_false
 from app.dispatch.lint.rule_checks import list_scopes
 from app.dispatch.lint.served_resources import read_text
 from app.model.json import JSON, as_object
@@ -37,6 +37,7 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -
             )
             yield Issue("selector-operation", text)
     yield from error_findings(hook)
+    never = set(find_false(hook))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
@@ -44,10 +45,12 @@ def filter_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -
         wanted = _find_operation(condition.expression)
         if wanted and operations and not operations & {EVERY, wanted}:
             listed = ", ".join(sorted(operations))
-            text = (
-                f"matchConditions {condition.name}: it requires {wanted}, but the rules have {listed}: add it to them"
-            )
+            remedy = "write operations in upper case" if wanted.upper() in operations else "add it to them"
+            text = f"matchConditions {condition.name}: it requires {wanted}, but the rules have {listed}: {remedy}"
             yield Issue("condition-operation", text)
+        elif condition.name in never and not _FALSE.fullmatch(condition.expression):
+            text = f"matchConditions {condition.name}: it is false for each operation and resource of the rules"
+            yield Issue("condition-false", f"{text}: correct the condition, or the rules")
 
 
 def _namespace_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:

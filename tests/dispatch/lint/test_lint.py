@@ -108,6 +108,11 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT"),
     ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: its requirements for label a contradict each other, so it matches no object"),
     ("condition-false", [WIDGET, validating(condition(" ( false ) "))], "w.example.org", "matchConditions a: it is always false: remove the webhook, or the condition"),
+    ("condition-operation", [WIDGET, validating(condition("request.operation == 'Create'"))], "w.example.org", "matchConditions a: it requires Create, but the rules have CREATE, UPDATE: write operations in upper case"),
+    *(
+        ("condition-false", [WIDGET, validating(condition(text))], "w.example.org", "matchConditions a: it is false for each operation and resource of the rules: correct the condition, or the rules")
+        for text in ("request.resource.resource == 'secrets'", "request.operation in ['DELETE'] || false", "object.a == 1 && !(request.resource.resource != 'secrets')")
+    ),
     ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE'"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
     ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE' && object.spec.size > 1"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
     ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
