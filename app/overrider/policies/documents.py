@@ -31,6 +31,11 @@ _VARIABLES_OF_PLACE: Final = 20
 """kube-apiserver keeps 0.5 MiB for a policy and some 60 KiB for a variable with its expression."""
 _SHARD_CHARACTERS: Final = 90_000
 """The values of the pools in one policy. kube-apiserver reads expressions of 100,000 characters at most."""
+_NO_CHANGE: Final = patch("test", quote("/kind"), quote(""))
+"""An operation that fails, so that kube-apiserver keeps the workload. It would decode the result of an empty patch.
+
+Most policies run twice for a write, and change nothing the second time (k8s.io/apiserver, jsonPatcher.Patch).
+"""
 _POOL: Final = f'object.metadata.?labels[?"{POOL_NAME_LABEL}"].orValue("")'
 
 
@@ -262,7 +267,8 @@ def _mutate(target: Target, forms: Sequence[Form]) -> str:
         for name, value in sorted(target.labels.items())
     ]
     made = join([*restored, f"({_choose(forms)})"], "+", empty="[]")
-    return f"({made}).map(o, JSONPatch{{op: o.op, path: o.path, ?value: o.?value}})"
+    changing = f"[{made}].map(m, m.size() > 0 ? m : [{_NO_CHANGE}])[0]"
+    return f"{changing}.map(o, JSONPatch{{op: o.op, path: o.path, ?value: o.?value}})"
 
 
 def _choose(forms: Sequence[Form]) -> str:

@@ -75,9 +75,16 @@ def test_without_labels_a_policy_selects_the_workloads_of_all_pools() -> None:
 def test_a_policy_restores_the_labels_that_select_its_workloads() -> None:
     (mutation,) = build()[0]["spec"]["mutations"]
     restored, _, _ = mutation["jsonPatch"]["expression"].partition(" + ")
-    assert restored.startswith('((object.metadata.labels.?app == optional.of("demo") ? [] :')
+    assert restored.startswith('[(object.metadata.labels.?app == optional.of("demo") ? [] :')
     assert '"path": dyn("/metadata/labels/app"), "value": dyn("demo")' in restored
     assert "/metadata/labels/mark" not in mutation["jsonPatch"]["expression"]
+
+
+def test_a_run_without_operations_ends_in_a_test_that_fails() -> None:
+    # kube-apiserver would decode the result of an empty patch (k8s.io/apiserver, jsonPatcher.Patch).
+    expression = build()[0]["spec"]["mutations"][0]["jsonPatch"]["expression"]
+    failing = '{"op": dyn("test"), "path": dyn("/kind"), "value": dyn("")}'
+    assert f".map(m, m.size() > 0 ? m : [{failing}])[0].map(o, JSONPatch{{" in expression
 
 
 def test_a_failing_policy_admits_the_workload_by_default() -> None:
@@ -87,7 +94,7 @@ def test_a_failing_policy_admits_the_workload_by_default() -> None:
 def test_the_form_of_a_pool_selects_the_operations() -> None:
     spec = build()[0]["spec"]
     (mutation,) = spec["mutations"]
-    assert ' + (variables.row[0] == "0" ? variables.form0 : variables.form1))' in mutation["jsonPatch"]["expression"]
+    assert ' + (variables.row[0] == "0" ? variables.form0 : variables.form1)]' in mutation["jsonPatch"]["expression"]
     assert spec["variables"][-2:] == [
         {"name": "form0", "expression": "first"}, {"name": "form1", "expression": "second"},
     ]  # fmt: skip
