@@ -65,6 +65,8 @@ def _compare(row: Any, status: int, body: Any) -> list[str]:
 def _find_missing(body: Any, wanted: Any, at: str) -> list[str]:
     if not isinstance(wanted, dict):
         return [f"{at} is {body!r}, not {wanted!r}"] if body != wanted else []
+    if isinstance(body, list):
+        body = dict(enumerate(body))
     return [
         one for name, value in wanted.items() for one in _find_missing((body or {}).get(name), value, f"{at}/{name}")
     ]

@@ -15,7 +15,12 @@ from tests.kube.object_server import ObjectServer
 
 ROOT = Path(__file__).parents[1]
 FAKES = FACTS["fakes"]
-GADGETS = "/apis/example.com/v1/"
+SERVED = (
+    "/api/v1/",
+    "/apis/coordination.k8s.io/v1/",
+    "/apis/admissionregistration.k8s.io/v1/",
+    "/apis/example.com/v1/",
+)
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 ACCESS = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
 ATTRIBUTES = {"verb": "get", "resource": "pods"}
@@ -124,10 +129,8 @@ def test_workloads_are_created_in_a_namespace() -> None:
 
 def test_the_apiserver_in_memory_answers_as_a_real_one() -> None:
     """tests/e2e/test_fakes.py sends the same requests to a real kube-apiserver."""
-    server, served = ObjectServer(), tuple(FACTS["resources"])
-    server.is_served = lambda path: (
-        path.startswith(("/api/v1/", "/apis/coordination.k8s.io/v1/", GADGETS)) and (parse_path(path).plural in served)
-    )
+    server, plurals = ObjectServer(), {parse_path(one).plural for one in FACTS["resources"].values()}
+    server.is_served = lambda path: path.startswith(SERVED) and parse_path(path).plural in plurals
 
     def send(method: str, path: str, body: Any, content_type: str, query: dict[str, str]) -> tuple[int, Any]:
         existed = path.removesuffix("/status") in server.objects
