@@ -9,14 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from app.model.gvk import GroupVersionKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, decode_bytes
 
 Types = Mapping[str, Mapping[str, str]]
 """Go structs by names such as ``core.v1.PodSpec``, with the types of their members, such as ``[]core.v1.Container``."""
 LoadTypes = Callable[[], Types]
 
 # RFC 3339 with a colon in the zone, as Go's time.Parse reads it.
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+_SECOND, _ZONE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", r"(?:Z|[+-]\d\d:\d\d)"
+_TIMES: Final = {
+    "Time": (re.compile(rf"{_SECOND}(?:[.,]\d+)?{_ZONE}", re.ASCII), "2006-01-02T15:04:05Z07:00"),
+    "MicroTime": (re.compile(rf"{_SECOND}[.,]\d{{6}}{_ZONE}", re.ASCII), "2006-01-02T15:04:05.000000Z07:00"),
+}
 _QUANTITY: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 _STRING, _BOOL, _TIMESTAMP, _MAP = "string", "bool", "Time", "map[string]"
 _METADATA: Final = "meta.v1.ObjectMeta"
@@ -37,6 +41,38 @@ _META_TYPES: Final[Types] = {
         "fieldsType": _STRING, "subresource": _STRING,
     },
 }  # fmt: skip
+_STRINGS: Final = "[]string"
+# Kinds that kcp serves in each workspace; no other part of fleethook has their types.
+_OTHER_TYPES: Final[Types] = {
+    "v1.PolicyRule": dict.fromkeys(("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"), _STRINGS),
+    "v1.Subject": dict.fromkeys(("kind", "apiGroup", "name", "namespace"), _STRING),
+    "v1.RoleRef": dict.fromkeys(("apiGroup", "kind", "name"), _STRING),
+    "v1.NamespaceSpec": {"finalizers": "[]v1.FinalizerName"},
+    "v1.ObjectReference": {
+        **dict.fromkeys(("kind", "namespace", "name", "apiVersion", "resourceVersion", "fieldPath"), _STRING),
+        "uid": "types.UID",
+    },
+    "v1.LocalObjectReference": {"name": _STRING},
+    "v1.LeaseSpec": {
+        **dict.fromkeys(("leaseDurationSeconds", "leaseTransitions"), "int32"), "holderIdentity": _STRING,
+        **dict.fromkeys(("acquireTime", "renewTime"), "MicroTime"),
+    },
+    "v1.ServiceSpec": {
+        **dict.fromkeys(("clusterIPs", "externalIPs", "loadBalancerSourceRanges"), _STRINGS),
+        **dict.fromkeys(("clusterIP", "loadBalancerIP", "externalName", "loadBalancerClass"), _STRING),
+        **dict.fromkeys(("publishNotReadyAddresses", "allocateLoadBalancerNodePorts"), _BOOL),
+        "ports": "[]v1.ServicePort", "selector": "map[string]string", "type": "v1.ServiceType",
+        "healthCheckNodePort": "int32",
+    },
+    "v1.ServicePort": {
+        "name": _STRING, "protocol": "v1.Protocol", "appProtocol": _STRING, "port": "int32",
+        "targetPort": "IntOrString", "nodePort": "int32",
+    },
+}  # fmt: skip
+_RULES: Final = ("rules", "[]v1.PolicyRule")
+_BINDING: Final = (("subjects", "[]v1.Subject"), ("roleRef", "v1.RoleRef"))
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
+_BYTES: Final = "[]uint8"
 _SELECTOR, _TEMPLATE = ("spec.selector", "meta.v1.LabelSelector"), ("spec.template", "core.v1.PodTemplateSpec")
 # The members of built-in kinds whose types are known, by their paths (k8s.io/api v0.36).
 _MEMBERS: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
@@ -58,11 +94,28 @@ _MEMBERS: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ("v1", "PersistentVolumeClaim"): (
         ("spec", "core.v1.PersistentVolumeClaimSpec"), ("status", "core.v1.PersistentVolumeClaimStatus"),
     ),
-    ("v1", "ConfigMap"): (("data", "map[string]string"), ("immutable", _BOOL)),
-    ("v1", "Secret"): (("stringData", "map[string]string"), ("immutable", _BOOL), ("type", "v1.SecretType")),
+    ("v1", "ConfigMap"): (("data", "map[string]string"), ("binaryData", f"{_MAP}{_BYTES}"), ("immutable", _BOOL)),
+    ("v1", "Secret"): (
+        ("data", f"{_MAP}{_BYTES}"), ("stringData", "map[string]string"), ("immutable", _BOOL),
+        ("type", "v1.SecretType"),
+    ),
+    (_RBAC, "Role"): (_RULES,),
+    (_RBAC, "ClusterRole"): (_RULES,),
+    (_RBAC, "RoleBinding"): _BINDING,
+    (_RBAC, "ClusterRoleBinding"): _BINDING,
+    ("v1", "Namespace"): (("spec", "v1.NamespaceSpec"),),
+    ("v1", "Service"): (("spec", "v1.ServiceSpec"),),
+    ("v1", "ServiceAccount"): (
+        ("secrets", "[]v1.ObjectReference"), ("imagePullSecrets", "[]v1.LocalObjectReference"),
+        ("automountServiceAccountToken", _BOOL),
+    ),
+    ("coordination.k8s.io/v1", "Lease"): (("spec", "v1.LeaseSpec"),),
 }  # fmt: skip
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
-_INTEGERS: Final = {name: range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for name, bits in (("int32", 32), ("int64", 64))}
+_INTEGERS: Final = {
+    **{name: range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for name, bits in (("int32", 32), ("int64", 64))},
+    "uint8": range(256),
+}
 
 
 def explain_wrong_kind(document: JSONObject, kind: GroupVersionKind, *, is_builtin: bool) -> str:
@@ -108,7 +161,7 @@ def explain_wrong_member(document: JSONObject, api_version: str, kind: str, load
     """
     members = _MEMBERS.get((api_version, kind), ())
     loaded = load_types() if members else {}
-    types = {**loaded, **_META_TYPES}
+    types = {**loaded, **_META_TYPES, **_OTHER_TYPES}
     for path, type_ in members if loaded else ():
         value: JSON = document
         names = path.split(".")
@@ -141,7 +194,7 @@ def _check(value: JSON, type_: str, path: str, types: Types, struct: str) -> Ite
         return
     if type_ in types:
         yield from _check_struct(value, type_, path, types, struct)
-    elif type_.startswith("[]"):
+    elif type_.startswith("[]") and not (type_ == _BYTES and isinstance(value, str)):
         if not isinstance(value, list):
             yield _describe(value, type_, where)
             return
@@ -175,15 +228,24 @@ def _explain_scalar(value: JSON, type_: str, where: str) -> str | None:
         return None if fits else _describe(value, type_, where)
     if type_ == _BOOL:
         return None if isinstance(value, bool) else _describe(value, type_, where)
-    if type_ == "Quantity":
-        return _explain_quantity(value)
+    if type_ in ("Quantity", _BYTES):
+        return _explain_quantity(value) if type_ == "Quantity" else _explain_base64(value)
     if type_ == "IntOrString" and not isinstance(value, str):
         return _explain_scalar(value, "int32", where)
-    if type_ == _TIMESTAMP and isinstance(value, str) and not _TIME.fullmatch(value):
-        return f'parsing time "{value[:80]}" of {where} as "2006-01-02T15:04:05Z07:00" failed'
+    if type_ in _TIMES and isinstance(value, str):
+        pattern, layout = _TIMES[type_]
+        return None if pattern.fullmatch(value) else f'parsing time "{value[:80]}" of {where} as "{layout}" failed'
     # Raw is any JSON; all other types are strings.
     is_text = isinstance(value, str) or type_ == "Raw"
-    return None if is_text else _describe(value, _STRING if type_ == _TIMESTAMP else type_, where)
+    return None if is_text else _describe(value, _STRING if type_ in _TIMES else type_, where)
+
+
+def _explain_base64(text: JSON) -> str | None:
+    try:
+        decode_bytes(text)
+    except ValueError:
+        return "illegal base64 data"
+    return None
 
 
 def _explain_quantity(value: JSON) -> str | None:

@@ -8,6 +8,7 @@ from app.dispatch.object_types import explain_wrong_kind, explain_wrong_member, 
 from app.model.gvk import GroupVersionKind
 from app.overrider.workload_schema.fields import list_types
 
+RBAC: Final = "rbac.authorization.k8s.io/v1"
 CONFIG_MAP: Final = GroupVersionKind("", "v1", "ConfigMap")
 WIDGET: Final = GroupVersionKind("example.org", "v1", "Widget")
 OWNER: Final = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1"}
@@ -102,12 +103,22 @@ MEMBERS: Final[list[tuple[str, str, dict[str, Any], str]]] = [
     ("v1", "ConfigMap", {"data": {"a": 1}}, "number into Go struct field ConfigMap.data of type string"),
     ("v1", "ConfigMap", {"data": []}, "array into Go struct field ConfigMap.data of type map[string]string"),
     ("v1", "ConfigMap", {"immutable": "no"}, "string into Go struct field ConfigMap.immutable of type bool"),
+    ("v1", "Secret", {"data": {"a": "YQ"}}, "illegal base64 data"),
+    ("v1", "Secret", {"data": {"a": 1}}, "number into Go struct field Secret.data of type []uint8"),
+    ("v1", "Namespace", {"spec": {"finalizers": "x"}}, "string into Go struct field NamespaceSpec.spec.finalizers of type []v1.FinalizerName"),
+    ("v1", "Service", {"spec": {"ports": [{"port": "80"}]}}, "string into Go struct field ServicePort.spec.ports.port of type int32"),
+    ("v1", "ServiceAccount", {"imagePullSecrets": ["a"]}, "string into Go struct field ServiceAccount.imagePullSecrets of type v1.LocalObjectReference"),
+    (RBAC, "ClusterRole", {"rules": [{"verbs": "get"}]}, "string into Go struct field PolicyRule.rules.verbs of type []string"),
+    (RBAC, "RoleBinding", {"roleRef": "x"}, "string into Go struct field RoleBinding.roleRef of type v1.RoleRef"),
+    ("coordination.k8s.io/v1", "Lease", {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, 'LeaseSpec.spec.renewTime as "2006-01-02T15:04:05.000000Z07:00" failed'),
     ("v1", "Secret", {"type": 1}, "number into Go struct field Secret.type of type v1.SecretType"),
     # These fit.
     (APPS, "Deployment", {"spec": {"replicas": None, "foo": 1, **pods(containers=[None])}}, ""),
     (APPS, "Deployment", {"spec": pods(containers=[{**CONTAINER, "resources": {"limits": {"cpu": 1, "a.b/c": "1e3"}}}])}, ""),
     (APPS, "Deployment", {"spec": {"strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}}}, ""),
-    ("v1", "Service", {"spec": []}, ""),
+    ("v1", "Node", {"spec": []}, ""),
+    ("v1", "Secret", {"data": {"a": "YQ==\n", "b": None, "c": [1]}}, ""),
+    ("coordination.k8s.io/v1", "Lease", {"spec": {"renewTime": "2026-01-01T00:00:00.123456Z"}}, ""),
     ("example.org/v1", "Deployment", {"spec": []}, ""),
 ]  # fmt: skip
 
