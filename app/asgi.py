@@ -399,7 +399,9 @@ class Fleethook(FastAPI):
             yield Check("apiserver", ok=False, detail=cluster.lack)
         if cluster.dispatching and self.settings.kcp and cluster.cache is None:
             yield Check("shards", ok=True, detail=_ONE_SHARD)
-        if self.warmup is not None and not self.warmup.is_ready:
+        # Before that, the kinds that are not listed yet are the reason; a refused kind must not hold the other engines.
+        is_listed = all(part.synced for part in cluster.source.parts() if part.needed)
+        if is_listed and self.warmup is not None and not self.warmup.is_ready:
             yield Check("plans", ok=False, detail="the plans of overriders are not compiled yet")
 
     async def check_manifests(self) -> None:

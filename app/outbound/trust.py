@@ -12,20 +12,12 @@ from typing import Any, Final, Self, cast
 
 from app.model.json import decode_bytes
 from app.outbound.certificate import parse_certificate
-from app.outbound.certificate_chain import UNKNOWN_AUTHORITY, Roots, is_light, verify
+from app.outbound.certificate_chain import Roots, is_light, verify
 from app.outbound.certificate_der import CertificateError
 from app.outbound.credential import Credential
 
 # Creating a context with the system's authorities takes about 10 ms. One is cached for each client certificate.
 _MAX_CACHED_CONTEXTS: Final = 64
-# Codes of OpenSSL's x509_vfy.h with the messages of Go's crypto/x509, which users search for.
-VERIFY_ERRORS: Final = {
-    9: "certificate is not yet valid",
-    10: "certificate has expired",
-    18: f"{UNKNOWN_AUTHORITY} (it is self-signed)",
-    **dict.fromkeys((19, 20, 21), UNKNOWN_AUTHORITY),
-}
-"""Problems of a certificate, by ``ssl.SSLCertVerificationError.verify_code``."""
 _BEGIN: Final = b"-----BEGIN "
 _END: Final = b"\n-----END "
 _CERTIFICATE: Final = b"CERTIFICATE-----"

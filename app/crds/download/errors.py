@@ -16,10 +16,12 @@ from app.crds.download.retry import CONNECT_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
 from app.outbound.addresses import PrivateAddressError
 from app.outbound.certificate_chain import UNKNOWN_AUTHORITY
-from app.outbound.trust import VERIFY_ERRORS
 
+# Codes of OpenSSL's x509_vfy.h with the messages of Go's crypto/x509, which users search for.
 _CERTIFICATE: Final = {
-    **VERIFY_ERRORS,
+    9: "certificate is not yet valid",
+    10: "certificate has expired",
+    18: f"{UNKNOWN_AUTHORITY} (it is self-signed)",
     **dict.fromkeys((19, 20, 21), f"{UNKNOWN_AUTHORITY} (is its CA given?)"),
     62: "certificate is not valid for this name",
     64: "certificate is not valid for this address",
