@@ -1,6 +1,5 @@
 """Trusted certificates and TLS contexts for calls to webhooks and API servers."""
 
-import asyncio
 import base64
 import contextlib
 import functools
@@ -153,6 +152,8 @@ class CallContext(ssl.SSLContext):
 
     async def admit(self, presented: Sequence[bytes], host: str) -> "CallContext":
         """Verify the certificates of a HeavyError, and return a context for this server; raises UntrustedError."""
+        import asyncio  # noqa: PLC0415 - commands that open no connection do without it
+
         await asyncio.to_thread(self._verify, presented, host)
         return CallContext(self._roots, self._credential, presented)
 
