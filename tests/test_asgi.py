@@ -6,6 +6,7 @@ import pytest
 
 from app.asgi import Fleethook, create_app
 from app.settings import Settings
+from app.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.serving import EXAMPLES, MUTATE, REVIEW
 
@@ -69,9 +70,16 @@ async def test_mistakes_of_manifests_are_shown_and_leave_the_server_ready(tmp_pa
     assert "did you mean 'hangzhou'?" in checks["overriders"].detail
 
 
-async def test_a_server_of_a_cluster_is_not_ready_before_plans_are_compiled(tmp_path: Path) -> None:
+async def test_a_server_of_a_cluster_is_not_ready_before_plans_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = create(kubeconfig=tmp_path / "config")
     assert app.warmup is not None
+    assert app.cluster is not None
+    # Before the kinds are listed, they are the reason.
+    assert [check for check in app.checks() if check.name == "plans"] == []
+    listed = [PartState("a", True, "", 1.0, failing=False)]
+    monkeypatch.setattr(app.cluster.source, "parts", lambda: iter(listed))
     assert [check.ok for check in app.checks() if check.name == "plans"] == [False]
     await app.warmup.prepare()
     assert [check for check in app.checks() if check.name == "plans"] == []

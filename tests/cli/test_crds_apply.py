@@ -269,7 +269,7 @@ def test_the_result_of_each_crd_is_printed(
     config = kubeconfig(tmp_path, server[1])
     assert run("apply", *here, "--kubeconfig", config).stdout == f"created    {CRD}  patched\n"
     shown = run("apply", *here, "--kubeconfig", config, "--output", "json").stdout
-    assert json.loads(shown) == [{"name": CRD, "result": "unchanged", "patched": True}]
+    assert json.loads(shown) == [{"name": CRD, "result": "unchanged", "patched": True, "warning": ""}]
     assert url_of(server[0].crds[CRD]) == "https://demo-karmada-webhook.test.svc:443/convert"
 
 
