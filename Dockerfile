@@ -17,7 +17,6 @@ RUN --mount=type=secret,id=ca.crt \
     && /opt/sbom/bin/pip install --no-cache-dir --require-hashes -r requirements/sbom.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
-COPY fleethook fleethook
 RUN --mount=type=secret,id=ca.crt \
     /opt/fleethook/bin/pip install --no-cache-dir --no-deps . \
     && /opt/fleethook/bin/pip uninstall --yes pip

@@ -25,7 +25,7 @@ $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	$(BIN)/python -m compileall -q app fleethook
+	$(BIN)/python -m compileall -q app
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
@@ -112,7 +112,7 @@ node_modules/stamp: package.json package-lock.json
 	@touch $@
 
 console-assets: node_modules/stamp ## Bundle the scripts and styles of the console (needs Node)
-	node app/console/assets/build.mjs
+	node app/fleethook/console/assets/build.mjs
 
 screenshots: $(VENV)/dev.stamp ## Take pictures of the pages of the console for docs/images/ (needs Chromium)
 	$(BIN)/python -m tests.console.browser.screenshots

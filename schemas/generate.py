@@ -9,10 +9,11 @@ from typing import Any
 
 import yaml
 
-from app.interpret.fixtures import read_fixtures
-from app.interpret.lua.bundle import read_bundle
-from app.interpret.lua.rules import FUNCTIONS
-from app.model.crd import (
+from docsite.reference import render_reference
+from fleethook.interpret.fixtures import read_fixtures
+from fleethook.interpret.lua.bundle import read_bundle
+from fleethook.interpret.lua.rules import FUNCTIONS
+from fleethook.model.crd import (
     FOREIGN_RESOURCES,
     RESOURCES,
     Resource,
@@ -20,9 +21,8 @@ from app.model.crd import (
     json_schemas,
     openapi_components,
 )
-from app.registration.webhooks import webhook_templates
-from app.store.yaml_reader import read_values
-from docsite.reference import render_reference
+from fleethook.registration.webhooks import webhook_templates
+from fleethook.store.yaml_reader import read_values
 
 ROOT = Path(__file__).parent.parent
 UPSTREAM = ROOT / "tests" / "conformance" / "karmada"
@@ -39,7 +39,9 @@ def generated() -> dict[str, str]:
     for name, schema in json_schemas().items():
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
-    files["app/overrider/workload_schema/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
+    files["app/fleethook/overrider/workload_schema/openapi.json"] = _compact(
+        ROOT / "schemas" / "kubernetes" / "apps-v1.json"
+    )
     files["docs/bundle.md"] = _render_bundle_page()
     files |= render_reference()
     files["charts/fleethook/generated/webhooks.yaml"] = _dump_yaml({"configurations": webhook_templates()})
@@ -59,9 +61,10 @@ _BUNDLE_PAGE = """# The bundle
 
 fleethook bundles interpreters for well-known custom resources. The table lists the number of fixtures for each rule.
 The interpreters are Karmada ResourceInterpreterCustomizations with Lua scripts, in
-`app/interpret/bundle/<group>/<kind>/customization.yaml`. Kinds that follow
-[the conventions of Kubernetes](conventions.md) need no script: `app/interpret/bundle/<group>/conventions.yaml` lists
-them. `fleethook interpret test app/interpret/bundle` runs all {total} fixtures of the {kinds} kinds.
+`app/fleethook/interpret/bundle/<group>/<kind>/customization.yaml`. Kinds that follow
+[the conventions of Kubernetes](conventions.md) need no script:
+`app/fleethook/interpret/bundle/<group>/conventions.yaml` lists them.
+`fleethook interpret test app/fleethook/interpret/bundle` runs all {total} fixtures of the {kinds} kinds.
 `Managed (crossplane.io)` stands for all managed resources, composite resources and claims of Crossplane: kinds whose
 CustomResourceDefinition has the category `managed`, `composite` or `claim`, or without a definition the kinds of the
 groups `*.crossplane.io` and `*.upbound.io`.
@@ -114,7 +117,7 @@ def _render_bundle_page() -> str:
 
 def _count_fixtures() -> int:
     """Return the number of fixtures. Two rows of the page may list one, if a kind with conventions shares a script."""
-    files = (ROOT / "app" / "interpret" / "bundle").rglob("*.yaml")
+    files = (ROOT / "app" / "fleethook" / "interpret" / "bundle").rglob("*.yaml")
     values = (
         value for path in files if path.name != "customization.yaml"
         for value in read_values(path.read_text("utf-8"), source=path.name)

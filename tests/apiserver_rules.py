@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from app.kube.errors import APIError
+from fleethook.kube.errors import APIError
 
 MAX_ANNOTATIONS = 256 * 1024
 _REVIEWS = {

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from app.kube.errors import APIError
-from app.store.sources.kubernetes.resources import DISPATCHING, WORKSPACES
+from fleethook.kube.errors import APIError
+from fleethook.store.sources.kubernetes.resources import DISPATCHING, WORKSPACES
 from tests.apiserver_rules import check_review
 
 IDENTITY = "e0a313a3a541"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.patch import apply
+from fleethook.patch import apply
 from tests.waiting import NET
 
 ROOT = Path(__file__).parent.parent
@@ -62,7 +62,13 @@ def serving(
 ) -> Iterator[Server]:
     """Start the server on a free port, wait until it prints that it serves, and end it by its pid afterwards."""
     log = directory / "server.log"
-    command = [sys.executable, "-m", "app", "serve", *([] if manifests is None else ["--manifests", str(manifests)])]
+    command = [
+        sys.executable,
+        "-m",
+        "fleethook",
+        "serve",
+        *([] if manifests is None else ["--manifests", str(manifests)]),
+    ]
     command += ["--cert-dir", str(directory / "certs"), "--port", "0", *arguments]
     with started(command, log, r"serves on https://.*:(\d+)", **environment) as (process, port):
         yield Server(process, port, directory / "certs" / "ca.crt", log)

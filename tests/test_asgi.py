@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.asgi import Fleethook, create_app
-from app.settings import Settings
-from app.store.sources.source import PartState
+from fleethook.asgi import Fleethook, create_app
+from fleethook.settings import Settings
+from fleethook.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.serving import EXAMPLES, MUTATE, REVIEW
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError
+from fleethook.kube.errors import APIError
 from tests.apiserver_rules import check_created, check_event, check_review, parse_path
 from tests.fake_requests import FACTS, compare_answers
 from tests.kube.object_server import ObjectServer

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.lifetime import follow_manifests, pause_garbage_collector, run_in_background, settle_garbage_collector
-from app.store import Store
-from app.store.sources.manifests import ManifestSource
+from fleethook.lifetime import follow_manifests, pause_garbage_collector, run_in_background, settle_garbage_collector
+from fleethook.store import Store
+from fleethook.store.sources.manifests import ManifestSource
 from tests.serving import EXAMPLES
 from tests.waiting import NET
 

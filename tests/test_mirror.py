@@ -1,4 +1,4 @@
-"""Tests mirror `app/`: each module with a function has a test file at the same path."""
+"""Tests mirror `app/fleethook/`: each module with a function has a test file at the same path."""
 
 import ast
 from pathlib import Path
@@ -36,20 +36,21 @@ def _is_declaration(statement: ast.stmt) -> bool:
 
 
 def find_untested(root: Path = ROOT) -> set[str]:
-    """Return the paths below `app/` of the modules with behaviour that have no test file at the mirrored path."""
-    modules = (module.relative_to(root / "app") for module in (root / "app").rglob("*.py"))
+    """Return the paths below `app/fleethook/` of the modules with behaviour that have no test file at the mirrored path."""
+    package = root / "app" / "fleethook"
+    modules = (module.relative_to(package) for module in package.rglob("*.py"))
     return {
         module.as_posix()
         for module in modules
         if module.name not in ("__init__.py", "__main__.py")
         and not (root / "tests" / module.with_name(f"test_{module.name}")).exists()
-        and has_behaviour((root / "app" / module).read_text(encoding="utf-8"))
+        and has_behaviour((package / module).read_text(encoding="utf-8"))
     }
 
 
 def test_each_module_with_behaviour_has_a_test_file() -> None:
     missing = sorted(find_untested().difference(*EXCEPTIONS.values()))
-    assert missing == [], "write tests/PATH/test_MODULE.py for these modules of app/"
+    assert missing == [], "write tests/PATH/test_MODULE.py for these modules of app/fleethook/"
 
 
 def test_each_exception_is_still_needed() -> None:
@@ -73,8 +74,14 @@ def test_only_modules_with_a_function_have_behaviour(source: str, *, expected: b
 
 
 def test_a_module_without_a_test_file_is_found(tmp_path: Path) -> None:
-    for path in ("app/__init__.py", "app/a/b.py", "app/a/c.py", "app/a/d.py", "tests/a/test_b.py"):
+    for path in (
+        "app/fleethook/__init__.py",
+        "app/fleethook/a/b.py",
+        "app/fleethook/a/c.py",
+        "app/fleethook/a/d.py",
+        "tests/a/test_b.py",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("def run():\n    return 1\n", encoding="utf-8")
-    (tmp_path / "app/a/d.py").write_text("LIMIT = 3\n", encoding="utf-8")
+    (tmp_path / "app/fleethook/a/d.py").write_text("LIMIT = 3\n", encoding="utf-8")
     assert find_untested(tmp_path) == {"a/c.py"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings
+from fleethook.settings import Settings
 
 
 @pytest.mark.parametrize(

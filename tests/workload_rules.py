@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from app.patch import apply
+from fleethook.patch import apply
 
 _FILE = Path(__file__).parent / "conformance" / "workload_rules.yaml"
 _PLACES = {"$app": "/spec/template/spec/containers/0", "$pod": "/spec/template/spec"}

@@ -30,7 +30,7 @@ def run(context: Context) -> Section:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
     programs = {EMPTY: [sys.executable, "-c", "pass"]}
-    programs |= {name: [sys.executable, "-m", "app", *words] for name, (words, _) in COMMANDS.items()}
+    programs |= {name: [sys.executable, "-m", "fleethook", *words] for name, (words, _) in COMMANDS.items()}
     for words in programs.values():  # They also write the bytecode of the libraries.
         measure(words, environment)
     seconds: dict[str, list[float]] = {name: [] for name in programs}

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from benchmarks.engines import hostile_lua, lua_runtimes
 from benchmarks.engines.lua_scripts import SCRIPTS, Script
 from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
+from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
 
-MEASURED = ("app/interpret/lua", "app/patch")
+MEASURED = ("app/fleethook/interpret/lua", "app/fleethook/patch")
 
 
 LIMITS = ScriptLimits()

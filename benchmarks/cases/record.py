@@ -12,7 +12,13 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import Server, ServerGroup, certificate, ours, run_servers
 from benchmarks.harness.tables import NOTE, table
 
-MEASURED = ("app/api", "app/overrider", "app/records", "app/model", "app/store")
+MEASURED = (
+    "app/fleethook/api",
+    "app/fleethook/overrider",
+    "app/fleethook/records",
+    "app/fleethook/model",
+    "app/fleethook/store",
+)
 
 
 PLAIN_SPARE = "fleethook, a core more"

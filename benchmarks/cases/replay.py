@@ -5,26 +5,32 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from app.api.recording import AnsweredReview
-from app.api.reply import Reply
-from app.asgi import Fleethook, Outside
-from app.cli.replay import replay_all
-from app.cli.replay_input import list_recordings, read_recordings
-from app.lifetime import settle_garbage_collector
-from app.records.files import RecordFiles
-from app.records.offline import OFFLINE
-from app.records.recorded_answers import RecordedHookLayer, answer_from_records
-from app.records.report import Report
-from app.records.setup import make_encoder
-from app.settings import Settings
 from benchmarks import varied
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.rounds import Spread, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.reviews import review
+from fleethook.api.recording import AnsweredReview
+from fleethook.api.reply import Reply
+from fleethook.asgi import Fleethook, Outside
+from fleethook.cli.replay import replay_all
+from fleethook.cli.replay_input import list_recordings, read_recordings
+from fleethook.lifetime import settle_garbage_collector
+from fleethook.records.files import RecordFiles
+from fleethook.records.offline import OFFLINE
+from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records
+from fleethook.records.report import Report
+from fleethook.records.setup import make_encoder
+from fleethook.settings import Settings
 
-MEASURED = ("app/api", "app/overrider", "app/records", "app/model", "app/store")
+MEASURED = (
+    "app/fleethook/api",
+    "app/fleethook/overrider",
+    "app/fleethook/records",
+    "app/fleethook/model",
+    "app/fleethook/store",
+)
 
 
 PATH = "/mutate-apps-v1-deployment"

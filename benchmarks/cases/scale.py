@@ -13,7 +13,13 @@ from benchmarks.harness.rounds import Spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
-MEASURED = ("app/api", "app/control", "app/overrider", "app/model", "app/store")
+MEASURED = (
+    "app/fleethook/api",
+    "app/fleethook/control",
+    "app/fleethook/overrider",
+    "app/fleethook/model",
+    "app/fleethook/store",
+)
 
 
 Shape = tuple[int, int, int]

@@ -11,14 +11,14 @@ import subprocess
 import sys
 from typing import Any
 
-from app.api.capacity import derive_capacity
-from app.settings import Settings
 from benchmarks.harness import ROOT
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
+from fleethook.api.capacity import derive_capacity
+from fleethook.settings import Settings
 
 MEMORY_MIB = 1024
 GROWTH = 1.2
@@ -64,7 +64,7 @@ def measure(context: Context, seconds: int, connections: int, bodies: int) -> di
     command = [
         sys.executable,
         "-m",
-        "app",
+        "fleethook",
         "serve",
         "--manifests",
         "examples",

@@ -16,7 +16,15 @@ DISPATCH = "dispatch, {count:,} webhooks"
 ALONE, BESIDE = "alone", "beside the other tenant"
 QUIET_RATE = 100
 
-MEASURED = ("app/api", "app/asgi.py", "app/control", "app/dispatch", "app/fairness", "app/model", "app/store")
+MEASURED = (
+    "app/fleethook/api",
+    "app/fleethook/asgi.py",
+    "app/fleethook/control",
+    "app/fleethook/dispatch",
+    "app/fleethook/fairness",
+    "app/fleethook/model",
+    "app/fleethook/store",
+)
 
 TENANTS = f"""Two tenants of the server with {HOOKS[-1]:,} webhooks. One sends {QUIET_RATE} reviews a second over one connection; its cluster has one webhook. The
 other one owns all other webhooks, and sends reviews over 16 connections without a pause. Both load generators share a core, so the server is faster

@@ -12,8 +12,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from app.settings import Settings
-from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.load import Figures, Generator, Load
 from benchmarks.harness.processes import Running, cpu_seconds, proportional_mib, serving
@@ -22,6 +20,8 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import certificate
 from benchmarks.harness.tables import NOTE, table
 from benchmarks.varied import stored
+from fleethook.settings import Settings
+from fleethook.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, RESOURCES, karmada_config
 
 ONE, TWO = "1 worker, 1 core", "2 workers, 2 cores"
 CONNECTIONS = 16
@@ -63,7 +63,7 @@ def run(context: Context) -> Section:
     command = [
         sys.executable,
         "-m",
-        "app",
+        "fleethook",
         "serve",
         "--port",
         "0",

@@ -9,8 +9,6 @@ from typing import Any
 
 import uvloop
 
-from app.api.endpoint import MAX_ON_LOOP
-from app.settings import Settings
 from benchmarks.engines.measure import pin_to_core
 from benchmarks.engines.worst_app import EXTENSIONS, application
 from benchmarks.engines.worst_bases import bases
@@ -20,6 +18,8 @@ from benchmarks.harness.goals import at_most
 from benchmarks.harness.processes import serving
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
+from fleethook.api.endpoint import MAX_ON_LOOP
+from fleethook.settings import Settings
 
 GOAL_MS = 50
 BODY_LIMIT: int = Settings.model_fields["body_limit"].default

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from app.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from benchmarks.engines.admission_load import WARMUP, Write, delete, put, send, summarize
 from benchmarks.engines.admission_planes import (
     CONSTANT,
@@ -27,6 +26,7 @@ from benchmarks.harness.load import Figures
 from benchmarks.harness.processes import children, cpu_seconds, serving
 from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
+from fleethook.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import ACCOUNT, NAMESPACE, OPENYURT, WEBHOOKS, run_registered_server
 from tests.e2e.openyurt_crds import install_openyurt_crds

@@ -97,7 +97,7 @@ def start(
         *environment,
         sys.executable,
         "-m",
-        "app",
+        "fleethook",
         "serve",
         *arguments,
         "--cert-dir",

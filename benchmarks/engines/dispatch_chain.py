@@ -10,17 +10,6 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from app.api.access import ClusterAccess
-from app.api.callers import NamedCallers
-from app.api.dispatch import DispatchContext, DispatchEndpoint
-from app.asgi import Fleethook, create_app
-from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.factory import build_dispatcher
-from app.model.admission import AdmissionReview
-from app.outbound.client import HookClient
-from app.outbound.trust import create_context
-from app.settings import Settings
 from benchmarks.engines.dispatch_worlds import (
     CONSUMER,
     HOOKS,
@@ -30,6 +19,17 @@ from benchmarks.engines.dispatch_worlds import (
     build_review,
 )
 from benchmarks.reviews import deployment
+from fleethook.api.access import ClusterAccess
+from fleethook.api.callers import NamedCallers
+from fleethook.api.dispatch import DispatchContext, DispatchEndpoint
+from fleethook.asgi import Fleethook, create_app
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.dispatcher import Dispatcher
+from fleethook.dispatch.factory import build_dispatcher
+from fleethook.model.admission import AdmissionReview
+from fleethook.outbound.client import HookClient
+from fleethook.outbound.trust import create_context
+from fleethook.settings import Settings
 from tests.asgi_client import call
 
 PHASES = {"mutate": "mutating", "validate": "validating"}

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from app.dispatch.audit import Audit
-from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.should_call import CallDecider
-from app.lifetime import settle_garbage_collector
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
+from fleethook.dispatch.audit import Audit
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.dispatcher import Dispatcher
+from fleethook.dispatch.should_call import CallDecider
+from fleethook.lifetime import settle_garbage_collector
 from tests.dispatch.builders import request_of
 
 Found = dict[tuple[str, str, int], list[float]]

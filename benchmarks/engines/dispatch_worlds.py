@@ -5,17 +5,17 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.control.steps import Steps
-from app.control.turns import Work
-from app.dispatch.configurations import Configurations
-from app.dispatch.converter import ObjectConverter
-from app.dispatch.dispatcher import Dependencies, Dispatcher
-from app.dispatch.hook_index import RelevantHook
-from app.dispatch.hooks import EVERY
-from app.dispatch.rules import match_rules
-from app.dispatch.schema_owner import INDEXES
-from app.outbound.client import HookClient
-from app.store import Store
+from fleethook.control.steps import Steps
+from fleethook.control.turns import Work
+from fleethook.dispatch.configurations import Configurations
+from fleethook.dispatch.converter import ObjectConverter
+from fleethook.dispatch.dispatcher import Dependencies, Dispatcher
+from fleethook.dispatch.hook_index import RelevantHook
+from fleethook.dispatch.hooks import EVERY
+from fleethook.dispatch.rules import match_rules
+from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.outbound.client import HookClient
+from fleethook.store import Store
 from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget
 
 OWNER, CONSUMER, QUIET = "ws1", "ws3", "ws9"
@@ -127,7 +127,7 @@ class Scan:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
     def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
-        """Return the hooks that are about a request, as `app.dispatch.hook_index.HookIndex.find` does."""
+        """Return the hooks that are about a request, as `fleethook.dispatch.hook_index.HookIndex.find` does."""
         yield from ()  # No other task waits in the benchmark, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
@@ -139,7 +139,7 @@ class Scan:
 
 
 class Scanned:
-    """The same hooks for every cluster, in the place of `app.dispatch.configurations.Configurations`."""
+    """The same hooks for every cluster, in the place of `fleethook.dispatch.configurations.Configurations`."""
 
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._scan = Scan(hooks)

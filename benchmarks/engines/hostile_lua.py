@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.interpret.lua.parser import parse_script
-from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import LuaError, Program, ScriptLimits
 from benchmarks.engines.lua_scripts import deployment
+from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.lua.runner import Call, Runner
+from fleethook.interpret.lua.vm import LuaError, Program, ScriptLimits
 
 FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8

@@ -27,12 +27,6 @@ from typing import Any
 
 import uvloop
 
-from app.api.admission import AdmissionEndpoint
-from app.api.endpoint import Endpoint
-from app.certs.files import ensure_certificates
-from app.cli.acceptor import bind
-from app.cli.server import GracefulServer
-from app.lifetime import settle_garbage_collector
 from benchmarks.engines.stages import clock_ns
 from benchmarks.harness.load import Generator, Load
 from benchmarks.harness.processes import Running, serving
@@ -41,6 +35,12 @@ from benchmarks.reviews import review
 from benchmarks.servers import NAMES, PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.endpoint import Endpoint
+from fleethook.certs.files import ensure_certificates
+from fleethook.cli.acceptor import bind
+from fleethook.cli.server import GracefulServer
+from fleethook.lifetime import settle_garbage_collector
 
 TIMERS = "/timers"
 CALLS = 1_000

@@ -24,15 +24,15 @@ from typing import Any
 import uvloop
 from uvicorn.server import ServerState
 
-from app.api.connections import Connection, Connections
-from app.api.health import HealthOnly
-from app.api.read_timeout import Guard, GuardedProtocol
-from app.asgi import Fleethook
-from app.cli.server import make_config
-from app.lifetime import settle_garbage_collector
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
+from fleethook.api.connections import Connection, Connections
+from fleethook.api.health import HealthOnly
+from fleethook.api.read_timeout import Guard, GuardedProtocol
+from fleethook.asgi import Fleethook
+from fleethook.cli.server import make_config
+from fleethook.lifetime import settle_garbage_collector
 
 REQUESTS = 100
 """Number of requests in a turn."""

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import uvloop
 
-from app.asgi import create_app
-from app.lifetime import settle_garbage_collector
-from app.model import admission
-from app.model.openyurt import GROUP
-from app.settings import Settings
 from benchmarks.engines import scale_objects as objects
+from fleethook.asgi import create_app
+from fleethook.lifetime import settle_garbage_collector
+from fleethook.model import admission
+from fleethook.model.openyurt import GROUP
+from fleethook.settings import Settings
 from tests.asgi_client import call
 
 OVERRIDERS = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from app.kube.errors import APIError
 from benchmarks.engines.scale_objects import Size
 from benchmarks.engines.scale_origin import frame, read_frame
+from fleethook.kube.errors import APIError
 
 
 class OriginConnection:
-    """Replaces `app.kube.connection.Connection` by a connection to `scale_origin` over a socket."""
+    """Replaces `fleethook.kube.connection.Connection` by a connection to `scale_origin` over a socket."""
 
     def __init__(
         self,

@@ -4,14 +4,14 @@ import copy
 import json
 from typing import Any, NamedTuple
 
-from app.api.codec import decode_review
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.plan_cache import PlanCache
-from app.overrider.workload_admission import mutate_workload
-from app.patch import apply
-from app.store import Store
 from benchmarks import reviews
+from fleethook.api.codec import decode_review
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.patch import apply
+from fleethook.store import Store
 
 NAMESPACES = 20
 _MAX_SUBJECTS = 20

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from app.patch import apply, merge_patch
 from benchmarks.engines import scale_objects as objects
 from benchmarks.engines.scale_objects import Size, Workloads
+from fleethook.patch import apply, merge_patch
 
 PATHS = {"deployments": "/mutate-apps-v1-deployment"}
 _WATCHED = ("deployments", "yurtappoverriders", "yurtappsets")

@@ -13,18 +13,18 @@ from typing import Any
 
 import uvloop
 
-from app.api.admission import AdmissionEndpoint, find_outcome
-from app.api.codec import decode_review, encode_response
-from app.api.logs import encode_line
-from app.api.reply import Reply
-from app.api.review_lines import make_admission_line
-from app.cli.acceptor import bind
-from app.cli.server import GracefulServer
 from benchmarks.engines.stages import ANSWERING, CONNECTION, EDGE, HTTP, STAGES, TIMED, clock_ns
 from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews
+from fleethook.api.admission import AdmissionEndpoint, find_outcome
+from fleethook.api.codec import decode_review, encode_response
+from fleethook.api.logs import encode_line
+from fleethook.api.reply import Reply
+from fleethook.api.review_lines import make_admission_line
+from fleethook.cli.acceptor import bind
+from fleethook.cli.server import GracefulServer
 
 
 class Staged(AdmissionEndpoint):

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from app.api.callers import EXTENSION, make_client_extension
-from app.asgi import Fleethook, create_app
-from app.lifetime import settle_garbage_collector
-from app.settings import Settings
 from benchmarks.engines.dispatch_hooks import AUTHORITY
 from benchmarks.engines.dispatch_worlds import HOOKS, build_configurations, build_exports, build_hooks
 from benchmarks.engines.worst_bases import EXAMPLES, load
+from fleethook.api.callers import EXTENSION, make_client_extension
+from fleethook.asgi import Fleethook, create_app
+from fleethook.lifetime import settle_garbage_collector
+from fleethook.settings import Settings
 
 PHASES = ("mutating", "validating")
 CALLER = "kube-apiserver"

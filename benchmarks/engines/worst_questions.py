@@ -6,16 +6,23 @@ from typing import Any
 
 import yaml
 
-from app.interpret.fixtures import FixtureError, is_fixture, read_fixtures
-from app.interpret.native import NATIVE
-from app.interpret.question import Question
-from app.model.karmada import API_VERSION, EXPLORE_REVIEW, INTERPRETER_CONTEXT, OPERATIONS, Operation, proposed_name
-from app.registration import paths
 from benchmarks.engines.worst_documents import Base
 from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment, explore_review
+from fleethook.interpret.fixtures import FixtureError, is_fixture, read_fixtures
+from fleethook.interpret.native import NATIVE
+from fleethook.interpret.question import Question
+from fleethook.model.karmada import (
+    API_VERSION,
+    EXPLORE_REVIEW,
+    INTERPRETER_CONTEXT,
+    OPERATIONS,
+    Operation,
+    proposed_name,
+)
+from fleethook.registration import paths
 
-BUNDLE = ROOT / "app" / "interpret" / "bundle"
+BUNDLE = ROOT / "app" / "fleethook" / "interpret" / "bundle"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.codec import decode_review
-from app.interpret.codec import decode_review as decode_question
-from app.model.envelope import BadReviewError
-from app.registration import paths
 from benchmarks.engines.worst_documents import Around, Base, Hostile, around, choose
 from benchmarks.harness.rounds import Spread, spread
+from fleethook.api.codec import decode_review
+from fleethook.interpret.codec import decode_review as decode_question
+from fleethook.model.envelope import BadReviewError
+from fleethook.registration import paths
 
 SEED = 19
 INTERPRETING = (paths.INTERPRET, paths.EXPLORE)

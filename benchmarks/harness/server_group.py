@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from app.certs.files import ensure_certificates
 from benchmarks.harness import BENCHMARKS
 from benchmarks.harness.load import Figures, Generator, Load
 from benchmarks.harness.processes import Running, serving
 from benchmarks.harness.rounds import Round, turns
 from benchmarks.harness.section import Context
 from benchmarks.servers import NAMES
+from fleethook.certs.files import ensure_certificates
 
 FIRST_SECONDS = 3.0
 """Seconds of requests to each server before the first measurement: imports, caches, heaps, and in ours a plan for each subject."""

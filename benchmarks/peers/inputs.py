@@ -10,11 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Machine, Program, ScriptLimits
 from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
+from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
 
 
 def lua_inputs():

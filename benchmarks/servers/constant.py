@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
-from app.api.admission import AdmissionEndpoint
-from app.api.endpoint import MAX_ON_LOOP, Endpoint
-from app.api.interpret import InterpretEndpoint
-from app.api.log_lines import LogLines
-from app.api.logs import encode_line
-from app.api.review_lines import make_interpret_line
-from app.asgi import Fleethook
-from app.interpret.chain import Chain
-from app.interpret.codec import decode_review
-from app.model.admission import patched
-from app.settings import Settings
 from benchmarks.servers import EXPLORE, PATH
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.endpoint import MAX_ON_LOOP, Endpoint
+from fleethook.api.interpret import InterpretEndpoint
+from fleethook.api.log_lines import LogLines
+from fleethook.api.logs import encode_line
+from fleethook.api.review_lines import make_interpret_line
+from fleethook.asgi import Fleethook
+from fleethook.interpret.chain import Chain
+from fleethook.interpret.codec import decode_review
+from fleethook.model.admission import patched
+from fleethook.settings import Settings
 
 OPERATION = {"op": "replace", "path": "/spec/replicas", "value": 5}
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"

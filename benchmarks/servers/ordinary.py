@@ -17,8 +17,8 @@ import uvloop
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.certs.files import ensure_certificates
 from benchmarks.servers import NAMES, PATH
+from fleethook.certs.files import ensure_certificates
 
 
 class Model(BaseModel):

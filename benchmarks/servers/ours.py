@@ -13,26 +13,26 @@ from pathlib import Path
 
 import uvloop
 
-from app.api.log_lines import LogLines
-from app.api.logs import configure_logging
-from app.api.recording import RecordReview
-from app.asgi import Fleethook, create_app
-from app.certs.files import ensure_certificates
-from app.certs.tls_context import ReloadingContext
-from app.cli.acceptor import bind
-from app.cli.server import GracefulServer
-from app.records.metrics import RecordMetrics
-from app.records.setup import make_recorder, record_reviews
-from app.settings import Settings
-from app.store import Store
-from app.store.sources.kubernetes.resources import decode_metadata, decode_object
-from app.tracing.otlp import start_otlp
-from app.tracing.spans import StartTrace
 from benchmarks.engines.dispatch_worlds import QUIET, build_configurations, build_other_hook
 from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
+from fleethook.api.log_lines import LogLines
+from fleethook.api.logs import configure_logging
+from fleethook.api.recording import RecordReview
+from fleethook.asgi import Fleethook, create_app
+from fleethook.certs.files import ensure_certificates
+from fleethook.certs.tls_context import ReloadingContext
+from fleethook.cli.acceptor import bind
+from fleethook.cli.server import GracefulServer
+from fleethook.records.metrics import RecordMetrics
+from fleethook.records.setup import make_recorder, record_reviews
+from fleethook.settings import Settings
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.resources import decode_metadata, decode_object
+from fleethook.tracing.otlp import start_otlp
+from fleethook.tracing.spans import StartTrace
 from tests.dispatch.builders import configuration
 
 _NUMBERED = "the-name-of-one-of-them"

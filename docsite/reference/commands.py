@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.cli import COMMANDS, PROGRAM
-from app.cli.command_line import Function, Group, split_help
-from app.cli.help import format_usage
-from app.cli.parameters import list_parameters
 from docsite.reference.tables import render_page, render_table
+from fleethook.cli import COMMANDS, PROGRAM
+from fleethook.cli.command_line import Function, Group, split_help
+from fleethook.cli.help import format_usage
+from fleethook.cli.parameters import list_parameters
 
 _INTRODUCTION: Final = (
     "Each section is the `--help` of a command. The common exit codes are 0 for success, 1 if the checked thing "

@@ -9,15 +9,15 @@ from typing import Any, Final, cast
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from app.api.connections import Connections
-from app.api.metrics import certificate_gauge
-from app.asgi import create_app
-from app.cli.leader import Leader
-from app.control.leader_metrics import LeaderMetrics, LeaderState
-from app.crds.controller.metrics import FetchMetrics
-from app.records.metrics import RecordMetrics
-from app.settings import Settings
 from docsite.reference.tables import render_page, render_table
+from fleethook.api.connections import Connections
+from fleethook.api.metrics import certificate_gauge
+from fleethook.asgi import create_app
+from fleethook.cli.leader import Leader
+from fleethook.control.leader_metrics import LeaderMetrics, LeaderState
+from fleethook.crds.controller.metrics import FetchMetrics
+from fleethook.records.metrics import RecordMetrics
+from fleethook.settings import Settings
 
 _INTRODUCTION: Final = (
     "`GET /metrics` of the server has the metrics of the first table, and `fleethook crds controller` those of the "

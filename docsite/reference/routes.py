@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from app.asgi import create_app
-from app.settings import Settings
 from docsite.reference.tables import render_page, render_table
+from fleethook.asgi import create_app
+from fleethook.settings import Settings
 
 _INTRODUCTION: Final = (
     "`/openapi.json` and `/docs` of a server have the types of each route. Errors are `Status` objects. If a review "

@@ -5,10 +5,10 @@ from typing import Final
 
 from pydantic.fields import FieldInfo
 
-from app.cli.parameters import list_parameters
-from app.cli.serve import serve
-from app.settings import ENV_PREFIX, Settings
 from docsite.reference.tables import render_page, render_table
+from fleethook.cli.parameters import list_parameters
+from fleethook.cli.serve import serve
+from fleethook.settings import ENV_PREFIX, Settings
 
 _INTRODUCTION: Final = (
     "Each setting is an environment variable `FLEETHOOK_<NAME>` and a key of the YAML file of `--config`; some are "

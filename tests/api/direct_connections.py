@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 from uvicorn.server import ServerState
 
-from app.api.admission import AdmissionEndpoint
-from app.api.connections import Connection, Connections
-from app.api.endpoint import Answer
-from app.api.health import HealthOnly
-from app.api.logs import LogSink
-from app.api.read_timeout import Guard, GuardedProtocol
-from app.asgi import Fleethook, create_app
-from app.cli.server import make_config
-from app.model.admission import AdmissionRequest, Response, patched
-from app.model.openyurt import YURT_APP_SET
-from app.settings import Settings
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.connections import Connection, Connections
+from fleethook.api.endpoint import Answer
+from fleethook.api.health import HealthOnly
+from fleethook.api.logs import LogSink
+from fleethook.api.read_timeout import Guard, GuardedProtocol
+from fleethook.asgi import Fleethook, create_app
+from fleethook.cli.server import make_config
+from fleethook.model.admission import AdmissionRequest, Response, patched
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
 MUTATE = "/mutate-apps-v1-deployment"

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from app.api.logs import LogSink
-from app.asgi import Fleethook
+from fleethook.api.logs import LogSink
+from fleethook.asgi import Fleethook
 from tests.api.direct_connections import app_for_tests
 from tests.dispatch.builders import (
     WIDGETS,

@@ -1,6 +1,6 @@
 """A recorder for tests: it keeps the reviews in memory."""
 
-from app.api.recording import AnsweredReview
+from fleethook.api.recording import AnsweredReview
 
 
 class KeptReviews(list[AnsweredReview]):

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 
-from app.asgi import Fleethook
+from fleethook.asgi import Fleethook
 
 
 class Notes(logging.Handler):

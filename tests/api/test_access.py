@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from app.api.access import is_open
-from app.asgi import Fleethook, create_app
-from app.kube.connection import Connection
-from app.kube.errors import UnreachableError
-from app.settings import Settings, is_loopback
+from fleethook.api.access import is_open
+from fleethook.asgi import Fleethook, create_app
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import UnreachableError
+from fleethook.settings import Settings, is_loopback
 from tests.api.reviewer import Reviewer
 from tests.asgi_client import Answer, call
 from tests.dispatch.builders import binding, configuration, export, review, webhook

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from app.api.admission import AdmissionEndpoint
-from app.api.endpoint import SWITCH_OFF_HINT
-from app.api.metrics import Metrics
-from app.asgi import Fleethook, create_app
-from app.model.admission import AdmissionRequest, errored
-from app.settings import Settings
-from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING
-from app.store.sources.source import PartState
-from app.store.stale import StaleError
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.endpoint import SWITCH_OFF_HINT
+from fleethook.api.metrics import Metrics
+from fleethook.asgi import Fleethook, create_app
+from fleethook.model.admission import AdmissionRequest, errored
+from fleethook.settings import Settings
+from fleethook.store.sources.kubernetes.informer import Informer
+from fleethook.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING
+from fleethook.store.sources.source import PartState
+from fleethook.store.stale import StaleError
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.overrider.test_openyurt_conflicts import render_configuration, upstream

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from app.api.callers import EXTENSION, make_client_extension
-from app.asgi import Fleethook, create_app
-from app.patch import apply
-from app.settings import Settings
+from fleethook.api.callers import EXTENSION, make_client_extension
+from fleethook.asgi import Fleethook, create_app
+from fleethook.patch import apply
+from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.dispatch.builders import binding, configuration, export, logical_cluster, review, webhook, widget
 from tests.dispatch.webhook_server import Webhooks, deny, patch, webhooks

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from app.api.admission import AdmissionEndpoint
-from app.api.metrics import Metrics
-from app.model.admission import allowed
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.metrics import Metrics
+from fleethook.model.admission import allowed
 from tests.asgi_client import call
 
 PATH = "/review"

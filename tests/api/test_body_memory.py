@@ -7,8 +7,8 @@ import sys
 import msgspec
 import pytest
 
-from app.api.body_limit import RequestError, read_body
-from app.api.body_memory import (
+from fleethook.api.body_limit import RequestError, read_body
+from fleethook.api.body_memory import (
     DECODED_BYTES_PER_BYTE,
     BodyBudget,
     BodyCharge,

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from app.api.callers import EXTENSION, NamedCallers, describe_certificate, find_certificate_names, make_client_extension
+from fleethook.api.callers import (
+    EXTENSION,
+    NamedCallers,
+    describe_certificate,
+    find_certificate_names,
+    make_client_extension,
+)
 
 CERTIFICATE: dict[str, Any] = {
     "subject": (

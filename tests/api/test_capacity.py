@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.api.capacity import derive_capacity, find_contradictions, find_memory_limit
-from app.settings import Settings
+from fleethook.api.capacity import derive_capacity, find_contradictions, find_memory_limit
+from fleethook.settings import Settings
 
 PHYSICAL = find_memory_limit(Path("/nonexistent"))
 

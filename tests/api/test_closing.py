@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from app.api.closing import ClosingProtocol
+from fleethook.api.closing import ClosingProtocol
 from tests.waiting import NET, until
 
 ANSWER = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}

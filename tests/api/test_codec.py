@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.api.codec import decode_review, encode_error, encode_response
-from app.model.admission import Response
-from app.model.envelope import BadReviewError
+from fleethook.api.codec import decode_review, encode_error, encode_response
+from fleethook.model.admission import Response
+from fleethook.model.envelope import BadReviewError
 
 V1 = "admission.k8s.io/v1"
 REQUEST = {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.api.connections import Connection, Connections, Stage, choose_victims
+from fleethook.api.connections import Connection, Connections, Stage, choose_victims
 
 UNPROVEN, IDLE, WAITING, ANSWERING = Stage
 APISERVER = "10.0.0.1"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.api.consumer_metrics import ConsumerMetrics
-from app.api.label_limits import OTHER, ClusterNames
-from app.api.metrics import Metrics
-from app.asgi import Fleethook, create_app
-from app.settings import Settings
+from fleethook.api.consumer_metrics import ConsumerMetrics
+from fleethook.api.label_limits import OTHER, ClusterNames
+from fleethook.api.metrics import Metrics
+from fleethook.asgi import Fleethook, create_app
+from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.dispatch.builders import binding, configuration, export, review, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.deadline import MAX_SECONDS, find_budget, parse_duration
+from fleethook.api.deadline import MAX_SECONDS, find_budget, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.quota import FullQuotaError
+from fleethook.api.quota import FullQuotaError
 from tests.api.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.api.dispatching_app import AT_ONCE, BY_ASGI, NAMED, NEVER, dispatching
 from tests.api.notes import Notes

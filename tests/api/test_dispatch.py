@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.api.callers import CONNECTION, EXTENSION
-from app.api.connections import Connections
-from app.asgi import Fleethook, create_app
-from app.patch import apply
-from app.settings import Settings
+from fleethook.api.callers import CONNECTION, EXTENSION
+from fleethook.api.connections import Connections
+from fleethook.asgi import Fleethook, create_app
+from fleethook.patch import apply
+from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.dispatch.builders import binding, configuration, export, review, webhook, widget, workspace
 from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
@@ -147,7 +147,7 @@ async def test_a_defect_is_answered_to_the_uid_and_logged(app: Fleethook, monkey
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("app.dispatch.dispatcher.find_owner", broken)
+    monkeypatch.setattr("fleethook.dispatch.dispatcher.find_owner", broken)
     status = (await ask(app, "/clusters/ws3/validate")).json()["response"]["status"]
     assert status["message"] == "fleethook failed to answer; its log has the reason under uid u-1"
 

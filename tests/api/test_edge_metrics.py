@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-from app.api.body_memory import BodyCharge, OverBudgetError
-from app.api.connections import Connections, Stage
-from app.asgi import create_app
-from app.settings import Settings
+from fleethook.api.body_memory import BodyCharge, OverBudgetError
+from fleethook.api.connections import Connections, Stage
+from fleethook.asgi import create_app
+from fleethook.settings import Settings
 from tests.api.test_connections import Held
 from tests.asgi_client import call
 

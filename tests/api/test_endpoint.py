@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from app.api.admission import AdmissionEndpoint
-from app.api.body_limit import RequestError
-from app.api.endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, Gate, check_numbers
-from app.api.metrics import Metrics
-from app.asgi import create_app
-from app.model.admission import allowed
-from app.settings import Settings
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.body_limit import RequestError
+from fleethook.api.endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, Gate, check_numbers
+from fleethook.api.metrics import Metrics
+from fleethook.asgi import create_app
+from fleethook.model.admission import allowed
+from fleethook.settings import Settings
 from tests.asgi_client import call
 
 LONG = "1" * (MAX_DIGITS + 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.expiring_cache import ExpiringCache
+from fleethook.api.expiring_cache import ExpiringCache
 
 
 class Clock:

@@ -1,6 +1,6 @@
-from app.api.health import HealthOnly
-from app.asgi import create_app
-from app.settings import Settings
+from fleethook.api.health import HealthOnly
+from fleethook.asgi import create_app
+from fleethook.settings import Settings
 from tests.asgi_client import call
 
 

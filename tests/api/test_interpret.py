@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.asgi import Fleethook, create_app
-from app.model.karmada import OPERATIONS, Operation
-from app.patch import apply
-from app.settings import Settings
+from fleethook.asgi import Fleethook, create_app
+from fleethook.model.karmada import OPERATIONS, Operation
+from fleethook.patch import apply
+from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.serving import EXAMPLES
 

@@ -1,6 +1,6 @@
 """The number of label values that tenants choose is limited."""
 
-from app.api.label_limits import MAX_CLUSTERS, MAX_WEBHOOKS_PER_CLUSTER, OTHER, WebhookNames, group_code
+from fleethook.api.label_limits import MAX_CLUSTERS, MAX_WEBHOOKS_PER_CLUSTER, OTHER, WebhookNames, group_code
 
 
 def test_many_webhooks_of_one_cluster_leave_names_for_another() -> None:

@@ -8,22 +8,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api import admission, dispatch
-from app.api import interpret as interpret_endpoint
-from app.api.admission import AdmissionEndpoint
-from app.api.endpoint import MAX_ON_LOOP
-from app.api.interpret import InterpretEndpoint
-from app.api.metrics import Metrics
-from app.asgi import Fleethook, create_app
-from app.control.slices import Slice, Sliced
-from app.interpret.chain import Chain, NativeLayer, PythonLayer
-from app.interpret.lua import runner
-from app.interpret.python_interpreter import interpreter
-from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
-from app.overrider import dry_run, subject_admission, validation
-from app.overrider import render as overrider_render
-from app.registration import paths
-from app.settings import Settings
+from fleethook.api import admission, dispatch
+from fleethook.api import interpret as interpret_endpoint
+from fleethook.api.admission import AdmissionEndpoint
+from fleethook.api.endpoint import MAX_ON_LOOP
+from fleethook.api.interpret import InterpretEndpoint
+from fleethook.api.metrics import Metrics
+from fleethook.asgi import Fleethook, create_app
+from fleethook.control.slices import Slice, Sliced
+from fleethook.interpret.chain import Chain, NativeLayer, PythonLayer
+from fleethook.interpret.lua import runner
+from fleethook.interpret.python_interpreter import interpreter
+from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
+from fleethook.overrider import dry_run, subject_admission, validation
+from fleethook.overrider import render as overrider_render
+from fleethook.registration import paths
+from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.dispatch.builders import configuration, definition, webhook, widget

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.logs import MAX_LINE_BYTES, JSONFormatter, Stamps, encode_line
-from app.model.text import is_inert
+from fleethook.api.logs import MAX_LINE_BYTES, JSONFormatter, Stamps, encode_line
+from fleethook.model.text import is_inert
 from tests.model.test_text import HOSTILE
 
 

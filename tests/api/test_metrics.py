@@ -3,11 +3,11 @@
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from app.api.metrics import Metrics, certificate_gauge, exposition, plan_metrics, script_gauges, store_gauges
-from app.api.tallies import MULTIPROCESS
-from app.dispatch.hooks import compile_hooks
-from app.model.gvk import GroupKind
-from app.store.sources.source import PartState
+from fleethook.api.metrics import Metrics, certificate_gauge, exposition, plan_metrics, script_gauges, store_gauges
+from fleethook.api.tallies import MULTIPROCESS
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.model.gvk import GroupKind
+from fleethook.store.sources.source import PartState
 from tests.dispatch.builders import configuration, webhook
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
@@ -50,7 +50,7 @@ def test_reviews_are_counted_by_route_operation_and_outcome() -> None:
 
 def test_a_fast_answer_has_an_exemplar_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("app.api.metrics.time.monotonic", lambda: now)
+    monkeypatch.setattr("fleethook.api.metrics.time.monotonic", lambda: now)
     metrics = Metrics()
     count(metrics, request_id="first")
     count(metrics, request_id="second")
@@ -62,7 +62,7 @@ def test_a_fast_answer_has_an_exemplar_once_a_second(monkeypatch: pytest.MonkeyP
 
 
 def test_each_slow_or_traced_answer_has_an_exemplar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.metrics.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("fleethook.api.metrics.time.monotonic", lambda: 100.0)
     metrics = Metrics()
     count(metrics, request_id="first")
     count(metrics, request_id="slow", seconds=0.005)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.asgi import create_app
-from app.settings import Settings
+from fleethook.asgi import create_app
+from fleethook.settings import Settings
 from tests.hypothesis_profiles import examples
 from tests.serving import Server, serving
 

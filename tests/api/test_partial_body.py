@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.api.connections import Stage
+from fleethook.api.connections import Stage
 from tests.api.direct_connections import LIMIT, TURNS, Neighbour, Wire, app_for_tests, encode, long_review
 
 BODY = long_review(20_000)

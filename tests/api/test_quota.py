@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from app.api.body_memory import BodyBudget, BodyCharge
-from app.api.quota import FullQuotaError, RequestQuota
+from fleethook.api.body_memory import BodyBudget, BodyCharge
+from fleethook.api.quota import FullQuotaError, RequestQuota
 
 
 def test_a_quota_forgets_consumers_without_requests() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from uvicorn.server import ServerState
 
-from app.api.connections import Connection, Connections, Stage
-from app.api.health import HealthOnly
-from app.api.read_timeout import Guard, GuardedProtocol
-from app.cli.server import make_config
+from fleethook.api.connections import Connection, Connections, Stage
+from fleethook.api.health import HealthOnly
+from fleethook.api.read_timeout import Guard, GuardedProtocol
+from fleethook.cli.server import make_config
 from tests.api.direct_connections import Transport, app_for_tests, encode, review, turns
 
 HEADER, REQUEST = 10.0, 60.0

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.api.recording import RecordSettingError, choose_routes
-from app.asgi import Fleethook, create_app
-from app.dispatch.call_trace import decode_failure, decode_response
-from app.dispatch.errors import CallingError, StatusError
-from app.settings import Settings
+from fleethook.api.recording import RecordSettingError, choose_routes
+from fleethook.asgi import Fleethook, create_app
+from fleethook.dispatch.call_trace import decode_failure, decode_response
+from fleethook.dispatch.errors import CallingError, StatusError
+from fleethook.settings import Settings
 from tests.api.direct_connections import MUTATE, Wire, encode, long_review, review
 from tests.api.kept_reviews import KeptReviews
 from tests.asgi_client import call

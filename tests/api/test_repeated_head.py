@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.connections import Stage
-from app.api.repeated_head import MAX_HEAD, KnownHead, remember_head
+from fleethook.api.connections import Stage
+from fleethook.api.repeated_head import MAX_HEAD, KnownHead, remember_head
 from tests.api.direct_connections import (
     FAILING,
     LENGTHY,

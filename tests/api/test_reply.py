@@ -3,7 +3,7 @@
 from collections.abc import MutableMapping
 from typing import Any
 
-from app.api.reply import Reply, send_reply
+from fleethook.api.reply import Reply, send_reply
 
 
 async def test_an_answer_is_sent_with_its_headers() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from app.api.request_destination import DestinationError, ResourceName, choose_destination, parse_resource
-from app.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.api.request_destination import DestinationError, ResourceName, choose_destination, parse_resource
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from tests.dispatch.builders import binding, definition, store_of
 
 BODIES = [

@@ -3,14 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.request_plan import (
-    InputDocument,
-    Operation,
-    PlanError,
-    RequestOptions,
-    find_problem,
-    plan_request,
-)
+from fleethook.api.request_plan import InputDocument, Operation, PlanError, RequestOptions, find_problem, plan_request
 from tests.dispatch.builders import binding, review, store_of, widget
 
 NO_OPTIONS = RequestOptions(None, "", {}, None, dry_run=False)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.api.admission import find_outcome
-from app.api.callers import EXTENSION, make_client_extension
-from app.api.dispatch import refusal
-from app.asgi import create_app
-from app.dispatch.errors import denial, internal, too_many_requests
-from app.model.admission import Response, Status, allowed, denied, errored, invalid, patched
-from app.settings import Settings
+from fleethook.api.admission import find_outcome
+from fleethook.api.callers import EXTENSION, make_client_extension
+from fleethook.api.dispatch import refusal
+from fleethook.asgi import create_app
+from fleethook.dispatch.errors import denial, internal, too_many_requests
+from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched
+from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 
 CALLER = "kube-apiserver"

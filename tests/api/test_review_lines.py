@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from app.api import codec
-from app.api.logs import MAX_LOGGED, Line, encode_line
-from app.api.review_lines import find_cluster, make_admission_line, make_interpret_line
-from app.interpret.chain import Step
-from app.interpret.codec import decode_review as decode_question
-from app.interpret.question import Question
-from app.model.admission import AdmissionRequest, denied, patched
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.api import codec
+from fleethook.api.logs import MAX_LOGGED, Line, encode_line
+from fleethook.api.review_lines import find_cluster, make_admission_line, make_interpret_line
+from fleethook.interpret.chain import Step
+from fleethook.interpret.codec import decode_review as decode_question
+from fleethook.interpret.question import Question
+from fleethook.model.admission import AdmissionRequest, denied, patched
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}
 

@@ -6,19 +6,19 @@ from typing import Any, cast
 
 import pytest
 
-from app.api.dispatch import DispatchContext
-from app.api.endpoint import MAX_ON_LOOP
-from app.api.logs import LogSink
-from app.api.metrics import Metrics
-from app.api.reply import Reply
-from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
-from app.interpret.chain import Chain
-from app.model.admission import allowed
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.plan_cache import PlanCache
-from app.registration import paths
-from app.store import Store
+from fleethook.api.dispatch import DispatchContext
+from fleethook.api.endpoint import MAX_ON_LOOP
+from fleethook.api.logs import LogSink
+from fleethook.api.metrics import Metrics
+from fleethook.api.reply import Reply
+from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
+from fleethook.interpret.chain import Chain
+from fleethook.model.admission import allowed
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.registration import paths
+from fleethook.store import Store
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.api.body_memory import BodyBudget, BodyCharge, OverBudgetError
-from app.api.sending import PIECE_BYTES, PacedApp
+from fleethook.api.body_memory import BodyBudget, BodyCharge, OverBudgetError
+from fleethook.api.sending import PIECE_BYTES, PacedApp
 
 AT_ONCE = 0.0
 

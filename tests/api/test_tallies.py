@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from app.api.tallies import MULTIPROCESS, Counts, Observations
+from fleethook.api.tallies import MULTIPROCESS, Counts, Observations
 from tests.serving import ROOT
 
 BUCKETS = (0.001, 0.01, 2.5, 30.0)

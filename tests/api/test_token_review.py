@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.api.token_review import build_token_review, is_allowed, read_reviewed_user
+from fleethook.api.token_review import build_token_review, is_allowed, read_reviewed_user
 
 ALICE = {"username": "alice", "uid": "7", "groups": ["devs"], "extra": {"b": ["2"], "a": ["1"]}}
 

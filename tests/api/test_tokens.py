@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.api.tokens import BusyError, Decision, Tokens, UndecidedError
-from app.kube.errors import APIError, UnreachableError
+from fleethook.api.tokens import BusyError, Decision, Tokens, UndecidedError
+from fleethook.kube.errors import APIError, UnreachableError
 from tests.api.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
 
 TOKEN = "an-opaque-token-of-alice"

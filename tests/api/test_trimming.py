@@ -2,7 +2,7 @@ import asyncio
 import subprocess
 import sys
 
-from app.api.trimming import Trimmer
+from fleethook.api.trimming import Trimmer
 from tests.waiting import until
 
 MI = 1 << 20
@@ -35,7 +35,7 @@ async def test_nothing_is_trimmed_without_support_of_the_c_library() -> None:
 HOLES = """
 import sys
 from pathlib import Path
-from app.api.trimming import find_trim
+from fleethook.api.trimming import find_trim
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -55,7 +55,7 @@ sys.exit(0 if freed - resident() > 50_000_000 else f"{before} {freed} {resident(
 LARGE = """
 import ctypes, sys
 from pathlib import Path
-from app.api.trimming import find_trim, tune_allocator
+from fleethook.api.trimming import find_trim, tune_allocator
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -9,9 +9,9 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
 
-from app.api.metrics import Gauges
-from app.api.tallies import MULTIPROCESS
-from app.api.worker_metrics import WorkerMetrics, is_running, merge_workers, read_published
+from fleethook.api.metrics import Gauges
+from fleethook.api.tallies import MULTIPROCESS
+from fleethook.api.worker_metrics import WorkerMetrics, is_running, merge_workers, read_published
 from tests.serving import ROOT
 from tests.waiting import wait_for
 
@@ -47,7 +47,7 @@ def values(metrics: WorkerMetrics) -> dict[str, float]:
 def publish_elsewhere(directory: Path, value: float, *, then: str = "") -> "subprocess.Popen[str]":
     """Publish the numbers of another process, which then prints a line."""
     code = (
-        "from pathlib import Path; from app.api.worker_metrics import WorkerMetrics; "
+        "from pathlib import Path; from fleethook.api.worker_metrics import WorkerMetrics; "
         "from tests.api.test_worker_metrics import registry_of; "
         f"WorkerMetrics(registry_of({value}), Path({str(directory)!r})).publish(); print('done', flush=True); {then}"
     )
@@ -86,7 +86,7 @@ def test_counted_metrics_are_left_to_prometheus_client(tmp_path: Path) -> None:
     # In a process of its own, because nothing closes the files of counters.
     code = (
         "import sys; from pathlib import Path; from prometheus_client import CollectorRegistry; "
-        "from app.api.tallies import Counts; from app.api.worker_metrics import WorkerMetrics; "
+        "from fleethook.api.tallies import Counts; from fleethook.api.worker_metrics import WorkerMetrics; "
         "registry = CollectorRegistry(); counts = Counts('fleethook_test_reviews', 'Reviews.', ['route']); "
         "counts.add(('/a',), 2.0); registry.register(counts); "
         "WorkerMetrics(registry, Path(sys.argv[1])).publish()"

@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs.authority import KeyPair, find_renewal_time, is_current, issue_serving, list_names, new_authority
+from fleethook.certs.authority import KeyPair, find_renewal_time, is_current, issue_serving, list_names, new_authority
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]

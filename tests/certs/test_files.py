@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from app.certs.authority import issue_serving, list_names, new_authority
-from app.certs.files import CertificateError, CertificateFiles, ensure_certificates, write_file
-from app.certs.tls_context import create_server_context
+from fleethook.certs.authority import issue_serving, list_names, new_authority
+from fleethook.certs.files import CertificateError, CertificateFiles, ensure_certificates, write_file
+from fleethook.certs.tls_context import create_server_context
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from app.certs.authority import issue_serving, new_authority
-from app.certs.inspection import InspectionError, inspect_directory
+from fleethook.certs.authority import issue_serving, new_authority
+from fleethook.certs.inspection import InspectionError, inspect_directory
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 AUTHORITY = new_authority(now=NOW)

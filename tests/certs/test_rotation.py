@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.certs.authority import KeyPair, issue_serving, new_authority
-from app.certs.rotation import Credentials, RotationPolicy, advance, from_data, issue_credentials, to_data
+from fleethook.certs.authority import KeyPair, issue_serving, new_authority
+from fleethook.certs.rotation import Credentials, RotationPolicy, advance, from_data, issue_credentials, to_data
 from tests.hypothesis_profiles import examples
 
 START = datetime(2026, 6, 1, tzinfo=UTC)

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from app.certs.rotation import Credentials, RotationPolicy, from_data, issue_credentials, to_data
-from app.certs.secret_store import SecretName, SecretStore
-from app.kube.connection import Connection
-from app.kube.errors import APIError
+from fleethook.certs.rotation import Credentials, RotationPolicy, from_data, issue_credentials, to_data
+from fleethook.certs.secret_store import SecretName, SecretStore
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError
 from tests.kube.object_server import ObjectServer
 
 START = datetime(2026, 6, 1, tzinfo=UTC)

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs import tls_context
-from app.certs.authority import issue_serving, new_authority
-from app.certs.files import CertificateError, CertificateFiles, ensure_certificates
-from app.certs.tls_context import ReloadingContext, create_server_context
+from fleethook.certs import tls_context
+from fleethook.certs.authority import issue_serving, new_authority
+from fleethook.certs.files import CertificateError, CertificateFiles, ensure_certificates
+from fleethook.certs.tls_context import ReloadingContext, create_server_context
 from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from unittest import mock
 
-from app.cli import run_command as run_words
+from fleethook.cli import run_command as run_words
 from tests.serving import ROOT
 from tests.waiting import NET
 
@@ -53,7 +53,7 @@ def invoke(words: Sequence[str], *, stdin: str | None = None, env: Mapping[str, 
 def run_command(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run the command from the root of the repository, with additional environment variables."""
     return subprocess.run(
-        [sys.executable, "-m", "app", *arguments],
+        [sys.executable, "-m", "fleethook", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,

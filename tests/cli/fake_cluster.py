@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from app.cli.sources import select_dispatching
-from app.kube.errors import APIError
-from app.store.sources.kubernetes.identity import EVERY_SHARD
-from app.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
+from fleethook.cli.sources import select_dispatching
+from fleethook.kube.errors import APIError
+from fleethook.store.sources.kubernetes.identity import EVERY_SHARD
+from fleethook.store.sources.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
 
 SERVED = {

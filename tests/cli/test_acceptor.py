@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.api.connections import Connection, Connections, Stage
-from app.certs.files import ensure_certificates
-from app.cli.acceptor import Acceptor, Transports, bind
+from fleethook.api.connections import Connection, Connections, Stage
+from fleethook.certs.files import ensure_certificates
+from fleethook.cli.acceptor import Acceptor, Transports, bind
 from tests.waiting import until
 
 

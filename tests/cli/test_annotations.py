@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.annotations import Annotation, AnnotationFormat, annotate_row, build_log, write_annotations
-from app.cli.findings_output import Row
+from fleethook.cli.annotations import Annotation, AnnotationFormat, annotate_row, build_log, write_annotations
+from fleethook.cli.findings_output import Row
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML

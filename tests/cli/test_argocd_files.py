@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.argocd_files import read_input
-from app.cli.options import InputOptions
-from app.model.gvk import GroupVersionKind
+from fleethook.cli.argocd_files import read_input
+from fleethook.cli.options import InputOptions
+from fleethook.model.gvk import GroupVersionKind
 
 WIDGET = GroupVersionKind("example.com", "v1", "Widget")
 OBJECT = "apiVersion: example.com/v1\nkind: Widget\n"

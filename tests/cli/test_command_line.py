@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 import pytest
 
-from app.cli.command_line import CommandSpec, Group, run
-from app.cli.parameters import Argument, Option, list_parameters
+from fleethook.cli.command_line import CommandSpec, Group, run
+from fleethook.cli.parameters import Argument, Option, list_parameters
 from tests.cli.commands import invoke
 from tests.serving import ROOT
 from tests.waiting import NET
@@ -178,7 +178,7 @@ STORY = "examples/yurtappoverrider/story-2"
 )
 def test_a_command_imports_only_the_libraries_that_it_needs(words: list[str], unneeded: set[str], most: int) -> None:
     """A module takes up to a millisecond to import. The part `cli` of the benchmark measures the time."""
-    code = f"import sys\nfrom app.cli import run_command\nrun_command({words!r})\nprint(*sys.modules, file=sys.stderr)"
+    code = f"import sys\nfrom fleethook.cli import run_command\nrun_command({words!r})\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=NET, cwd=ROOT
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.validation import find_problems
-from app.crds.source import Source
+from fleethook.crds.instance.validation import find_problems
+from fleethook.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small
 

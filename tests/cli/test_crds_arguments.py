@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.cli.crds_arguments import check_reach, check_sha256, check_version, read_file, select_sources
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import SecretReferences, SelectedSource
-from app.crds.source import Policy, Source
+from fleethook.cli.crds_arguments import check_reach, check_sha256, check_version, read_file, select_sources
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.source_selection import SecretReferences, SelectedSource
+from fleethook.crds.source import Policy, Source
 from tests.cli.conftest import WriteYAML
 
 URL = "https://h/crds.tar.gz"

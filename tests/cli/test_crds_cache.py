@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.cli.crds_cache import parse_age, parse_size
-from app.crds.source import Source
+from fleethook.cli.crds_cache import parse_age, parse_size
+from fleethook.crds.source import Source
 from tests.crds.origin import Origin
 from tests.crds.tarballs import release
 

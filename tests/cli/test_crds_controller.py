@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.cli import crds_process
-from app.cli.kubeconfig import Target
-from app.crds.controller.options import Options, Reach
+from fleethook.cli import crds_process
+from fleethook.cli.kubeconfig import Target
+from fleethook.crds.controller.options import Options, Reach
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.archive import archive
+from fleethook.crds.archive import archive
 from tests.cli.commands import Result, invoke
 from tests.crds.tarballs import build, crd, patch, small
 

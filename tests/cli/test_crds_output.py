@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.cli.crds_output import Output, exit_on_error, show, warn
-from app.crds.failures import CRDsError, Exit
+from fleethook.cli.crds_output import Output, exit_on_error, show, warn
+from fleethook.crds.failures import CRDsError, Exit
 
 
 @pytest.mark.parametrize("code", [one for one in Exit if one is not Exit.OK])

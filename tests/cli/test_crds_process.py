@@ -17,7 +17,7 @@ from tests.waiting import NET, wait_for
 def run_process(directory: Path, kubeconfig: Path | str, *arguments: str) -> Any:
     """Start the controller; yields its process and the port of its health endpoints."""
     command = [
-        sys.executable, "-m", "app", "crds", "--data-dir", str(directory / "data"), "controller", "--kubeconfig", str(kubeconfig), "--port", "0",
+        sys.executable, "-m", "fleethook", "crds", "--data-dir", str(directory / "data"), "controller", "--kubeconfig", str(kubeconfig), "--port", "0",
         *arguments,
     ]  # fmt: skip
     return started(command, directory / "log", r"health: http://127\.0\.0\.1:(\d+)/readyz")
@@ -63,7 +63,7 @@ def test_beside_the_operator_it_has_a_lease_of_its_own(tmp_path: Path) -> None:
 def test_traces_without_their_library_are_a_usage_error(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.tracing.setup._is_installed", lambda _: False)
+    monkeypatch.setattr("fleethook.tracing.setup._is_installed", lambda _: False)
     (tmp_path / "k").touch()
     shown = run("controller", "--kubeconfig", tmp_path / "k", "--otlp-endpoint", "http://localhost:4318", code=2)
     assert "install fleethook[otel]" in shown.stderr

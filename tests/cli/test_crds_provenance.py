@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.provenance.attestation import MAX_BYTES
+from fleethook.crds.provenance.attestation import MAX_BYTES
 from tests.cli.commands import Result, invoke
 from tests.crds.origin import Origin, serving, tarball
 from tests.crds.provenance.signing import REF, SOURCE, Sigstore, statement
@@ -132,7 +132,7 @@ def test_invalid_options_are_named(run: Any, tmp_path: Path, arguments: tuple[st
 
 
 def test_without_the_library_the_message_says_how_to_get_it(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "app.crds.provenance.sigstore_logs", raising=False)
+    monkeypatch.delitem(sys.modules, "fleethook.crds.provenance.sigstore_logs", raising=False)
     monkeypatch.setitem(sys.modules, "sigstore.models", None)
     assert "install fleethook[provenance]" in run("verify", "crds.tar.gz", *TRUSTED, code=2).stderr
     shown = run("verify", "crds.tar.gz", "--provenance", "bundle.jsonl", "--trust-root", "root.pem").stdout

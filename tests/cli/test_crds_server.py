@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.crds_server import connect, format_changes
-from app.cli.kubeconfig import Target
-from app.crds.apply.diff import CRDChange
-from app.crds.failures import CRDsError, Exit
+from fleethook.cli.crds_server import connect, format_changes
+from fleethook.cli.kubeconfig import Target
+from fleethook.crds.apply.diff import CRDChange
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.apply.apiserver import kubeconfig, serving
 
 

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from app.cli.doctor_cluster import Doctor, ServiceName, check_service, find_accounts, find_services
-from app.cli.doctor_findings import Diagnosis, find_registered
-from app.kube.connection import Connection
-from app.kube.errors import APIError
-from app.registration.webhooks import ServiceReference, URLReference, webhook_configurations
+from fleethook.cli.doctor_cluster import Doctor, ServiceName, check_service, find_accounts, find_services
+from fleethook.cli.doctor_findings import Diagnosis, find_registered
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError
+from fleethook.registration.webhooks import ServiceReference, URLReference, webhook_configurations
 from tests.apiserver_rules import check_created, check_review, unserved
 
 NAME = ServiceName("system", "fleethook", 443)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.doctor_findings import (
+from fleethook.cli.doctor_findings import (
     Diagnosis,
     check_authorities,
     check_clock,
@@ -20,9 +20,9 @@ from app.cli.doctor_findings import (
     check_version,
     find_registered,
 )
-from app.model.crd import RESOURCES, custom_resource_definition
-from app.registration.match_conditions import Selection, SubjectName
-from app.registration.webhooks import (
+from fleethook.model.crd import RESOURCES, custom_resource_definition
+from fleethook.registration.match_conditions import Selection, SubjectName
+from fleethook.registration.webhooks import (
     MUTATING,
     VALIDATING,
     ServiceReference,

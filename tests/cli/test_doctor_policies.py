@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from app.cli.doctor_policies import (
+from fleethook.cli.doctor_policies import (
     check_conditions,
     check_objects,
     find_modes,
     judge_policy_rights,
     list_policy_rights,
 )
-from app.overrider.policies.mode import MODE_ANNOTATION
-from app.overrider.policy_client import AppliedObject
+from fleethook.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.overrider.policy_client import AppliedObject
 from tests.builders import overrider
 from tests.cli.test_doctor_rights import allows
 from tests.e2e.fleet import RULES

@@ -1,7 +1,7 @@
 import pytest
 
-from app.cli.doctor_probes import PROBES, judge
-from app.registration.webhooks import WEBHOOKS
+from fleethook.cli.doctor_probes import PROBES, judge
+from fleethook.registration.webhooks import WEBHOOKS
 
 PROBE = PROBES[0]
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from app.cli.doctor_rights import Right, judge_rights, list_rights
+from fleethook.cli.doctor_rights import Right, judge_rights, list_rights
 from tests.e2e.fleet import RULES
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from app.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from tests.serving import ROOT
 
 
@@ -25,7 +25,7 @@ def test_a_failure_has_a_message_and_an_exit_code(
 SWALLOWING = """
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from app.cli.exit_codes import exit_at_interrupt, raise_at_interrupt
+from fleethook.cli.exit_codes import exit_at_interrupt, raise_at_interrupt
 class Interrupted:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)

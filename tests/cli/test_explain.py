@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from app.dispatch.call import Deadline
-from app.dispatch.factory import build_offline_dispatcher
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.factory import build_offline_dispatcher
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import explain, explain_as_json, provide_webhooks
 from tests.cli.fake_cluster import Cluster

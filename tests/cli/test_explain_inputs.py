@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.cli.explain_inputs import read_inputs, read_old, select_all
-from app.store.yaml_reader import Document
+from fleethook.cli.explain_inputs import read_inputs, read_old, select_all
+from fleethook.store.yaml_reader import Document
 from tests.cli.conftest import WriteYAML
 from tests.dispatch.builders import configuration, definition, in_cluster, review, webhook, widget
 

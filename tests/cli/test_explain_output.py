@@ -2,7 +2,7 @@ import json
 
 import msgspec
 
-from app.dispatch.explain import Explanation
+from fleethook.dispatch.explain import Explanation
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import EXAMPLE, explain, explain_as_json, provide_webhooks
 from tests.dispatch.builders import (

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.cli import COMMANDS, PROGRAM
-from app.cli.command_line import Function, Group, split_help
-from app.cli.help import format_help, format_usage, suggest
-from app.cli.options import FilesArgument
-from app.cli.parameters import list_parameters
+from fleethook.cli import COMMANDS, PROGRAM
+from fleethook.cli.command_line import Function, Group, split_help
+from fleethook.cli.help import format_help, format_usage, suggest
+from fleethook.cli.options import FilesArgument
+from fleethook.cli.parameters import list_parameters
 
 
 def list_commands(group: Group = COMMANDS, path: str = PROGRAM) -> Iterator[tuple[str, Function | Group, str]]:
@@ -66,12 +66,12 @@ def test_only_similar_words_are_suggested() -> None:
 
 
 _SOURCES = {
-    "app.cli.manifests.read_manifests": "files",
-    "app.store.sources.manifests.ManifestSource": "files",
-    "app.kube.connection.Connection": "cluster",
+    "fleethook.cli.manifests.read_manifests": "files",
+    "fleethook.store.sources.manifests.ManifestSource": "files",
+    "fleethook.kube.connection.Connection": "cluster",
 }
 # The only modules through which commands reach a source; the others take objects and connections.
-_CALLERS = ("app.cli", "app.console.process", "app.lifetime", "app.asgi")
+_CALLERS = ("fleethook.cli", "fleethook.console.process", "fleethook.lifetime", "fleethook.asgi")
 
 
 def find_sources(command: Function) -> set[str]:
@@ -103,7 +103,7 @@ def list_names(one: FunctionType | type) -> Iterator[Any]:
         module = ""
         for step in dis.get_instructions(code):
             module = str(step.argval) if step.opname == "IMPORT_NAME" else module
-            if step.opname == "IMPORT_FROM" and module.startswith("app."):
+            if step.opname == "IMPORT_FROM" and module.startswith("fleethook."):
                 yield getattr(importlib.import_module(module), str(step.argval), None)
             elif step.opname.startswith("LOAD_"):
                 yield inspect.unwrap(one).__globals__.get(str(step.argval))

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.cli.input_errors import annotate_errors, make_error_row, report_input_errors
-from app.cli.manifests import InputError
-from app.store.yaml_reader import ManifestError
+from fleethook.cli.input_errors import annotate_errors, make_error_row, report_input_errors
+from fleethook.cli.manifests import InputError
+from fleethook.store.yaml_reader import ManifestError
 from tests.cli.commands import invoke
 from tests.cli.interpreting import CUSTOMIZATION, FIXTURE
 from tests.serving import EXAMPLES, REVIEW

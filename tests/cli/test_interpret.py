@@ -122,7 +122,7 @@ def test_check_reads_directories() -> None:
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from app.cli import main
+from fleethook.cli import main
 main()
 """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli.interpret_convert import format_customization
+from fleethook.cli.interpret_convert import format_customization
 from tests.cli.interpreting import run
 from tests.serving import EXAMPLES, ROOT
 

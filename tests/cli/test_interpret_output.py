@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.cli.interpret_output import FixtureResult, Output, print_results
+from fleethook.cli.interpret_output import FixtureResult, Output, print_results
 from tests.cli.interpreting import (
     run,
 )

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.cli.json_output import write_json
-from app.cli.report import ObjectRow
-from app.model.text import is_inert
+from fleethook.cli.json_output import write_json
+from fleethook.cli.report import ObjectRow
+from fleethook.model.text import is_inert
 from tests.model.test_text import HOSTILE
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

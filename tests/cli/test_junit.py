@@ -2,7 +2,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.cli.junit import Case, print_junit
+from fleethook.cli.junit import Case, print_junit
 
 
 def test_cases_failures_and_notes_are_valid_xml_with_any_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
-from app.certs.files import ensure_certificates
-from app.patch import apply
+from fleethook.certs.files import ensure_certificates
+from fleethook.patch import apply
 from tests.serving import EXAMPLES, Server, serving
 from tests.waiting import NET
 

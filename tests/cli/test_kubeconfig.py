@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.kubeconfig import KubeconfigError, find_kubeconfig, list_files
+from fleethook.cli.kubeconfig import KubeconfigError, find_kubeconfig, list_files
 from tests.cli.commands import invoke, run_command
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.kubectl_completion import list_completions
+from fleethook.cli.kubectl_completion import list_completions
 from tests.serving import ROOT
 from tests.waiting import NET
 
-RUN = "import sys; sys.argv = {arguments}; from app.cli{module} import main; main()"
+RUN = "import sys; sys.argv = {arguments}; from fleethook.cli{module} import main; main()"
 
 
 def run(module: str, *arguments: str, **environment: str) -> list[str]:

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.cli.leader import Leader, lists_without_leader, runs_selection
-from app.control.leader_metrics import ControllerCounts, LeaderState
-from app.settings import Settings
+from fleethook.cli.leader import Leader, lists_without_leader, runs_selection
+from fleethook.control.leader_metrics import ControllerCounts, LeaderState
+from fleethook.settings import Settings
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}
 INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}

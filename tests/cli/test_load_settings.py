@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.load_settings import load_settings
-from app.settings import CONFIG_VARIABLE
+from fleethook.cli.load_settings import load_settings
+from fleethook.settings import CONFIG_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.registration.paths import INTERPRET
+from fleethook.registration.paths import INTERPRET
 from tests.serving import Server, serving
 from tests.traffic import send_traffic
 from tests.waiting import NET, wait_for
 
 FAULTY = """
 import sys
-from app.interpret import interpreter
+from fleethook.interpret import interpreter
 
 database = interpreter("db.example.com/v1", "Database")
 

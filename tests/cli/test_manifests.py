@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.manifests import read_manifests, read_mappings, read_objects, read_values
+from fleethook.cli.manifests import read_manifests, read_mappings, read_objects, read_values
 from tests.cli.commands import invoke
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.cli.object_name import describe_key, parse_name
-from app.model.gvk import GroupKind
-from app.store import ObjectKey
+from fleethook.cli.object_name import describe_key, parse_name
+from fleethook.model.gvk import GroupKind
+from fleethook.store import ObjectKey
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from app.cli.parameters import Argument, Option, call, list_parameters
+from fleethook.cli.parameters import Argument, Option, call, list_parameters
 
 
 class Limits(NamedTuple):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.policies import _print
-from app.overrider.policy_client import AppliedObject
-from app.overrider.policy_removal import Removal
-from app.registration.match_conditions import SubjectName
+from fleethook.cli.policies import _print
+from fleethook.overrider.policy_client import AppliedObject
+from fleethook.overrider.policy_removal import Removal
+from fleethook.registration.match_conditions import SubjectName
 from tests.cli.commands import invoke
 
 BASE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"

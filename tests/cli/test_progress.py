@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import progress
-from app.cli.progress import Style, show_download, show_files, show_lists
+from fleethook.cli import progress
+from fleethook.cli.progress import Style, show_download, show_files, show_lists
 
 READS = 64
 """Parts of a file after which the display changes."""

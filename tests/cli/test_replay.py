@@ -260,7 +260,7 @@ def test_settings_of_the_server_apply_and_its_source_is_ignored(tmp_path: Path, 
 
 
 def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path) -> None:
-    command = [sys.executable, "-m", "app", "replay", "-", "-f", str(manifests), "--output", "json"]
+    command = [sys.executable, "-m", "fleethook", "replay", "-", "-f", str(manifests), "--output", "json"]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -285,7 +285,7 @@ def test_interrupting_prints_the_results_so_far(tmp_path: Path, manifests: Path)
 def test_a_terminal_shows_the_progress_and_standard_output_only_the_result(tmp_path: Path, manifests: Path) -> None:
     file = write(tmp_path / "a.jsonl.gz", *[UNTOUCHED] * 100)
     master, slave = os.openpty()
-    arguments = [sys.executable, "-m", "app", "replay", str(file), "-f", str(manifests)]
+    arguments = [sys.executable, "-m", "fleethook", "replay", str(file), "-f", str(manifests)]
     environment = {**os.environ, "TERM": "xterm"}
     done = subprocess.run(
         arguments, stdout=subprocess.PIPE, stderr=slave, cwd=ROOT, env=environment, timeout=NET, check=False

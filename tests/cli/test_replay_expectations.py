@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from app.cli.replay import ExpectationError, read_expectations
+from fleethook.cli.replay import ExpectationError, read_expectations
 
 KEY, OTHER = "0123456789abcdef", "fedcba9876543210"
 

@@ -9,9 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.cli.replay_input import Selection, find_since, list_recordings, parse_duration, parse_time, read_recordings
-from app.records.format import Record
-from app.records.reader import Entry, Problem
+from fleethook.cli.replay_input import (
+    Selection,
+    find_since,
+    list_recordings,
+    parse_duration,
+    parse_time,
+    read_recordings,
+)
+from fleethook.records.format import Record
+from fleethook.records.reader import Entry, Problem
 from tests.records.recordings import header, line, write
 
 

@@ -6,13 +6,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.cli.replay_output import MAX_SHOWN, Output, count, list_groups, make_printer, summarize
-from app.records.changes import UNDECIDABLE, Change, Subject
-from app.records.outcome import Difference
-from app.records.reader import Entry, Problem
-from app.records.recorded_calls import CallName
-from app.records.replay import Replayed
-from app.records.report import MAX_PROBLEMS, Report
+from fleethook.cli.replay_output import MAX_SHOWN, Output, count, list_groups, make_printer, summarize
+from fleethook.records.changes import UNDECIDABLE, Change, Subject
+from fleethook.records.outcome import Difference
+from fleethook.records.reader import Entry, Problem
+from fleethook.records.recorded_calls import CallName
+from fleethook.records.replay import Replayed
+from fleethook.records.report import MAX_PROBLEMS, Report
 from tests.records.recordings import MUTATE, line
 from tests.records.test_replay import entries_of
 

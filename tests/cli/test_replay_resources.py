@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from app.asgi import Fleethook
-from app.cli.replay import list_resources
-from app.settings import Settings
-from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
+from fleethook.asgi import Fleethook
+from fleethook.cli.replay import list_resources
+from fleethook.settings import Settings
+from fleethook.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from tests.cli.commands import run_command
 from tests.cli.test_serve_kcp import kcp, make_list_item
 from tests.dispatch.builders import binding, configuration, export, review, webhook

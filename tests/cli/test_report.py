@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from app.cli.report import ObjectRow, count_levels, describe_object
+from fleethook.cli.report import ObjectRow, count_levels, describe_object
 
 ROW = ObjectRow("error", "lost", "", "YurtAppSet", "shop", "web")
 

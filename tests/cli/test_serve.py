@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.patch import apply
+from fleethook.patch import apply
 from tests.cli.commands import run_command
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import wait_for
@@ -202,7 +202,7 @@ def test_invalid_arguments_exit_2_with_a_remedy(arguments: list[str], environmen
 def test_flags_override_the_environment_which_overrides_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from app.settings import Settings  # noqa: PLC0415 - the environment has to be set first
+    from fleethook.settings import Settings  # noqa: PLC0415 - the environment has to be set first
 
     file = tmp_path / "settings.yaml"
     file.write_text("port: 1\nkeep_alive: 2\nbody_limit: 3\n")

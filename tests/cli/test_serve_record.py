@@ -121,7 +121,7 @@ def test_a_directory_that_cannot_be_written_to_ends_the_start(tmp_path: Path) ->
 def test_a_wrong_setting_ends_the_start(
     tmp_path: Path, arguments: list[str], environment: dict[str, str], text: str
 ) -> None:
-    command = [sys.executable, "-m", "app", "serve", "--manifests", str(EXAMPLES), "--port", "0"]
+    command = [sys.executable, "-m", "fleethook", "serve", "--manifests", str(EXAMPLES), "--port", "0"]
     command += ["--cert-dir", str(tmp_path / "certs"), "--record", str(tmp_path / "records"), *arguments]
     ended = subprocess.run(
         command, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin", **environment}

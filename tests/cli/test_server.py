@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from app.asgi import create_app
-from app.cli.server import GracefulServer
-from app.registration.paths import INTERPRET
-from app.settings import Settings
+from fleethook.asgi import create_app
+from fleethook.cli.server import GracefulServer
+from fleethook.registration.paths import INTERPRET
+from fleethook.settings import Settings
 from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
@@ -240,12 +240,12 @@ def test_requests_that_outlast_the_shutdown_leave_no_traceback(tmp_path: Path) -
 INTERRUPTIBLE: Final = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from app.cli import main
+from fleethook.cli import main
 main()
 """
 
 
-@pytest.mark.parametrize("module", ["app.settings", "app.cli.server_process"])
+@pytest.mark.parametrize("module", ["fleethook.settings", "fleethook.cli.server_process"])
 def test_ctrl_c_while_the_server_imports_its_modules_prints_nothing(tmp_path: Path, module: str) -> None:
     # With importtime, Python prints a line for each module. A shell lets processes in the background ignore SIGINT.
     command = [sys.executable, "-X", "importtime", "-c", INTERRUPTIBLE, "serve", "--manifests", str(tmp_path)]

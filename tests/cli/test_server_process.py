@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from app.api.log_lines import LogLines
-from app.cli import server_process
-from app.cli.server_process import run_server
-from app.settings import Settings
-from app.tracing.setup import TracingError
+from fleethook.api.log_lines import LogLines
+from fleethook.cli import server_process
+from fleethook.cli.server_process import run_server
+from fleethook.settings import Settings
+from fleethook.tracing.setup import TracingError
 from tests.serving import EXAMPLES
 from tests.waiting import until
 
@@ -82,7 +82,7 @@ async def test_a_recording_starts_and_ends_with_the_server(tmp_path: Path, stopp
 
 
 async def test_traces_without_their_library_end_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.tracing.setup._is_installed", lambda _: False)
+    monkeypatch.setattr("fleethook.tracing.setup._is_installed", lambda _: False)
     with pytest.raises(TracingError, match=r"fleethook\[otel\]"):
         await run_server(settings(tmp_path, otlp_endpoint="http://localhost:4318"), LogLines())
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.sources import ClusterOptions, SourceOptions, check_options, read_source, select_dispatching
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.store import key_of
-from app.store.sources.kubernetes.identity import EVERY_SHARD
-from app.store.sources.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
+from fleethook.cli.sources import ClusterOptions, SourceOptions, check_options, read_source, select_dispatching
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.store import key_of
+from fleethook.store.sources.kubernetes.identity import EVERY_SHARD
+from fleethook.store.sources.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster

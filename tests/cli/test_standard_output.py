@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = ["serve", "render", "explain", "lint", "convert", "certs", "crds", "interpret"]
 FULL = "fleethook: cannot write to standard output: no space left on device\n"
 C_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-NON_ASCII_HELP = r"from app import cli; cli.COMMANDS = cli.COMMANDS._replace(help='Gr\xf6\xdfe')"
+NON_ASCII_HELP = r"from fleethook import cli; cli.COMMANDS = cli.COMMANDS._replace(help='Gr\xf6\xdfe')"
 # Not valid UTF-8, but a file name on Linux.
 BROKEN = b"/tmp/\xff.yaml"
 
@@ -23,7 +23,7 @@ def run(
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run the program in a process of its own, because the test is about the streams of the process."""
     kept = {name: value for name, value in os.environ.items() if name != "LC_ALL" and not name.startswith("PYTHON")}
-    code = f"{prelude}\nfrom app.cli import main\nmain()"
+    code = f"{prelude}\nfrom fleethook.cli import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         check=False, stdout=stdout, stderr=subprocess.PIPE, timeout=NET, cwd=ROOT, env={**kept, **environment},
@@ -57,7 +57,7 @@ def test_a_server_that_cannot_print_its_address_stops_without_a_traceback(tmp_pa
 
 def test_a_closed_standard_output_is_an_error() -> None:
     # With "exec", the shell does not open a standard output for Python.
-    command = ["/bin/sh", "-c", 'exec "$0" -m app --version >&-', sys.executable]
+    command = ["/bin/sh", "-c", 'exec "$0" -m fleethook --version >&-', sys.executable]
     done = subprocess.run(command, check=False, capture_output=True, timeout=NET, cwd=ROOT)
     assert done.returncode == 2
     assert done.stderr == b"fleethook: cannot write to standard output: bad file descriptor\n"

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.cli.terminal import concatenate, styled, write, write_error, write_styled
-from app.model.text import is_inert
+from fleethook.cli.terminal import concatenate, styled, write, write_error, write_styled
+from fleethook.model.text import is_inert
 from tests.cli.commands import invoke
 from tests.crds.tarballs import build, small
 from tests.model.test_text import HOSTILE
 
-COMMANDS = Path(__file__).parents[2] / "app/cli"
+COMMANDS = Path(__file__).parents[2] / "app/fleethook/cli"
 
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

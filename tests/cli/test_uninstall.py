@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.uninstall import _format_row, _summarize
-from app.cli.uninstall_cluster import Action, Row
+from fleethook.cli.uninstall import _format_row, _summarize
+from fleethook.cli.uninstall_cluster import Action, Row
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from app.cli.uninstall_cluster import Action, LeaderError, Uninstaller
-from app.kube.connection import Connection
-from app.kube.errors import APIError
-from app.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.cli.uninstall_cluster import Action, LeaderError, Uninstaller
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError
+from fleethook.overrider.policies.compilation import COMPILED_LABEL
 from tests.apiserver_rules import parse_path
 from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
 from tests.kube.object_server import ObjectServer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.uninstall_objects import guess_secrets, has_our_keys, is_our_configuration, is_ours
+from fleethook.cli.uninstall_objects import guess_secrets, has_our_keys, is_our_configuration, is_ours
 
 
 def document(name: str, **fields: Any) -> dict[str, Any]:

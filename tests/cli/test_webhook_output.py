@@ -4,9 +4,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.request_plan import InputDocument, PlannedRequest
-from app.cli.webhook_output import MAX_SHOWN, Output, TriedWebhook, print_results
-from app.dispatch.trial import Trial
+from fleethook.api.request_plan import InputDocument, PlannedRequest
+from fleethook.cli.webhook_output import MAX_SHOWN, Output, TriedWebhook, print_results
+from fleethook.dispatch.trial import Trial
 from tests.dispatch.builders import request_of, review, widget
 
 

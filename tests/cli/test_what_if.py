@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.cli.what_if import Overlay, overlay
-from app.store import key_of
-from app.store.yaml_reader import Document
+from fleethook.cli.what_if import Overlay, overlay
+from fleethook.store import key_of
+from fleethook.store.yaml_reader import Document
 from tests.builders import node_pool, overrider, yurt_app_set
 
 CLUSTER = "kcp.io/cluster"

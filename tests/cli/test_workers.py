@@ -5,7 +5,7 @@ import socket
 import pytest
 import uvloop
 
-from app.cli.workers import LISTENER_VARIABLE, inherit_listeners, listen
+from fleethook.cli.workers import LISTENER_VARIABLE, inherit_listeners, listen
 
 
 def test_a_process_without_a_parent_inherits_no_listener(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from app.cli.crds_apply import dump
-from app.cli.terminal import write_document
-from app.cli.yaml_output import NoAliasDumper, yaml_text
-from app.console.views.overriders.yaml_paths import dump_yaml
-from app.interpret.playground.export import write_yaml
-from app.model.text import is_inert
-from app.store.yaml_reader import read_values
+from fleethook.cli.crds_apply import dump
+from fleethook.cli.terminal import write_document
+from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
+from fleethook.console.views.overriders.yaml_paths import dump_yaml
+from fleethook.interpret.playground.export import write_yaml
+from fleethook.model.text import is_inert
+from fleethook.store.yaml_reader import read_values
 from tests.conformance.test_kubectl_yaml import CASES, HEAD
 from tests.model.test_text import HOSTILE
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.request_plan import InputDocument, Operation, RequestOptions, find_problem, plan_request
+from fleethook.api.request_plan import InputDocument, Operation, RequestOptions, find_problem, plan_request
 from tests.conformance.admission_requests import describe_review, load
 from tests.dispatch.builders import store_of
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import select_source
-from app.crds.instance.validation import aggregate_problems, find_problems
-from app.crds.source import Source
-from app.model.go_url import parse_request_uri
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.source_selection import select_source
+from fleethook.crds.instance.validation import aggregate_problems, find_problems
+from fleethook.crds.source import Source
+from fleethook.model.go_url import parse_request_uri
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "crds_api.yaml").read_text())
 

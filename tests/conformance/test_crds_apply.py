@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.apply.documents import Tree, read_first_document
-from app.crds.apply.patches import build_patches
-from app.crds.apply.placeholders import build_values, substitute
-from app.crds.archive.limits import YAMLBudget
-from app.crds.failures import CRDsError
-from app.crds.instance.naming import webhook_name
+from fleethook.crds.apply.documents import Tree, read_first_document
+from fleethook.crds.apply.patches import build_patches
+from fleethook.crds.apply.placeholders import build_values, substitute
+from fleethook.crds.archive.limits import YAMLBudget
+from fleethook.crds.failures import CRDsError
+from fleethook.crds.instance.naming import webhook_name
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.archive.archive import unpack, verify_tree
-from app.crds.archive.content import name_patched_crd
-from app.crds.failures import CRDsError
+from fleethook.crds.archive.archive import unpack, verify_tree
+from fleethook.crds.archive.content import name_patched_crd
+from fleethook.crds.failures import CRDsError
 from tests.crds.tarballs import build, member, pack, small, tar
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_archive.yaml").read_text())

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.cache.cache import Cache
-from app.crds.cache.cache import Origin as CacheOrigin
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError
-from app.crds.source import Policy, Source
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.cache.cache import Origin as CacheOrigin
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError
+from fleethook.crds.source import Policy, Source
 from tests.crds.fetching import bring
 from tests.crds.origin import hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small

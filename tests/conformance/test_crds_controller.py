@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.control.conditions import Condition
-from app.crds.controller.fetch_outcome import report_deletion, report_download, report_failed, report_prepared
-from app.crds.controller.lifecycle import build_release_patch, cascades_deletion, needs_reconcile
-from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import Fetched
+from fleethook.control.conditions import Condition
+from fleethook.crds.controller.fetch_outcome import report_deletion, report_download, report_failed, report_prepared
+from fleethook.crds.controller.lifecycle import build_release_patch, cascades_deletion, needs_reconcile
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.fetch import Fetched
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("crds_controller.yaml").read_text())
 FETCHED = Fetched("downloaded", "key", Path("/c"), "ab" * 32, 90, "https://m/c", "https://m/c", "", 1, 0.1, 0.0, ())

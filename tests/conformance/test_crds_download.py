@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.download.download import Downloaded
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.download.download import Downloaded
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.downloading import BODY, fetched
 from tests.crds.origin import Answer, Origin, proxying, says, serving
 

@@ -13,27 +13,27 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from app.api.deadline import find_budget
-from app.control.turns import Turns
-from app.control.worker import Worker
-from app.dispatch.attributes import build_attributes, restore_annotation
-from app.dispatch.audit import Audit
-from app.dispatch.call import Deadline, WebhookCaller
-from app.dispatch.cel.compiler import Compiler
-from app.dispatch.condition_evaluator import ConditionEvaluator
-from app.dispatch.errors import StatusError
-from app.dispatch.factory import build_dispatcher
-from app.dispatch.hook_index import HookIndex
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.limits import RequestLimits
-from app.dispatch.match import NamespaceLabels, build_rule_attributes, read_labels
-from app.dispatch.mutating_phase import MutatingPhase
-from app.dispatch.patching import Patcher
-from app.dispatch.schema_owner import find_owner
-from app.dispatch.should_call import RequestContext
-from app.dispatch.validating_phase import run_validating_phase
-from app.model.gvk import parse_api_version
-from app.outbound.client import HookClient
+from fleethook.api.deadline import find_budget
+from fleethook.control.turns import Turns
+from fleethook.control.worker import Worker
+from fleethook.dispatch.attributes import build_attributes, restore_annotation
+from fleethook.dispatch.audit import Audit
+from fleethook.dispatch.call import Deadline, WebhookCaller
+from fleethook.dispatch.cel.compiler import Compiler
+from fleethook.dispatch.condition_evaluator import ConditionEvaluator
+from fleethook.dispatch.errors import StatusError
+from fleethook.dispatch.factory import build_dispatcher
+from fleethook.dispatch.hook_index import HookIndex
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.limits import RequestLimits
+from fleethook.dispatch.match import NamespaceLabels, build_rule_attributes, read_labels
+from fleethook.dispatch.mutating_phase import MutatingPhase
+from fleethook.dispatch.patching import Patcher
+from fleethook.dispatch.schema_owner import find_owner
+from fleethook.dispatch.should_call import RequestContext
+from fleethook.dispatch.validating_phase import run_validating_phase
+from fleethook.model.gvk import parse_api_version
+from fleethook.outbound.client import HookClient
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks

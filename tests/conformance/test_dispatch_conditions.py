@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.dispatch.cel import AccessDecision, AccessQuestion, Activation, compile_condition
-from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
-from app.dispatch.validation.match_conditions import condition_problems
+from fleethook.dispatch.cel import AccessDecision, AccessQuestion, Activation, compile_condition
+from fleethook.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
+from fleethook.dispatch.validation.match_conditions import condition_problems
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 INTEGRATION: Final = SUITES["match_conditions_integration"]["cases"]

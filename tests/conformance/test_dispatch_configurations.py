@@ -6,10 +6,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.dispatch.cel.errors import ExpressionError
-from app.dispatch.cel.program import compile_condition
-from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
-from app.dispatch.validation.configuration import configuration_problems
+from fleethook.dispatch.cel.errors import ExpressionError
+from fleethook.dispatch.cel.program import compile_condition
+from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
+from fleethook.dispatch.validation.configuration import configuration_problems
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {

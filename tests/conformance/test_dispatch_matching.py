@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
-from app.dispatch.attributes import build_attributes
-from app.dispatch.audit import Audit
-from app.dispatch.client_warnings import limit_warnings
-from app.dispatch.equivalent_resources import Equivalent
-from app.dispatch.errors import denial
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.match import NamespaceLabels, match_namespace, match_object
-from app.dispatch.rules import Invocation, RuleAttributes, compare_fields, match_rules
-from app.model.admission import Status
-from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
+from fleethook.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
+from fleethook.dispatch.attributes import build_attributes
+from fleethook.dispatch.audit import Audit
+from fleethook.dispatch.client_warnings import limit_warnings
+from fleethook.dispatch.equivalent_resources import Equivalent
+from fleethook.dispatch.errors import denial
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.match import NamespaceLabels, match_namespace, match_object
+from fleethook.dispatch.rules import Invocation, RuleAttributes, compare_fields, match_rules
+from fleethook.model.admission import Status
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.dispatch.builders import request_of
 

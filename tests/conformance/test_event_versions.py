@@ -4,8 +4,8 @@ import copy
 import json
 from pathlib import Path
 
-from app.dispatch.conversion_rules import convert
-from app.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.dispatch.conversion_rules import convert
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
 
 CASES = json.loads((Path(__file__).parent / "event_versions.json").read_text())["cases"]
 

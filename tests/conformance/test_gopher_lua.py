@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from app.interpret.lua.convert import as_list
-from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Machine, Program
+from fleethook.interpret.lua.convert import as_list
+from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.lua.vm import Machine, Program
 from tests.interpret.lua.machines import LONG
 
 FOLDER: Final = Path(__file__).parent / "gopher_lua"

@@ -7,19 +7,19 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.interpret.access import InterpretError
-from app.interpret.answer_validation import dependency_problems
-from app.interpret.chain import Chain, NativeLayer
-from app.interpret.hook_validation import problems
-from app.interpret.lua.convert import as_list, as_object
-from app.interpret.lua.parser import parse_script
-from app.interpret.lua.vm import Machine, Program, ScriptLimits
-from app.interpret.native.prune import prune
-from app.interpret.question import Answer, Question
-from app.interpret.webhook_layer import read_response
-from app.model.gvk import GroupVersionKind, parse_api_version
-from app.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
-from app.model.quantity import Quantity
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.answer_validation import dependency_problems
+from fleethook.interpret.chain import Chain, NativeLayer
+from fleethook.interpret.hook_validation import problems
+from fleethook.interpret.lua.convert import as_list, as_object
+from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.interpret.native.prune import prune
+from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.webhook_layer import read_response
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
+from fleethook.model.quantity import Quantity
 
 
 class _Loader(yaml.SafeLoader):

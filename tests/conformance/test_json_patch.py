@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.patch import PatchError, apply, identical
+from fleethook.patch import PatchError, apply, identical
 
 HERE = Path(__file__).parent
 RFC = yaml.safe_load((HERE / "json_patch_rfc6902.yaml").read_text())

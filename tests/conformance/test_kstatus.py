@@ -10,16 +10,16 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.interpret.chain import Chain, NativeLayer
-from app.interpret.conventions.health import judge_health
-from app.interpret.conventions.layer import ConventionsLayer
-from app.interpret.lua.bundle import BundleLayer, read_bundle
-from app.interpret.lua.runner import Runner
-from app.interpret.question import Question
-from app.interpret.webhook_layer import DEFINITIONS_BY_KIND
-from app.model.gvk import gvk_of
-from app.model.karmada import ConventionsMode, Operation
-from app.store import Store
+from fleethook.interpret.chain import Chain, NativeLayer
+from fleethook.interpret.conventions.health import judge_health
+from fleethook.interpret.conventions.layer import ConventionsLayer
+from fleethook.interpret.lua.bundle import BundleLayer, read_bundle
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
+from fleethook.model.gvk import gvk_of
+from fleethook.model.karmada import ConventionsMode, Operation
+from fleethook.store import Store
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "kstatus.yaml").read_text("utf-8"))
 TABLE: Final[list[dict[str, Any]]] = _DATA["table"]

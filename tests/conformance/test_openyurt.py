@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import REVISION_LABEL, YURT_APP_SET
-from app.overrider.plan import as_stored, compile_plan
-from app.overrider.pool_template import SubjectError
-from app.overrider.pools import pools_of_subject
-from app.overrider.subject_parts import workload_kinds
-from app.overrider.subject_plans import SubjectPlans
-from app.overrider.workload_schema.go_structs import print_workload
+from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET
+from fleethook.overrider.plan import as_stored, compile_plan
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.pools import pools_of_subject
+from fleethook.overrider.subject_parts import workload_kinds
+from fleethook.overrider.subject_plans import SubjectPlans
+from fleethook.overrider.workload_schema.go_structs import print_workload
 from tests.builders import store_of
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "openyurt" / "v1beta1.json.gz").read_bytes()))["cases"]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from app.model.gvk import GroupKind
-from app.model.json import JSON
-from app.overrider.admission import default_overrider, validate_overrider
-from app.overrider.plan import patch_pool, place_template
-from app.overrider.pool_template import workload_prefix
-from app.overrider.steps import RenderError, compile_steps, run_steps
-from app.overrider.template import build_template, tolerate
-from app.patch import resolve_pointer
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON
+from fleethook.overrider.admission import default_overrider, validate_overrider
+from fleethook.overrider.plan import patch_pool, place_template
+from fleethook.overrider.pool_template import workload_prefix
+from fleethook.overrider.steps import RenderError, compile_steps, run_steps
+from fleethook.overrider.template import build_template, tolerate
+from fleethook.patch import resolve_pointer
 from tests.builders import (
     API,
     container,
@@ -456,7 +456,7 @@ def test_every_suite_is_run_or_has_a_reason() -> None:
 
 
 def test_constants() -> None:
-    from app.model import openyurt  # noqa: PLC0415 - only this test needs it
+    from fleethook.model import openyurt  # noqa: PLC0415 - only this test needs it
 
     constants = CASES["meta"]["constants"]
     assert tuple(

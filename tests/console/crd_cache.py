@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.crds.cache.cache import Cache
-from app.crds.fetch import Fetched
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.fetch import Fetched
 from tests.crds.fetching import fetching
 from tests.crds.tarballs import build, members, small
 

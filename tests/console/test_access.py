@@ -1,5 +1,5 @@
-from app.console.access import LOCAL_USER, OpenAuthorizer
-from app.model.openyurt import NODE_POOL
+from fleethook.console.access import LOCAL_USER, OpenAuthorizer
+from fleethook.model.openyurt import NODE_POOL
 
 
 async def test_a_console_on_loopback_permits_everything() -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.console.sections import SECTIONS
+from fleethook.console.sections import SECTIONS
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, visit
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.serving import ROOT
 
-STATIC = ROOT / "app" / "console" / "static"
+STATIC = ROOT / "app" / "fleethook" / "console" / "static"
 MAX_BUNDLE_BYTES = 400_000
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from app.store.sources.manifests import ManifestSource
+from fleethook.store.sources.manifests import ManifestSource
 from tests.console.visits import make_context
 
 

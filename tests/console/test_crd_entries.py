@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from app.console import crd_entries
-from app.console.crd_entries import compare_entries, inspect_entries, read_content, read_page
-from app.crds.cache.cache import Cache
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError, Exit
+from fleethook.console import crd_entries
+from fleethook.console.crd_entries import compare_entries, inspect_entries, read_content, read_page
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError, Exit
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
 from tests.crds.fetching import fetching
 from tests.crds.tarballs import dotted

@@ -4,9 +4,9 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.requests import Request
 
-from app.console.forms import FormFields, FormTokens
-from app.console.rendering import render
-from app.console.security import MAX_BODY_BYTES
+from fleethook.console.forms import FormFields, FormTokens
+from fleethook.console.rendering import render
+from fleethook.console.security import MAX_BODY_BYTES
 from tests.asgi_client import call
 from tests.console.visits import make_context, send_form, visit
 

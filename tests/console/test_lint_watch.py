@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
-from app.console import lint_watch
-from app.console.lint_watch import LintWatch
+from fleethook.console import lint_watch
+from fleethook.console.lint_watch import LintWatch
 from tests.builders import yurt_app_set
 from tests.console.visits import make_context
 from tests.waiting import NET, until

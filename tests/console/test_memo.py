@@ -2,10 +2,10 @@ import asyncio
 import threading
 from typing import Any
 
-from app.console.memo import Memo
-from app.control.worker import Worker
-from app.model.gvk import GroupKind
-from app.store import Store
+from fleethook.console.memo import Memo
+from fleethook.control.worker import Worker
+from fleethook.model.gvk import GroupKind
+from fleethook.store import Store
 
 POD = GroupKind("", "Pod")
 

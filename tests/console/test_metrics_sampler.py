@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.api.metrics import Metrics, certificate_gauge
-from app.certs.files import ensure_certificates
-from app.console import metrics_sampler
-from app.console.metrics_sampler import (
+from fleethook.api.metrics import Metrics, certificate_gauge
+from fleethook.certs.files import ensure_certificates
+from fleethook.console import metrics_sampler
+from fleethook.console.metrics_sampler import (
     MAX_LABEL_CHARACTERS,
     MAX_SERIES,
     REVIEWS,
@@ -20,7 +20,7 @@ from app.console.metrics_sampler import (
     check_target,
     read_sample,
 )
-from app.lifetime import run_in_background
+from fleethook.lifetime import run_in_background
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.waiting import until
 

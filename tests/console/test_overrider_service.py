@@ -4,19 +4,19 @@ from typing import Any
 import pytest
 import yaml
 
-from app.console.context import ConsoleContext
-from app.console.overrider_service import OverriderService, fill_list, fill_table, make_service
-from app.console.views.overriders.cell_state import CellState
-from app.console.views.overriders.edit_report import MAX_WORKLOADS
-from app.console.views.overriders.edit_text import EditError, format_overrider
-from app.console.views.overriders.fleet import CellKey, SubjectRow
-from app.console.views.overriders.matrix import Query, select
-from app.console.workloads import ClusterWorkloads, ManifestWorkloads
-from app.control.worker import Worker
-from app.kube.errors import UnreachableError
-from app.model.json import JSONObject
-from app.store import ObjectKey
-from app.store.sources.manifests import ManifestSource
+from fleethook.console.context import ConsoleContext
+from fleethook.console.overrider_service import OverriderService, fill_list, fill_table, make_service
+from fleethook.console.views.overriders.cell_state import CellState
+from fleethook.console.views.overriders.edit_report import MAX_WORKLOADS
+from fleethook.console.views.overriders.edit_text import EditError, format_overrider
+from fleethook.console.views.overriders.fleet import CellKey, SubjectRow
+from fleethook.console.views.overriders.matrix import Query, select
+from fleethook.console.workloads import ClusterWorkloads, ManifestWorkloads
+from fleethook.control.worker import Worker
+from fleethook.kube.errors import UnreachableError
+from fleethook.model.json import JSONObject
+from fleethook.store import ObjectKey
+from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store
 

@@ -1,11 +1,11 @@
 from typing import Any
 
-from app.console.access import AccessError, User
-from app.console.sections import find_section
-from app.console.views.interpreters import CONFIGURATIONS, INTERPRETED
-from app.model.gvk import GroupKind
-from app.model.karmada import CONFIG_MAP, CUSTOMIZATION
-from app.model.openyurt import NODE_POOL, YURT_APP_SET
+from fleethook.console.access import AccessError, User
+from fleethook.console.sections import find_section
+from fleethook.console.views.interpreters import CONFIGURATIONS, INTERPRETED
+from fleethook.model.gvk import GroupKind
+from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, visit
 from tests.dispatch.builders import binding

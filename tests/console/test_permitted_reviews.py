@@ -1,10 +1,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from app.console.access import User
-from app.console.permitted_reviews import select_permitted_reviews
-from app.console.review_index import Indexed
-from app.model.gvk import GroupKind
+from fleethook.console.access import User
+from fleethook.console.permitted_reviews import select_permitted_reviews
+from fleethook.console.review_index import Indexed
+from fleethook.model.gvk import GroupKind
 from tests.console.views.test_review_rates import review
 from tests.console.visits import make_context
 

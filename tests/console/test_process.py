@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.console.process import ConsoleOptions, describe_source, open_context
-from app.settings import Settings
+from fleethook.console.process import ConsoleOptions, describe_source, open_context
+from fleethook.settings import Settings
 from tests.cli.interpreting import DATABASE
 from tests.serving import started
 from tests.waiting import NET, wait_for
@@ -27,7 +27,7 @@ def running(tmp_path: Path) -> Any:
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "a.yaml").write_text(SET.format(name="first"))
-    command = [sys.executable, "-m", "app", "console", "-f", str(manifests), "--port", "0"]
+    command = [sys.executable, "-m", "fleethook", "console", "-f", str(manifests), "--port", "0"]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (process, port):
         yield process, port, manifests
 
@@ -86,7 +86,7 @@ def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: 
 
 
 def test_the_matrix_has_the_interpreters_of_the_command_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "app", "console", "-f", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "fleethook", "console", "-f", str(tmp_path), "--port", "0"]
     command += ["--interpreters", DATABASE]
     with started(command, tmp_path / "log", r"console: http://127\.0\.0\.1:(\d+)/") as (_, port):
         status, body = get(port, "/interpreters?layer=python")

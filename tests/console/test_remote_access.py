@@ -5,14 +5,14 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.token_review import TOKEN_REVIEWS
-from app.console.access import AccessError, User
-from app.console.client_certificate import EXTENSION
-from app.console.remote_access import CACHE_SECONDS, REFUSED_SECONDS, ApiserverAuthorizer
-from app.console.sessions import COOKIE
-from app.kube.errors import APIError, UnreachableError
-from app.model.gvk import GroupKind
-from app.model.openyurt import NODE_POOL, YURT_APP_SET
+from fleethook.api.token_review import TOKEN_REVIEWS
+from fleethook.console.access import AccessError, User
+from fleethook.console.client_certificate import EXTENSION
+from fleethook.console.remote_access import CACHE_SECONDS, REFUSED_SECONDS, ApiserverAuthorizer
+from fleethook.console.sessions import COOKIE
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
 from tests.console.reviews_of_access import TOKEN, Apiserver
 
 ALICE = User("alice", "7", ("devs",), (("k", ("v",)),))

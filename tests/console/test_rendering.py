@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import app.console
-from app.console import rendering
-from app.console.rendering import describe_age, summarize_parts
-from app.store.sources.manifests import ManifestSource
-from app.store.sources.source import PartState
+import fleethook.console
+from fleethook.console import rendering
+from fleethook.console.rendering import describe_age, summarize_parts
+from fleethook.store.sources.manifests import ManifestSource
+from fleethook.store.sources.source import PartState
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
 
@@ -37,7 +37,7 @@ def test_nothing_read_has_no_age() -> None:
     assert summarize_parts([]).age is None
 
 
-TEMPLATES = sorted((Path(app.console.__file__).parent / "templates").rglob("*.html"))
+TEMPLATES = sorted((Path(fleethook.console.__file__).parent / "templates").rglob("*.html"))
 HOSTILE = "<script>alert(1)</script>\"'onerror=alert(1) javascript:alert(1) \u202eevil"
 
 

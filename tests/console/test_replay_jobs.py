@@ -6,20 +6,20 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from app.asgi import INDEXES
-from app.console import replay_jobs
-from app.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
-from app.console.review_index import ReviewIndex
-from app.console.review_replay import ReviewReplay
-from app.console.views.reviews.search import Query
-from app.control.worker import Worker
-from app.records.changes import Place, make_change
-from app.records.describe import describe_change
-from app.records.outcome import Difference
-from app.records.reader import Entry, read_entries
-from app.records.replay import Replayed
-from app.records.report import Report
-from app.store import Store
+from fleethook.asgi import INDEXES
+from fleethook.console import replay_jobs
+from fleethook.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
+from fleethook.console.review_index import ReviewIndex
+from fleethook.console.review_replay import ReviewReplay
+from fleethook.console.views.reviews.search import Query
+from fleethook.control.worker import Worker
+from fleethook.records.changes import Place, make_change
+from fleethook.records.describe import describe_change
+from fleethook.records.outcome import Difference
+from fleethook.records.reader import Entry, read_entries
+from fleethook.records.replay import Replayed
+from fleethook.records.report import Report
+from fleethook.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.records.replaying import replay as replay_records

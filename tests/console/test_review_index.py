@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.console import review_index
-from app.console.review_index import Indexed, ReviewIndex
+from fleethook.console import review_index
+from fleethook.console.review_index import Indexed, ReviewIndex
 from tests.console.views.reviews.test_summary import asked
 from tests.records.recordings import line, write
 from tests.waiting import until

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.console.sections import SECTIONS, find_section
+from fleethook.console.sections import SECTIONS, find_section
 
 
 @pytest.mark.parametrize(

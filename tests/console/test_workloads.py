@@ -3,11 +3,11 @@ from pathlib import Path
 
 import yaml
 
-from app.console.workloads import ClusterWorkloads, ManifestWorkloads
-from app.kube.errors import APIError, UnreachableError
-from app.model.json import JSONObject
-from app.store import ObjectKey, Store, key_of
-from app.store.sources.manifests import ManifestSource
+from fleethook.console.workloads import ClusterWorkloads, ManifestWorkloads
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.json import JSONObject
+from fleethook.store import ObjectKey, Store, key_of
+from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import workload
 
 HANGZHOU, BEIJING = workload(), workload(pool="beijing")

@@ -2,7 +2,7 @@
 
 import signal
 
-from app.control.child_process import answer_questions
+from fleethook.control.child_process import answer_questions
 
 
 def _pause(_: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 import threading
 
-from app.control.child_process import ChildProcess
+from fleethook.control.child_process import ChildProcess
 from tests.waiting import NET, wait_for
 
 

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from app.control.conditions import Condition, build_conditions, read_condition
+from fleethook.control.conditions import Condition, build_conditions, read_condition
 
 FIRST = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = datetime(2026, 6, 2, tzinfo=UTC)

@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.control.events import Recorder, Reference
-from app.kube.errors import APIError, UnreachableError
+from fleethook.control.events import Recorder, Reference
+from fleethook.kube.errors import APIError, UnreachableError
 from tests.kube.object_server import ObjectServer
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

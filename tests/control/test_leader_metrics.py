@@ -1,7 +1,7 @@
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from app.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
+from fleethook.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
 
 
 def samples(registry: CollectorRegistry) -> list[str]:

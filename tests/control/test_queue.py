@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from app.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
-from app.fairness.slots import Limits
+from fleethook.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
+from fleethook.fairness.slots import Limits
 from tests.control.clock import FakeClock
 from tests.waiting import settled
 

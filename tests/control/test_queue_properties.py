@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.control.queue import Again, WorkQueue
+from fleethook.control.queue import Again, WorkQueue
 from tests.control.clock import FakeClock
 from tests.hypothesis_profiles import examples
 

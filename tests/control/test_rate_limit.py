@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from app.control.rate_limit import RateLimiter, TokenBucket
+from fleethook.control.rate_limit import RateLimiter, TokenBucket
 from tests.control.clock import FakeClock
 
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from app.control.scheduler import LoopScheduler, sleep
+from fleethook.control.scheduler import LoopScheduler, sleep
 from tests.control.clock import FakeClock
 
 

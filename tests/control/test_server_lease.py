@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from app.control.server_lease import find_namespace
-from app.settings import Settings
+from fleethook.control.server_lease import find_namespace
+from fleethook.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from app.control.steps import Done, Steps
-from app.control.traced_steps import begin_in_span
-from app.tracing.spans import CURRENT
+from fleethook.control.steps import Done, Steps
+from fleethook.control.traced_steps import begin_in_span
+from fleethook.tracing.spans import CURRENT
 from tests.tracing.test_spans import Noted
 
 

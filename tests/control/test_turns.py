@@ -2,8 +2,8 @@ import asyncio
 import threading
 from typing import Any
 
-from app.control.turns import Turns, Work, do_at_once, do_in_turns
-from app.control.worker import Worker
+from fleethook.control.turns import Turns, Work, do_at_once, do_in_turns
+from fleethook.control.worker import Worker
 
 
 def steps(name: str, count: int, done: list[str]) -> Work[str]:

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from app.control.worker import Worker, favour_event_loop
+from fleethook.control.worker import Worker, favour_event_loop
 
 
 class Large:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.crds.download.download import Downloaded, Timing, download
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Source
+from fleethook.crds.download.download import Downloaded, Timing, download
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Source
 from tests.crds.origin import Origin
 
 BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)

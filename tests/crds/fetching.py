@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from app.crds.cache.cache import Cache
-from app.crds.download.download import Timing, download
-from app.crds.fetch import Fetched, fetch
-from app.crds.source import Policy, Source
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.download.download import Timing, download
+from fleethook.crds.fetch import Fetched, fetch
+from fleethook.crds.source import Policy, Source
 from tests.crds.origin import serving, tarball
 
 ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER

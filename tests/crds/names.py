@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import resolver
+from fleethook.crds.download import resolver
 from tests.waiting import NET
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.descriptors import (
+from fleethook.crds.descriptors import (
     DIRECTORY,
     FILE_MODE,
     exists,

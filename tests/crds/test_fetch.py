@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.cache import Cache
-from app.crds.cache.cache import Origin as CacheOrigin
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import Fetched
-from app.crds.source import Source
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.cache.cache import Origin as CacheOrigin
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.fetch import Fetched
+from fleethook.crds.source import Source
 from tests.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.crds.origin import Origin, hangs_up, head, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small

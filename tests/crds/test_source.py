@@ -2,7 +2,7 @@
 
 import hashlib
 
-from app.crds.source import Source
+from fleethook.crds.source import Source
 
 
 def test_the_key_is_the_digest_of_the_url_alone() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import MAX_FAILURES
-from app.outbound.client import CallError, Parties
+from fleethook.outbound.breaker import MAX_FAILURES
+from fleethook.outbound.client import CallError, Parties
 from tests.dispatch.builders import (
     binding,
     configuration,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.admission_review import ReviewError, decode_patch, parse_response
+from fleethook.dispatch.admission_review import ReviewError, decode_patch, parse_response
 
 PATCH = base64.b64encode(b"[]").decode()
 

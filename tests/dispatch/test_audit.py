@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.audit import Audit
-from app.dispatch.hooks import compile_hooks
+from fleethook.dispatch.audit import Audit
+from fleethook.dispatch.hooks import compile_hooks
 
 
 def hook(name: Any = "w.example.org") -> Any:

@@ -7,12 +7,12 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.api.call_metrics import CallSlots
-from app.api.metrics import exposition
-from app.dispatch.hooks import Phase
-from app.outbound.breaker import MAX_FAILURES
-from app.outbound.call_slots import Quotas
-from app.outbound.client import HookClient
+from fleethook.api.call_metrics import CallSlots
+from fleethook.api.metrics import exposition
+from fleethook.dispatch.hooks import Phase
+from fleethook.outbound.breaker import MAX_FAILURES
+from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.client import HookClient
 from tests.dispatch.breaker import open_breaker, shared
 from tests.dispatch.builders import (
     configuration,
@@ -188,7 +188,7 @@ async def test_a_webhook_that_breaks_connections_has_one_line_in_the_log(
     store = store_of(configuration("ws2", "validating", broken))
     for _ in range(3):
         assert (await front.dispatch(store, review(), cluster="ws2", phase="validating")).response.allowed
-    (line,) = (one.getMessage() for one in caplog.records if one.name == "app.outbound.failure_log")
+    (line,) = (one.getMessage() for one in caplog.records if one.name == "fleethook.outbound.failure_log")
     assert line.startswith(
         'webhook "w.example.org" of logical cluster ws2 breaks its connections: Post "https://127.0.0.1:1/w'
     )

@@ -4,11 +4,11 @@ from typing import Any
 
 from aiohttp import web
 
-from app.dispatch.admission_review import WebhookResponse
-from app.dispatch.call_trace import decode_response, encode_failure, encode_response, name_question
-from app.dispatch.cel.access_check import AccessQuestion
-from app.dispatch.errors import too_many_requests
-from app.model.admission import Status
+from fleethook.dispatch.admission_review import WebhookResponse
+from fleethook.dispatch.call_trace import decode_response, encode_failure, encode_response, name_question
+from fleethook.dispatch.cel.access_check import AccessQuestion
+from fleethook.dispatch.errors import too_many_requests
+from fleethook.model.admission import Status
 from tests.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.dispatch.conftest import Front

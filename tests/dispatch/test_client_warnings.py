@@ -1,6 +1,6 @@
 """The warnings of webhooks are limited as an apiserver limits them."""
 
-from app.dispatch.client_warnings import limit_warnings
+from fleethook.dispatch.client_warnings import limit_warnings
 
 
 def test_duplicate_warnings_are_removed_in_order() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.cluster_annotation import find_annotated_cluster
-from app.dispatch.errors import StatusError
+from fleethook.dispatch.cluster_annotation import find_annotated_cluster
+from fleethook.dispatch.errors import StatusError
 from tests.dispatch.builders import request_of, review, widget
 
 

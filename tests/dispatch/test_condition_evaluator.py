@@ -5,15 +5,21 @@ import threading
 
 import pytest
 
-from app.control.turns import Turns
-from app.control.worker import Worker
-from app.dispatch.call import Deadline
-from app.dispatch.cel import Activation
-from app.dispatch.cel.compiler import Compiler
-from app.dispatch.condition_evaluator import ConditionEvaluator
-from app.dispatch.errors import StatusError
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, evaluate_condition, evaluate_conditions
+from fleethook.control.turns import Turns
+from fleethook.control.worker import Worker
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.cel import Activation
+from fleethook.dispatch.cel.compiler import Compiler
+from fleethook.dispatch.condition_evaluator import ConditionEvaluator
+from fleethook.dispatch.errors import StatusError
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.match_conditions import (
+    Budget,
+    Condition,
+    ConditionsVerdict,
+    evaluate_condition,
+    evaluate_conditions,
+)
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (
@@ -90,7 +96,7 @@ def test_no_condition_is_evaluated_after_the_deadline(
     times = iter([0.0] * checks + [2.0] * 9)
     threads: list[str] = []
     monkeypatch.setattr(
-        "app.dispatch.condition_evaluator.evaluate_condition",
+        "fleethook.dispatch.condition_evaluator.evaluate_condition",
         lambda *arguments: threads.append(threading.current_thread().name) or evaluate_condition(*arguments),
     )
 

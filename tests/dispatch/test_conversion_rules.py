@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.conversion_rules import (
+from fleethook.dispatch.conversion_rules import (
     ConversionError,
     NeedsWebhook,
     build_conversion_review,
@@ -17,7 +17,7 @@ from app.dispatch.conversion_rules import (
     plan_conversion,
     read_converted_objects,
 )
-from app.model.gvk import GroupVersionKind
+from fleethook.model.gvk import GroupVersionKind
 
 V1 = GroupVersionKind("example.org", "v1", "Widget")
 V2 = GroupVersionKind("example.org", "v2", "Widget")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.dispatch import converter
+from fleethook.dispatch import converter
 from tests.dispatch.builders import (
     WIDGETS,
     configuration,
@@ -20,7 +20,7 @@ from tests.dispatch.webhook_server import Webhooks, allow, apply_response, hook,
 
 
 class Threads:
-    """Records the thread in which a function of `app.dispatch.converter` runs."""
+    """Records the thread in which a function of `fleethook.dispatch.converter` runs."""
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []

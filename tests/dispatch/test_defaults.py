@@ -2,7 +2,7 @@
 
 import json
 
-from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
+from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from tests.dispatch.validation.builders import configuration, find_errors, rule, webhook
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch import equivalent_resources
-from app.dispatch.equivalent_resources import (
+from fleethook.dispatch import equivalent_resources
+from fleethook.dispatch.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     SCALE,
     Equivalent,
@@ -16,8 +16,8 @@ from app.dispatch.equivalent_resources import (
     find_equivalents,
     is_namespaced,
 )
-from app.model.gvk import GroupVersionKind, GroupVersionResource
-from app.store import Store
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.store import Store
 
 V1 = {"name": "v1", "served": True}
 V2 = {"name": "v2", "served": True}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.dispatch.errors import denial, forbidden, internal
-from app.model.admission import Status, StatusDetails
+from fleethook.dispatch.errors import denial, forbidden, internal
+from fleethook.model.admission import Status, StatusDetails
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.dispatch.call import Deadline
-from app.dispatch.explain import Explanation, explain
-from app.dispatch.limits import RequestLimits
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.explain import Explanation, explain
+from fleethook.dispatch.limits import RequestLimits
 from tests.dispatch.breaker import open_breaker, shared
 from tests.dispatch.builders import (
     WIDGETS,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import DispatchResult
-from app.dispatch.factory import build_offline_dispatcher
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.dispatcher import DispatchResult
+from fleethook.dispatch.factory import build_offline_dispatcher
 from tests.dispatch.builders import WIDGETS, configuration, definition, request_of, review, store_of, webhook
 
 V2 = [{**WIDGETS, "apiVersions": ["v2"]}]

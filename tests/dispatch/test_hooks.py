@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.hooks import DISPATCH_ONLY, compile_hooks
-from app.dispatch.lint.lint import lint
+from fleethook.dispatch.hooks import DISPATCH_ONLY, compile_hooks
+from fleethook.dispatch.lint.lint import lint
 from tests.dispatch.builders import configuration, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook

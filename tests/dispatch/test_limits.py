@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.dispatcher import DispatchResult
-from app.dispatch.hooks import Phase
-from app.dispatch.limits import RequestLimits
+from fleethook.dispatch.dispatcher import DispatchResult
+from fleethook.dispatch.hooks import Phase
+from fleethook.dispatch.limits import RequestLimits
 from tests.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.dispatch.builders import configuration, review, store_of
 from tests.dispatch.conftest import Front

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
-from app.dispatch.dispatcher import DispatchResult
-from app.dispatch.errors import StatusError
-from app.dispatch.live_lookups import authorize, build_access_review, read_namespace
-from app.kube.errors import APIError, UnreachableError
-from app.outbound.call_slots import CallSlots, Quotas
+from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.dispatch.dispatcher import DispatchResult
+from fleethook.dispatch.errors import StatusError
+from fleethook.dispatch.live_lookups import authorize, build_access_review, read_namespace
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.outbound.call_slots import CallSlots, Quotas
 from tests.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.dispatch.builders import configuration, review, store_of
 from tests.dispatch.conftest import Front

@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.attributes import build_attributes
-from app.dispatch.equivalent_resources import Equivalent
-from app.dispatch.errors import StatusError
-from app.dispatch.hook_index import HookIndex
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.match import (
+from fleethook.dispatch.attributes import build_attributes
+from fleethook.dispatch.equivalent_resources import Equivalent
+from fleethook.dispatch.errors import StatusError
+from fleethook.dispatch.hook_index import HookIndex
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.match import (
     NamespaceLabels,
     build_rule_attributes,
     check_filters,
@@ -15,7 +15,7 @@ from app.dispatch.match import (
     is_exempt,
     needs_namespace,
 )
-from app.model.gvk import GroupVersionResource
+from fleethook.model.gvk import GroupVersionResource
 from tests.dispatch.builders import WIDGETS, configuration, namespace, request_of, review, webhook, widget
 
 NOBODY = {"matchLabels": {"of": "nobody"}}

@@ -1,5 +1,5 @@
-from app.dispatch.cel import AccessDecision, AccessQuestion, Activation
-from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
+from fleethook.dispatch.cel import AccessDecision, AccessQuestion, Activation
+from fleethook.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 
 BROKEN = Condition("broken", "object.absent == 1")
 NOT_ONE = Condition("not-one", "absent")

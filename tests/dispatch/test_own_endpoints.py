@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.call import Deadline
-from app.dispatch.explain import explain
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.own_endpoints import OwnEndpoints, list_own_addresses
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.explain import explain
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.own_endpoints import OwnEndpoints, list_own_addresses
 from tests.dispatch.builders import configuration, request_of, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook

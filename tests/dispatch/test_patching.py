@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch import patching
+from fleethook.dispatch import patching
 from tests.dispatch.builders import configuration, review, store_of, widget
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, apply_response, hook, patch

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.rest_mapping import Destination, guess_plural, list_operations, map_kind, needs_metadata
-from app.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
+from fleethook.dispatch.rest_mapping import Destination, guess_plural, list_operations, map_kind, needs_metadata
+from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import (
     binding,
     definition,
@@ -70,7 +70,7 @@ def test_a_scale_is_sent_to_each_resource_with_that_subresource() -> None:
 
 
 def test_every_built_in_kind_has_its_resources_and_subresources() -> None:
-    table = json.loads(resources.files("app.dispatch").joinpath("builtins.json").read_bytes())
+    table = json.loads(resources.files("fleethook.dispatch").joinpath("builtins.json").read_bytes())
     store, wanted = store_of(), dict[GroupVersionKind, set[str]]()
     for entry in table:
         for api_version, kinds in entry["served"].items():

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.rules import RuleAttributes, compare_fields, find_nearest_miss, matches_rule
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.rules import RuleAttributes, compare_fields, find_nearest_miss, matches_rule
 from tests.dispatch.builders import WIDGETS, configuration, webhook
 from tests.dispatch.worlds import hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples

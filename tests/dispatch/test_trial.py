@@ -1,8 +1,8 @@
 import time
 from typing import Any
 
-from app.dispatch.call import Deadline
-from app.dispatch.trial import REDACTED, Trial, try_webhooks
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.trial import REDACTED, Trial, try_webhooks
 from tests.dispatch.builders import configuration, namespace, request_of, review, store_of, widget
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, deny, hook, label, patch

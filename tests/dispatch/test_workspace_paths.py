@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dispatch.workspace_paths import ResolvedPath, resolve, resolve_cluster
+from fleethook.dispatch.workspace_paths import ResolvedPath, resolve, resolve_cluster
 from tests.dispatch.builders import in_cluster, logical_cluster, store_of, workspace
 
 SPACES = (workspace("root", "org", "1abc"), workspace("1abc", "ws", "2hf3"), workspace("root", "ws2", "9zzz"))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from app.patch import apply
+from fleethook.patch import apply
 from tests.dispatch.builders import webhook
 from tests.hook_server import tls
 

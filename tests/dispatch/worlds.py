@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from app.dispatch.admission_review import WebhookResponse
-from app.dispatch.attributes import Attributes
-from app.dispatch.call import Deadline
-from app.dispatch.configurations import Configurations
-from app.dispatch.converter import ObjectConverter
-from app.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
-from app.dispatch.equivalent_resources import Equivalent
-from app.dispatch.hook_index import RelevantHook
-from app.dispatch.hooks import Phase
-from app.dispatch.rules import RuleAttributes
-from app.model.gvk import GroupVersionKind, GroupVersionResource
-from app.outbound.client import HookClient
-from app.store import Store
+from fleethook.dispatch.admission_review import WebhookResponse
+from fleethook.dispatch.attributes import Attributes
+from fleethook.dispatch.call import Deadline
+from fleethook.dispatch.configurations import Configurations
+from fleethook.dispatch.converter import ObjectConverter
+from fleethook.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
+from fleethook.dispatch.equivalent_resources import Equivalent
+from fleethook.dispatch.hook_index import RelevantHook
+from fleethook.dispatch.hooks import Phase
+from fleethook.dispatch.rules import RuleAttributes
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.outbound.client import HookClient
+from fleethook.store import Store
 from tests.dispatch.builders import (
     binding,
     configuration,

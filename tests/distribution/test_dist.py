@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app import __version__
+from fleethook import __version__
 from tests.distribution.conftest import VARIABLE
 from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, patched, started
 from tests.waiting import NET
@@ -38,9 +38,10 @@ def run(*command: object, directory: Path) -> str:
 
 
 def list_packaged() -> set[str]:
-    """Return the files of the packages that are in Git, without the sources of the console's bundle."""
-    listed = run("git", "ls-files", "app", "fleethook", directory=ROOT)
-    return {name for name in listed.split() if not name.startswith("app/console/assets/")}
+    """Return the files of the package that are in Git, without the sources of the console's bundle."""
+    listed = run("git", "ls-files", "app/fleethook", directory=ROOT)
+    names = (name for name in listed.split() if not name.startswith("app/fleethook/console/assets/"))
+    return {name.removeprefix("app/") for name in names}
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,13 @@
 
 import re
 
-from app.asgi import create_app
-from app.dispatch.lint.codes import CODES, MEANINGS
-from app.overrider.finding import ERROR_MEANINGS, ERRORS, WARNINGS
-from app.settings import Settings
 from docsite.reference import render_reference
 from docsite.reference.settings import render_settings
 from docsite.reference.tables import render_table
+from fleethook.asgi import create_app
+from fleethook.dispatch.lint.codes import CODES, MEANINGS
+from fleethook.overrider.finding import ERROR_MEANINGS, ERRORS, WARNINGS
+from fleethook.settings import Settings
 from tests.serving import EXAMPLES, ROOT
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import yaml
 
-from app.cli import COMMANDS
-from app.cli.command_line import HELP, Function, Group
-from app.cli.parameters import list_parameters
+from fleethook.cli import COMMANDS
+from fleethook.cli.command_line import HELP, Function, Group
+from fleethook.cli.parameters import list_parameters
 from tests.documentation.blocks import Block
 from tests.serving import ROOT
 

@@ -169,7 +169,7 @@ def copy_repository(clone: Path) -> None:
     environment = clone / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     (packages,) = environment.glob("lib/python*/site-packages")
-    (packages / "packages.pth").write_text(f"{clone}\n{sysconfig.get_path('purelib')}\n")
+    (packages / "packages.pth").write_text(f"{clone}\n{clone / 'app'}\n{sysconfig.get_path('purelib')}\n")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for name, target in project["scripts"].items():
         module, _, function = target.partition(":")

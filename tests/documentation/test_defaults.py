@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from app.cli import COMMANDS
-from app.cli.command_line import Group
-from app.cli.parameters import list_parameters
-from app.settings import Settings
+from fleethook.cli import COMMANDS
+from fleethook.cli.command_line import Group
+from fleethook.cli.parameters import list_parameters
+from fleethook.settings import Settings
 from tests.documentation.blocks import list_pages
 from tests.serving import ROOT
 

@@ -59,7 +59,7 @@ def test_all_versions_are_equal() -> None:
         version,
         chart["version"],
         chart["appVersion"],
-        *re.findall(r'__version__ = "(.*)"', read("app/__init__.py")),
+        *re.findall(r'__version__ = "(.*)"', read("app/fleethook/__init__.py")),
     } == {version}
     assert re.search(rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$", read("CHANGELOG.md"), re.MULTILINE)
 

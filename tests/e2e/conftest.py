@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.model.crd import RESOURCES, custom_resource_definition
+from fleethook.model.crd import RESOURCES, custom_resource_definition
 from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, is_established

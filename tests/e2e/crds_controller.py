@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.crds.source import Source
-from app.model.crd import FOREIGN_RESOURCES, custom_resource_definition
+from fleethook.crds.source import Source
+from fleethook.model.crd import FOREIGN_RESOURCES, custom_resource_definition
 from tests.crds.origin import Origin
 from tests.crds.tarballs import build, small
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
@@ -93,7 +93,7 @@ def prepare(plane: ControlPlane) -> Path:
 def run_crds_controller(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[ControllerProcess]:
     """Start the controller, wait until it prints its port, and end it by its pid afterwards."""
     log = directory / "controller.log"
-    command = [sys.executable, "-m", "app", "crds", "--data-dir", str(directory / "data"), "controller"]
+    command = [sys.executable, "-m", "fleethook", "crds", "--data-dir", str(directory / "data"), "controller"]
     command += ["--kubeconfig", str(kubeconfig), "--port", "0", "--lease-duration", "2", *arguments]
     with started(command, log, r"health: http://.*:(\d+)/") as (process, port):
         yield ControllerProcess(process, port, log)

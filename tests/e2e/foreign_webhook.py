@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from app.patch import diff
+from fleethook.patch import diff
 from tests.e2e.cluster import Api
 from tests.e2e.fleet import WEBHOOKS
 from tests.hook_server import tls

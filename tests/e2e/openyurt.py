@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from app.model.merge_keys import WORKLOAD
-from app.patch import strategic_merge
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.patch import strategic_merge
 
 GROUP = "apps.openyurt.io"
 POOL_LABEL = f"{GROUP}/pool-name"

@@ -7,7 +7,7 @@ import copy
 import json
 from typing import Any
 
-from app.patch import PatchError, apply
+from fleethook.patch import PatchError, apply
 from tests.e2e.go_decoding import decode_into
 from tests.e2e.openyurt import (
     GROUP,

@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.model.gvk import GroupKind
-from app.model.json import JSON
-from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.policies.compilation import Compilation
-from app.overrider.policies.compiler import Options, compile_overrider
-from app.overrider.policies.documents import FailurePolicy
-from app.overrider.pool_template import SubjectError
-from app.overrider.render import render_with
-from app.overrider.steps import RenderError
-from app.overrider.subject_parts import workload_kinds
-from app.overrider.subject_plans import SubjectPlans
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON
+from fleethook.overrider.owner import SUBJECT_KINDS
+from fleethook.overrider.policies.compilation import Compilation
+from fleethook.overrider.policies.compiler import Options, compile_overrider
+from fleethook.overrider.policies.documents import FailurePolicy
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.render import render_with
+from fleethook.overrider.steps import RenderError
+from fleethook.overrider.subject_parts import workload_kinds
+from fleethook.overrider.subject_plans import SubjectPlans
 from tests.builders import rendered
 from tests.e2e.cluster import Api, RefusedError
 from tests.waiting import wait_for

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.model.openyurt import TRIGGER_ANNOTATION
+from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from tests.cli.commands import run_command
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.openyurt import POOL_LABEL

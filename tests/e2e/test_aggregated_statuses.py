@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from app.interpret.conventions.aggregate import aggregate_status
-from app.interpret.conventions.health import HealthRule
-from app.interpret.native import NATIVE
-from app.model.gvk import GroupVersionKind, parse_api_version
-from app.model.karmada import Operation
+from fleethook.interpret.conventions.aggregate import aggregate_status
+from fleethook.interpret.conventions.health import HealthRule
+from fleethook.interpret.native import NATIVE
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.karmada import Operation
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.waiting import wait_for
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.interpret.chain import Chain
-from app.interpret.lua.bundle import BundleLayer, read_bundle
-from app.interpret.lua.runner import Runner
-from app.interpret.question import Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import GENERATION_ANNOTATION, Operation
+from fleethook.interpret.chain import Chain
+from fleethook.interpret.lua.bundle import BundleLayer, read_bundle
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import GENERATION_ANNOTATION, Operation
 from tests.e2e.cluster import CRDS, Api, control_plane, is_established
 from tests.e2e.schema_values import JSONObject, Values
 from tests.e2e.test_aggregated_statuses import CONDITION

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.overrider.policies.mode import MODE_ANNOTATION
 from tests.builders import entry
 from tests.e2e.chart import (
     CHART,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.console.sections import SECTIONS
-from app.control.server_lease import NAME as LEASE_NAME
+from fleethook.console.sections import SECTIONS
+from fleethook.control.server_lease import NAME as LEASE_NAME
 from tests.e2e.chart import Release, Values, environment_of, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
@@ -183,7 +183,7 @@ def running(plane: ControlPlane, namespace: str, directory: Path) -> Iterator[Co
     }  # fmt: skip
     arguments = [replaced.pop(given, given) for given in container["args"]]
     assert replaced == {}
-    command = [sys.executable, "-m", "app", *arguments]
+    command = [sys.executable, "-m", "fleethook", *arguments]
     environment = environment_of(container)
     # The certificate of a test has the names of this machine.
     assert f"{NAME}.{namespace}.svc" in environment.pop("FLEETHOOK_DNS_NAMES")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli import crds_process
-from app.crds.controller.options import Options, Reach
+from fleethook.cli import crds_process
+from fleethook.crds.controller.options import Options, Reach
 from tests.cli.commands import invoke
 from tests.crds.origin import Origin, hangs_up, serving
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template

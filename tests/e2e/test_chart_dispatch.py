@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.settings import Settings
+from fleethook.settings import Settings
 from tests.dispatch.builders import configuration, review, webhook, widget
 from tests.e2e.chart import (
     CHART,

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.console.context import INDEXES
-from app.console.process import make_cluster
-from app.settings import Settings
-from app.store import Store
+from fleethook.console.context import INDEXES
+from fleethook.console.process import make_cluster
+from fleethook.settings import Settings
+from fleethook.store import Store
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.pki import Pair
 from tests.serving import started
@@ -71,7 +71,7 @@ class Console:
 def serving(plane: ControlPlane, kubeconfig: Path, tmp_path: Path, *arguments: str) -> Iterator[Console]:
     """Start a console with the rights of a kubeconfig, and further arguments."""
     certificates = tmp_path / "certs"
-    command = [sys.executable, "-m", "app", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
+    command = [sys.executable, "-m", "fleethook", "console", "--kubeconfig", str(kubeconfig), "--port", "0"]
     # Every address of this machine, of which the tests use a loopback one.
     command += ["--host", "0.0.0.0", "--cert-dir", str(certificates)]
     command += ["--client-ca-file", str(plane.authority.certificate)]

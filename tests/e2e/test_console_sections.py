@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.console.sections import MUTATING, SECTIONS, VALIDATING
-from app.model.gvk import GroupKind
+from fleethook.console.sections import MUTATING, SECTIONS, VALIDATING
+from fleethook.model.gvk import GroupKind
 from tests.builders import UID, workload
 from tests.console.recorded import objects, record_workloads
 from tests.e2e.cluster import Api, ControlPlane

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.crds_apply import dump
-from app.store.manifest_reader import read_documents
+from fleethook.cli.crds_apply import dump
+from fleethook.store.manifest_reader import read_documents
 from tests.cli.commands import Result, invoke
 from tests.crds.tarballs import build, crd, patch
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established

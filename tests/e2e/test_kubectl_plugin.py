@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app import __version__
+from fleethook import __version__
 from tests.e2e.cluster import kubectl
 from tests.waiting import NET
 

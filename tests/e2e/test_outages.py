@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.registration.match_conditions import SubjectName
-from app.registration.webhooks import URLReference, webhook_configurations
+from fleethook.registration.match_conditions import SubjectName
+from fleethook.registration.webhooks import URLReference, webhook_configurations
 from tests.builders import entry, image, overrider
 from tests.e2e.fleet import WEBHOOKS, unregister
 from tests.e2e.installation import Installation, checks, selection, without_leader, without_right

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import PARTIAL_SUFFIX, RENDERED_ANNOTATION
+from fleethook.model.openyurt import PARTIAL_SUFFIX, RENDERED_ANNOTATION
 from tests.builders import entry, image, node_pool, overrider, yurt_app_daemon
 from tests.e2e.cluster import Api
 from tests.e2e.fleet import OPENYURT

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.asgi import Fleethook, create_app
-from app.kube.errors import UnreachableError
-from app.model.openyurt import REVISION_LABEL
-from app.overrider.owner import find_owner
-from app.overrider.read_your_writes import trigger
-from app.patch import apply
-from app.settings import Settings
+from fleethook.asgi import Fleethook, create_app
+from fleethook.kube.errors import UnreachableError
+from fleethook.model.openyurt import REVISION_LABEL
+from fleethook.overrider.owner import find_owner
+from fleethook.overrider.read_your_writes import trigger
+from fleethook.patch import apply
+from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.builders import entry, image, overrider, owner, workload, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
@@ -105,7 +105,7 @@ class Cluster:
 async def cluster(
     plane: ControlPlane, admin: Api, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", 0.3)
+    monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", 0.3)
     assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, even if earlier tests changed the definitions.
     app = create_app(Settings(kubeconfig=config(plane, "late", plane.port)), log=None)
     watch = LateWatch(app)
@@ -125,7 +125,7 @@ async def cluster(
 
 
 def overriders() -> Any:
-    from app.model.openyurt import YURT_APP_OVERRIDER  # noqa: PLC0415 - used here only
+    from fleethook.model.openyurt import YURT_APP_OVERRIDER  # noqa: PLC0415 - used here only
 
     return YURT_APP_OVERRIDER
 
@@ -211,7 +211,7 @@ def version(cluster: Cluster) -> str:
 async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     answer = asyncio.create_task(cluster.image("UPDATE", seen=seen))
     done, _ = await asyncio.wait([answer], timeout=0.2)

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from app.interpret.native import NATIVE
-from app.interpret.native.prune import prune
-from app.model.karmada import Operation
+from fleethook.interpret.native import NATIVE
+from fleethook.interpret.native.prune import prune
+from fleethook.model.karmada import Operation
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.test_aggregated_statuses import kind_of
 

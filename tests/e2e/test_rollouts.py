@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.model.openyurt import NUDGED_ANNOTATION
+from fleethook.model.openyurt import NUDGED_ANNOTATION
 from tests.builders import entry, image, patch
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import ACCOUNT, NAMESPACE

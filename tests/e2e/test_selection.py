@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from app.registration.announcements import Announcement
-from app.registration.match_conditions import Selection, SubjectName
-from app.registration.webhooks import SELECTED, URLReference, select_workloads, webhook_configurations
+from fleethook.registration.announcements import Announcement
+from fleethook.registration.match_conditions import Selection, SubjectName
+from fleethook.registration.webhooks import SELECTED, URLReference, select_workloads, webhook_configurations
 from tests.builders import entry, overrider
 from tests.e2e.chart import CHART, Release
 from tests.e2e.cluster import Api, ControlPlane, RefusedError

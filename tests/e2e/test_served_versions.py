@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.kube.connection import Connection
-from app.lifetime import run_in_background
-from app.model.json import JSONObject
-from app.model.openyurt import GROUP, YURT_APP_SET
-from app.store import ObjectKey, Store
-from app.store.sources.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
-from app.store.sources.kubernetes.source import KubernetesSource
+from fleethook.kube.connection import Connection
+from fleethook.lifetime import run_in_background
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import GROUP, YURT_APP_SET
+from fleethook.store import ObjectKey, Store
+from fleethook.store.sources.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
+from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, yurt_app_set
 from tests.e2e.cluster import CRDS, Api, ControlPlane
 from tests.e2e.installation import Installation

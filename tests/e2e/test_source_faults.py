@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from app.kube.connection import Connection
-from app.kube.errors import APIError, UnreachableError
-from app.lifetime import run_in_background
-from app.model.gvk import GroupKind
-from app.store import Store
-from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import WatchedResource, decode_object
-from app.store.sources.kubernetes.source import KubernetesSource
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.lifetime import run_in_background
+from fleethook.model.gvk import GroupKind
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.informer import Informer
+from fleethook.store.sources.kubernetes.resources import WatchedResource, decode_object
+from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import CRDS, is_established
 from tests.e2e.proxy import Proxy, run_proxy
@@ -345,7 +345,7 @@ async def test_a_stalled_connection_is_noticed_and_replaced(
     plane: ControlPlane, admin: Api, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A half-open connection: no bytes arrive, no error is reported, and the apiserver's bookmarks are missing."""
-    monkeypatch.setattr("app.store.sources.kubernetes.informer._IDLE_SECONDS", 1.0)
+    monkeypatch.setattr("fleethook.store.sources.kubernetes.informer._IDLE_SECONDS", 1.0)
     store = Store()
     async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "stalled", proxy.port), store):
         stalled: Proxy = proxy

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from app.model.admission import Response
-from app.model.merge_keys import WORKLOAD
-from app.overrider.elements import index_elements
-from app.overrider.plan_cache import PlanCache
-from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
-from app.overrider.workload_admission import mutate_workload
-from app.patch import apply
+from fleethook.model.admission import Response
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.overrider.elements import index_elements
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.patch import apply
 from tests.builders import UID, entry, node_pool, overrider, pool, request, store_of, workload, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane, decode
 from tests.e2e.field_samples import PODS, JSONObject
@@ -420,7 +420,7 @@ def test_nothing_is_left_of_an_overrider(
     plane: ControlPlane, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = plane.api()
-    monkeypatch.setattr("app.overrider.workload_admission.MAX_REPLACED_VALUES", 1_000_000)
+    monkeypatch.setattr("fleethook.overrider.workload_admission.MAX_REPLACED_VALUES", 1_000_000)
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]

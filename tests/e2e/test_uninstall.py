@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.policies.mode import MODE_ANNOTATION
+from fleethook.overrider.policies.mode import MODE_ANNOTATION
 from tests.builders import entry, image, patch
 from tests.cli.commands import Result, invoke
 from tests.e2e.chart import Release

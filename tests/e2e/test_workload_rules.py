@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.overrider.workload_schema import check_workload, normalize_workload
-from app.overrider.workload_schema.fields import load_structs, root_name
-from app.overrider.workload_schema.json_schema import json_schema, load_openapi
+from fleethook.overrider.workload_schema import check_workload, normalize_workload
+from fleethook.overrider.workload_schema.fields import load_structs, root_name
+from fleethook.overrider.workload_schema.json_schema import json_schema, load_openapi
 from schemas import quantities
 from schemas.workloads import (
     FIELDS_FILE,

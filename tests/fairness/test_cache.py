@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.fairness.cache import FairCache
+from fleethook.fairness.cache import FairCache
 
 LIMIT = 6
 steps = st.lists(

@@ -1,6 +1,6 @@
 """Items that wait in lanes."""
 
-from app.fairness.lanes import Lanes
+from fleethook.fairness.lanes import Lanes
 
 
 def lanes_of(*items: str) -> Lanes[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.fairness.shares import Shares
+from fleethook.fairness.shares import Shares
 
 
 @pytest.mark.parametrize(("multiple", "alone"), [(1, 50), (3, 75), (9, 90)])

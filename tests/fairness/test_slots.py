@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.fairness.slots import Limits, Slots
+from fleethook.fairness.slots import Limits, Slots
 
 
 class Work:

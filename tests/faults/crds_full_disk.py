@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.crds.cache.cache import Cache
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError
-from app.crds.source import Policy, Source
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError
+from fleethook.crds.source import Policy, Source
 from tests.crds.fetching import bring
 
 

@@ -11,8 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from app.crds.cache.cache import Cache
-from app.crds.source import Policy
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.source import Policy
 from tests.crds.fetching import bring
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.cache import Cache
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Source
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Source
 from tests.crds.fetching import ALWAYS, NEVER, bring
 from tests.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.crds.tarballs import build, release, small

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download import connection
-from app.crds.download.download import Timing, download
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Credentials, Source
+from fleethook.crds.download import connection
+from fleethook.crds.download.download import Timing, download
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Credentials, Source
 from tests.crds.downloading import BODY, Waits, fetched, refused
 from tests.crds.origin import (
     Answer,

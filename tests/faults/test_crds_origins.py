@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from app.certs.authority import KeyPair, new_authority
-from app.crds.download.download import download
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Credentials, Source
+from fleethook.certs.authority import KeyPair, new_authority
+from fleethook.crds.download.download import download
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Credentials, Source
 from tests.crds.downloading import BODY, Waits, fetched, refused
 from tests.crds.origin import (
     head,

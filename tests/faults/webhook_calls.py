@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from app.outbound.client import CallError, HookClient
-from app.outbound.endpoint import Endpoint
+from fleethook.outbound.client import CallError, HookClient
+from fleethook.outbound.endpoint import Endpoint
 from tests.hook_server import RawHook, http, respond
 
 # Long enough for a loaded machine to reach the fault; a hanging call takes all of it.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app import __version__
+from fleethook import __version__
 from tests.e2e.chart import environment_of, pod_of, template
 from tests.e2e.cluster import free_port
 from tests.e2e.controlplane import build

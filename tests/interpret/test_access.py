@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.interpret import access
-from app.interpret.access import InterpretError
+from fleethook.interpret import access
+from fleethook.interpret.access import InterpretError
 
 FULL: dict[str, Any] = {"a": {"n": 3, "t": "x", "f": True, "o": {"k": 1}, "l": [1]}}
 

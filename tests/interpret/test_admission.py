@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.asgi import Fleethook, create_app
-from app.settings import Settings
-from app.store.manifest_reader import read_documents
+from fleethook.asgi import Fleethook, create_app
+from fleethook.settings import Settings
+from fleethook.store.manifest_reader import read_documents
 from tests.asgi_client import call
 from tests.serving import EXAMPLES
 

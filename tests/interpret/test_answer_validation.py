@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.answer_validation import dependency_problems, validate_answer
-from app.interpret.question import Answer, Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.answer_validation import dependency_problems, validate_answer
+from fleethook.interpret.question import Answer, Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 
 def test_path_of_a_label_selector_has_dots() -> None:

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
-from app.interpret.every_kind import DEPENDENCIES_ANNOTATION
-from app.interpret.python_interpreter import Interpreter
-from app.interpret.question import Answer, Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
+from fleethook.interpret.every_kind import DEPENDENCIES_ANNOTATION
+from fleethook.interpret.python_interpreter import Interpreter
+from fleethook.interpret.question import Answer, Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
 
 FOO = GroupVersionKind("example.org", "v1", "Foo")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.interpret.answer_validation import validate_answer
-from app.interpret.codec import decode_review, encode_answer, read_question
-from app.interpret.question import Answer, Question
-from app.interpret.webhook_layer import build_review, read_response
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import PATCHING, Operation, operation_named, proposed_name
+from fleethook.interpret.answer_validation import validate_answer
+from fleethook.interpret.codec import decode_review, encode_answer, read_question
+from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.webhook_layer import build_review, read_response
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import PATCHING, Operation, operation_named, proposed_name
 
 KIND = GroupVersionKind("foo.example.com", "v1", "Foo")
 FOO = {

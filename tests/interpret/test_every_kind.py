@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.every_kind import (
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.every_kind import (
     DEPENDENCIES_ANNOTATION,
     make_missing_count_error,
     read_listed_dependencies,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.interpret.fixtures import (
+from fleethook.interpret.fixtures import (
     EXCLUDE,
     Difference,
     FixtureError,
@@ -16,8 +16,8 @@ from app.interpret.fixtures import (
     read_fixture,
     read_fixtures,
 )
-from app.interpret.question import Answer
-from app.model.karmada import Operation
+from fleethook.interpret.question import Answer
+from fleethook.model.karmada import Operation
 
 FOO = {"apiVersion": "example.org/v1", "kind": "Foo", "spec": {"replicas": 1}}
 BAR = {**FOO, "kind": "Bar"}

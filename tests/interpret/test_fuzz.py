@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.asgi import Fleethook, create_app
-from app.interpret.native import NATIVE
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import OPERATIONS, ConventionsMode
-from app.settings import Settings
+from fleethook.asgi import Fleethook, create_app
+from fleethook.interpret.native import NATIVE
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import OPERATIONS, ConventionsMode
+from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.hypothesis_profiles import examples
 

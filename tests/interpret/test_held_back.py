@@ -8,16 +8,16 @@ import msgspec
 import pytest
 import yaml
 
-from app.interpret import partial_decode
-from app.interpret.chain import Chain, NativeLayer
-from app.interpret.conventions.health import HealthRule
-from app.interpret.lua.bundle import BundleLayer, load_bundle_rules, read_bundle
-from app.interpret.lua.runner import Runner
-from app.interpret.native import NATIVE
-from app.interpret.question import Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
-from app.patch import merge_patch, parse_pointer
+from fleethook.interpret import partial_decode
+from fleethook.interpret.chain import Chain, NativeLayer
+from fleethook.interpret.conventions.health import HealthRule
+from fleethook.interpret.lua.bundle import BundleLayer, load_bundle_rules, read_bundle
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.native import NATIVE
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
+from fleethook.patch import merge_patch, parse_pointer
 
 _TABLE: Final = yaml.safe_load((Path(__file__).parent / "held_back.yaml").read_text("utf-8"))
 _SCRIPTED: Final = {kind for kind, operation in load_bundle_rules() if operation is Operation.HEALTH}

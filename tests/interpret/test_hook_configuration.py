@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.interpret.hook_configuration import Hook, Target, find_target, is_own, matches, parse_hooks
-from app.model.gvk import GroupVersionKind
-from app.model.json import JSONObject
-from app.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
+from fleethook.interpret.hook_configuration import Hook, Target, find_target, is_own, matches, parse_hooks
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
 
 FOO = GroupVersionKind("example.org", "v1", "Foo")
 TARGET = Target(FOO, "foos", namespaced=True)

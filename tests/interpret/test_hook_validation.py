@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.interpret.hook_validation import problems
-from app.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
+from fleethook.interpret.hook_validation import problems
+from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
 
 RULE = {"apiGroups": ["*"], "apiVersions": ["v1"], "kinds": ["Foo"], "operations": ["InterpretHealth"]}
 HOOK = {"name": "w.example.org", "clientConfig": {"url": "https://h/"}, "interpreterContextVersions": ["v1alpha1"]}

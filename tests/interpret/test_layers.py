@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.interpret.chain import Chain
-from app.interpret.layers import assemble_chain
-from app.interpret.lua.customizations import Customizations
-from app.interpret.lua.runner import Runner
-from app.interpret.python_interpreter import Interpreter
-from app.interpret.question import Question
-from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
-from app.outbound.client import HookClient
-from app.store import Store
+from fleethook.interpret.chain import Chain
+from fleethook.interpret.layers import assemble_chain
+from fleethook.interpret.lua.customizations import Customizations
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.python_interpreter import Interpreter
+from fleethook.interpret.question import Question
+from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
+from fleethook.outbound.client import HookClient
+from fleethook.store import Store
 from tests.interpret.lua.customization_objects import customization
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")

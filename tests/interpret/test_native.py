@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.native import NATIVE, find_native
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.native import NATIVE, find_native
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 STATEFUL_SET = GroupVersionKind("apps", "v1", "StatefulSet")
 

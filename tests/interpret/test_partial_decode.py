@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.interpret import partial_decode
-from app.interpret.access import InterpretError
-from app.interpret.native import NATIVE
-from app.model.karmada import Operation
+from fleethook.interpret import partial_decode
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.native import NATIVE
+from fleethook.model.karmada import Operation
 from tests.interpret.test_fuzz import members, natives
 
 OPERATIONS = (Operation.HEALTH, Operation.STATUS, Operation.REPLICA)

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.python_interpreter import Interpreter, LoadError, interpreter, load
-from app.interpret.question import Question
-from app.model.karmada import Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.python_interpreter import Interpreter, LoadError, interpreter, load
+from fleethook.interpret.question import Question
+from fleethook.model.karmada import Operation
 
 FOO = {"apiVersion": "foo.example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": 1}}
 
@@ -69,5 +69,5 @@ def test_missing_file_or_module_is_an_error(tmp_path: Path) -> None:
 
 
 def test_module_is_loaded_by_its_name() -> None:
-    (foo,) = load("app.interpret.samples.foo")
+    (foo,) = load("fleethook.interpret.samples.foo")
     assert foo.kind.kind == "Foo"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.interpret.question import Answer, Question, ask
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.question import Answer, Question, ask
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 OBJECT, OBSERVED, ITEMS = {"a": 1}, {"b": 2}, [{"clusterName": "m1"}]
 KIND = GroupVersionKind("example.org", "v1", "Foo")

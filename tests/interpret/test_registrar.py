@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
-from app.interpret.registrar import PATH, InterpreterRegistrar, encode_ca_bundle, select_from_store
-from app.interpret.webhook_layer import DEFINITIONS_BY_KIND
-from app.kube.connection import Connection
-from app.kube.errors import APIError, UnreachableError
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
-from app.store import Store
+from fleethook.interpret.registrar import PATH, InterpreterRegistrar, encode_ca_bundle, select_from_store
+from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
+from fleethook.store import Store
 from tests.interpret.lua.customization_objects import customization
 from tests.kube.object_server import ObjectServer
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.interpret.chain import Chain, NativeLayer
-from app.interpret.hook_configuration import Hook, Target, matches, parse_hooks
-from app.interpret.native import NATIVE
-from app.interpret.registration import build_configuration, list_hooks, select
-from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import INTERPRETER_CONFIGURATION, Operation
-from app.outbound.client import HookClient
-from app.store import Store
+from fleethook.interpret.chain import Chain, NativeLayer
+from fleethook.interpret.hook_configuration import Hook, Target, matches, parse_hooks
+from fleethook.interpret.native import NATIVE
+from fleethook.interpret.registration import build_configuration, list_hooks, select
+from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import INTERPRETER_CONFIGURATION, Operation
+from fleethook.outbound.client import HookClient
+from fleethook.store import Store
 
 FOO, BAR = GroupVersionKind("example.org", "v1", "Foo"), GroupVersionKind("example.org", "v1", "Bar")
 KINDS = [

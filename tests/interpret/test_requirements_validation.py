@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.answer_validation import validate_answer
-from app.interpret.question import Answer, Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.answer_validation import validate_answer
+from fleethook.interpret.question import Answer, Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.asgi import Fleethook, create_app
-from app.settings import Settings
+from fleethook.asgi import Fleethook, create_app
+from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.hook_server import Hook, run_hook
 

@@ -10,9 +10,9 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from app.kube.connection import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
-from app.kube.errors import APIError
-from app.patch import apply, merge_patch
+from fleethook.kube.connection import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from fleethook.kube.errors import APIError
+from fleethook.patch import apply, merge_patch
 from tests.apiserver_rules import (
     ResourcePath,
     already_exists,

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.kube import connection as module
-from app.kube.connection import Connection, build_url
-from app.kube.errors import APIError, UnreachableError
-from app.kube.rest_config import RestConfig
-from app.tracing.spans import enter_span
+from fleethook.kube import connection as module
+from fleethook.kube.connection import Connection, build_url
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.kube.rest_config import RestConfig
+from fleethook.tracing.spans import enter_span
 from tests.e2e.pki import Authority
 from tests.tracing.test_spans import Noted
 

@@ -1,6 +1,6 @@
 import msgspec
 
-from app.kube.errors import parse_api_error
+from fleethook.kube.errors import parse_api_error
 
 
 def test_a_status_gives_its_reason_and_message() -> None:

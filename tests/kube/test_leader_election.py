@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from app.kube.connection import Connection
-from app.kube.errors import UnreachableError
-from app.kube.leader_election import (
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import UnreachableError
+from fleethook.kube.leader_election import (
     LeaderElector,
     LeaseName,
     LeaseTiming,

@@ -3,7 +3,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.kube.proxies import bypasses_proxy, choose_proxy
+from fleethook.kube.proxies import bypasses_proxy, choose_proxy
 
 ENV = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:2", "NO_PROXY": "skipped.example.com,10.0.0.0/8"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.kube.connection import Connection
-from app.kube.errors import APIError, UnreachableError
-from app.kube.rest_config import RestConfig
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.kube.rest_config import RestConfig
 from tests.e2e.pki import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.model.admission import (
+from fleethook.model.admission import (
     AdmissionRequest,
     Response,
     StatusCause,
@@ -16,7 +16,7 @@ from app.model.admission import (
     not_for_review,
     patched,
 )
-from app.model.gvk import GroupKind
+from fleethook.model.gvk import GroupKind
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}
 KINDS = (GroupKind("apps", "Deployment"),)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from app.model.crd import (
+from fleethook.model.crd import (
     FOREIGN_RESOURCES,
     RESOURCES,
     Resource,

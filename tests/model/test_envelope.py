@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.model.envelope import MAX_UID, BadReviewError, salvage
+from fleethook.model.envelope import MAX_UID, BadReviewError, salvage
 
 
 def fits(document: dict[str, Any]) -> bool:

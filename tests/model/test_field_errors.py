@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.source_warnings import find_warnings
-from app.crds.instance.validation import find_problems as karmada_problems
-from app.dispatch.client_warnings import limit_warnings as warnings_to_client
-from app.dispatch.validation import configuration
-from app.dispatch.validation.rules import resource_problems
-from app.dispatch.validation.selectors import label_key_problems, label_value_problems
-from app.interpret.admission import refuse_problems
-from app.interpret.answer_validation import validate_answer
-from app.interpret.hook_validation import problems as hook_problems
-from app.interpret.question import Answer, Question
-from app.model.client_config import MAX_URL, client_config_problems, url_problems
-from app.model.field_errors import (
+from fleethook.crds.instance.source_warnings import find_warnings
+from fleethook.crds.instance.validation import find_problems as karmada_problems
+from fleethook.dispatch.client_warnings import limit_warnings as warnings_to_client
+from fleethook.dispatch.validation import configuration
+from fleethook.dispatch.validation.rules import resource_problems
+from fleethook.dispatch.validation.selectors import label_key_problems, label_value_problems
+from fleethook.interpret.admission import refuse_problems
+from fleethook.interpret.answer_validation import validate_answer
+from fleethook.interpret.hook_validation import problems as hook_problems
+from fleethook.interpret.question import Answer, Question
+from fleethook.model.client_config import MAX_URL, client_config_problems, url_problems
+from fleethook.model.field_errors import (
     MAX_PROBLEMS,
     MAX_SHOWN,
     Problem,
@@ -32,9 +32,9 @@ from app.model.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from app.model.gvk import GroupVersionKind
-from app.model.json import JSONObject
-from app.model.karmada import EXPLORING_CONFIGURATION, Operation
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import EXPLORING_CONFIGURATION, Operation
 
 LONG = "a" * (MAX_URL + 1)
 

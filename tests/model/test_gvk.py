@@ -1,4 +1,4 @@
-from app.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
+from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 
 
 def test_api_versions_split_into_group_and_version() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.model.json import as_object, decode_bytes
+from fleethook.model.json import as_object, decode_bytes
 
 
 @pytest.mark.parametrize("value", [None, [], "a", 1, True])

@@ -1,4 +1,4 @@
-from app.model.karmada import OPERATIONS, PATCHING, Operation, operation_named, proposed_name
+from fleethook.model.karmada import OPERATIONS, PATCHING, Operation, operation_named, proposed_name
 
 
 def test_each_operation_has_one_row() -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.model.kcp import cluster_of, is_cluster, is_path, is_system
+from fleethook.model.kcp import cluster_of, is_cluster, is_path, is_system
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from app.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 
 CONTAINER = {"": "name", "/env": "name", "/ports": "containerPort", "/volumeDevices": "devicePath", "/volumeMounts": "mountPath"}  # fmt: skip
 POD = "/spec/template/spec"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.model.quantity import Quantity
-from app.model.quantity_text import stored_quantity, stored_resource
+from fleethook.model.quantity import Quantity
+from fleethook.model.quantity_text import stored_quantity, stored_resource
 
 ROWS = [line.split("\t") for line in (Path(__file__).parent / "quantities.tsv").read_text().splitlines()]
 

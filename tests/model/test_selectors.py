@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.model.selectors import compile_selector, validate_selector
+from fleethook.model.selectors import compile_selector, validate_selector
 
 LABELS = {"app": "demo", "tier": "web"}
 

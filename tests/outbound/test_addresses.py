@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.outbound.addresses import PrivateAddressError, is_private, public_socket, refuse_private_number
+from fleethook.outbound.addresses import PrivateAddressError, is_private, public_socket, refuse_private_number
 
 PRIVATE = [
     "127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",

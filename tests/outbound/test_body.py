@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from app.outbound.client import HookClient
+from fleethook.outbound.client import HookClient
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import RawHook, http, respond
 

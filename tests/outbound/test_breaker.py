@@ -1,6 +1,6 @@
 """Circuit breakers: their states, and their number."""
 
-from app.outbound.breaker import MAX_FAILURES, Breakers
+from fleethook.outbound.breaker import MAX_FAILURES, Breakers
 
 
 def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = MAX_FAILURES) -> Breakers:

@@ -5,8 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.certs.files import ensure_certificates
-from app.outbound.bundle import MAX_BUNDLE, BundleError, Validity, bundle_problems, find_end, list_skipped, read_bundle
+from fleethook.certs.files import ensure_certificates
+from fleethook.outbound.bundle import (
+    MAX_BUNDLE,
+    BundleError,
+    Validity,
+    bundle_problems,
+    find_end,
+    list_skipped,
+    read_bundle,
+)
 
 _LOADING = "Invalid value: unable to load root certificates: "
 _BAD = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.outbound.call_slots import STARTS_PER_TURN, CallSlots, FullError, Quotas
+from fleethook.outbound.call_slots import STARTS_PER_TURN, CallSlots, FullError, Quotas
 from tests.hypothesis_profiles import examples
 from tests.waiting import NET
 

@@ -9,8 +9,8 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.outbound.certificate import parse_certificate, read_subject
-from app.outbound.certificate_der import CertificateError
+from fleethook.outbound.certificate import parse_certificate, read_subject
+from fleethook.outbound.certificate_der import CertificateError
 
 DATA: Final = json.loads(
     (Path(__file__).parents[1] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")

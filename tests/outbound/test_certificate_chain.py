@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from app.outbound.certificate_chain import MAX_SIGNATURE_CHECKS, Roots, is_light, verify, verify_client
-from app.outbound.certificate_der import CertificateError
-from app.outbound.trust import TrustError, load_roots
+from fleethook.outbound.certificate_chain import MAX_SIGNATURE_CHECKS, Roots, is_light, verify, verify_client
+from fleethook.outbound.certificate_der import CertificateError
+from fleethook.outbound.trust import TrustError, load_roots
 
 GO: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ import resource
 
 import pytest
 
-from app.outbound.breaker import MAX_FAILURES
-from app.outbound.call_slots import Quotas
-from app.outbound.client import HookClient, Parties, called_url
-from app.outbound.endpoint import Endpoint
-from app.outbound.errors import NotCalledError, OverloadedError
+from fleethook.outbound.breaker import MAX_FAILURES
+from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.client import HookClient, Parties, called_url
+from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.errors import NotCalledError, OverloadedError
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import RawHook, http, respond
 from tests.waiting import NET, until

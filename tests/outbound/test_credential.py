@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.outbound.credential import Credential, CredentialError
+from fleethook.outbound.credential import Credential, CredentialError
 from tests.hook_server import tls
 
 SECRET = "s3cret"

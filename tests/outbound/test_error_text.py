@@ -9,9 +9,9 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
-from app.outbound.addresses import PrivateAddressError
-from app.outbound.error_text import describe_error, private_address_in
-from app.outbound.trust import HeavyError, UntrustedError
+from fleethook.outbound.addresses import PrivateAddressError
+from fleethook.outbound.error_text import describe_error, private_address_in
+from fleethook.outbound.trust import HeavyError, UntrustedError
 
 KEY = ConnectionKey("h", 443, True, True, None, None, None)
 HOOK = URL("https://h/p")

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from app.outbound.failure_log import FailureLog, log_loop_error
+from fleethook.outbound.failure_log import FailureLog, log_loop_error
 
 
 class Clock:

@@ -1,6 +1,6 @@
 import pytest
 
-from app.outbound.hops import HEADER, OUTGOING, was_dispatched
+from fleethook.outbound.hops import HEADER, OUTGOING, was_dispatched
 
 
 @pytest.mark.parametrize(

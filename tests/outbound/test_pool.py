@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.outbound.client import HookClient, Parties
-from app.outbound.credential import Credential
-from app.outbound.endpoint import Endpoint
-from app.outbound.pool import PoolKey, Pools
+from fleethook.outbound.client import HookClient, Parties
+from fleethook.outbound.credential import Credential
+from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.pool import PoolKey, Pools
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, tls
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.outbound.resolver import SharedResolver
+from fleethook.outbound.resolver import SharedResolver
 from tests.waiting import NET, until
 
 
@@ -75,7 +75,7 @@ def test_the_exit_of_the_process_does_not_wait_for_a_name_server() -> None:
     # The lookup never ends, so the process would not exit if it waited for the thread.
     code = """
 import asyncio, threading
-from app.outbound.resolver import SharedResolver
+from fleethook.outbound.resolver import SharedResolver
 
 asked, never = threading.Event(), threading.Event()
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import MAX_FAILURES
-from app.outbound.call_slots import Quotas
-from app.outbound.client import CallError, HookClient, Parties
-from app.outbound.endpoint import Endpoint
-from app.outbound.retry import MAX_RETRIES
+from fleethook.outbound.breaker import MAX_FAILURES
+from fleethook.outbound.call_slots import Quotas
+from fleethook.outbound.client import CallError, HookClient, Parties
+from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.retry import MAX_RETRIES
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async
 

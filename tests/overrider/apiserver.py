@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from app.kube.errors import APIError
-from app.model.gvk import parse_api_version
-from app.overrider.plan_cache import PlanCache
-from app.overrider.workload_admission import mutate_workload
-from app.patch import apply, merge_patch
-from app.store import Store
-from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.kube.errors import APIError
+from fleethook.model.gvk import parse_api_version
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.patch import apply, merge_patch
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
 from tests.apiserver_rules import parse_path
 from tests.builders import request as review_of
 from tests.kube.object_server import Document, ObjectServer

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.kube.connection import APPLY_PATCH
-from app.kube.errors import APIError
+from fleethook.kube.connection import APPLY_PATCH
+from fleethook.kube.errors import APIError
 from tests.apiserver_rules import parse_path
 from tests.kube.object_server import Document, ObjectServer
 

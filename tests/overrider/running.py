@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from app.control.scheduler import sleep
-from app.kube.connection import Connection
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.controller import OverriderController
-from app.overrider.plan_cache import PlanCache
-from app.overrider.workload_client import WriteLimits
-from app.store import Store
-from app.store.sources.kubernetes.resources import RESOURCES
-from app.store.sources.kubernetes.source import KubernetesSource
+from fleethook.control.scheduler import sleep
+from fleethook.kube.connection import Connection
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.overrider.controller import OverriderController
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.workload_client import WriteLimits
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.resources import RESOURCES
+from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import UID, overrider, pool, workload, yurt_app_set
 from tests.control.clock import FakeClock
 from tests.overrider.apiserver import Apiserver, path_of

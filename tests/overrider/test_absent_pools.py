@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from tests.builders import node_pool, store_of, yurt_app_daemon, yurt_app_set
 
 

@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from app.control.slices import Slice
-from app.model.admission import Response
-from app.overrider import subject_plans
-from app.overrider.admission import default_overrider, validate_overrider, validate_overrider_in_slices
-from app.overrider.patch_limits import LIMITS, MAX_VALUES
-from app.overrider.plan import compile_steps_in_slices
-from app.store import Store
+from fleethook.control.slices import Slice
+from fleethook.model.admission import Response
+from fleethook.overrider import subject_plans
+from fleethook.overrider.admission import default_overrider, validate_overrider, validate_overrider_in_slices
+from fleethook.overrider.patch_limits import LIMITS, MAX_VALUES
+from fleethook.overrider.plan import compile_steps_in_slices
+from fleethook.store import Store
 from tests.builders import (
     API,
     container,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import overriders_of, select_overriders, subject_of
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import overriders_of, select_overriders, subject_of
 from tests.builders import API, API_V1BETA1, overrider, store_of
 
 

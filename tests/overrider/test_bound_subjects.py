@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError
-from app.model.admission import Response
-from app.overrider.bound_subjects import (
+from fleethook.kube.errors import APIError
+from fleethook.model.admission import Response
+from fleethook.overrider.bound_subjects import (
     announce_overrider,
     announced_edits,
     bound_subjects,
@@ -15,11 +15,11 @@ from app.overrider.bound_subjects import (
     overrider_uids,
     suspend_policies,
 )
-from app.overrider.policies.mode import MODE_ANNOTATION, Mode
-from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from app.registration.match_conditions import Selection, SubjectName
-from app.registration.webhooks import CONFIGURATION_NAME
-from app.store.store import key_of
+from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
+from fleethook.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
+from fleethook.registration.match_conditions import Selection, SubjectName
+from fleethook.registration.webhooks import CONFIGURATION_NAME
+from fleethook.store.store import key_of
 from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")

@@ -1,9 +1,9 @@
 """Tests that workloads are found by the subject that owns them."""
 
-from app.model.gvk import GroupKind
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.bound_workloads import (
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.bound_workloads import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
@@ -11,8 +11,8 @@ from app.overrider.bound_workloads import (
     hash_of,
     pool_of,
 )
-from app.overrider.undo import RENDERED_ANNOTATION
-from app.store.partial import PartialBuilder
+from fleethook.overrider.undo import RENDERED_ANNOTATION
+from fleethook.store.partial import PartialBuilder
 from tests.builders import owner, workload
 
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")

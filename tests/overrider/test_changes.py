@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import POOL_PATCH_ANNOTATION, REVISION_LABEL
-from app.overrider.changes import UNKNOWN_CHANGE, WorkloadChange, changes_overrider, compare_workload, stored_members
+from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, REVISION_LABEL
+from fleethook.overrider.changes import (
+    UNKNOWN_CHANGE,
+    WorkloadChange,
+    changes_overrider,
+    compare_workload,
+    stored_members,
+)
 from tests.builders import entry, overrider, request, workload
 
 OLD = workload()

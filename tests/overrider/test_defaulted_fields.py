@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.defaulted_fields import explain_missing
+from fleethook.overrider.defaulted_fields import explain_missing
 
 
 @pytest.mark.parametrize(

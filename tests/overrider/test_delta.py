@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.model.merge_keys import WORKLOAD
-from app.overrider.delta import (
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.overrider.delta import (
     MISSING,
     apply_delta,
     delta_of,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
+from fleethook.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
 from tests.builders import container, workload
 from tests.hypothesis_profiles import examples
 

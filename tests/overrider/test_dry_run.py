@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.control.slices import run_at_once
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.dry_run import DryRun, Subject, dry_run_overrider, find_subject
-from app.overrider.patch_limits import MAX_TEMPLATE_VALUES
+from fleethook.control.slices import run_at_once
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.dry_run import DryRun, Subject, dry_run_overrider, find_subject
+from fleethook.overrider.patch_limits import MAX_TEMPLATE_VALUES
 from tests.builders import (
     entry,
     image,

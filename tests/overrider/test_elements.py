@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.merge_keys import WORKLOAD
-from app.overrider.elements import arrange_elements, index_elements
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.overrider.elements import arrange_elements, index_elements
 
 _SPEC = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
 CONTAINERS = _SPEC.fields["containers"]

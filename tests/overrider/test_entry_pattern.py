@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.overrider.entry_pattern import Applied, EntryPatterns
-from app.overrider.pool_mark import REPLICAS_MARK, PoolValues
+from fleethook.overrider.entry_pattern import Applied, EntryPatterns
+from fleethook.overrider.pool_mark import REPLICAS_MARK, PoolValues
 from tests.builders import entry, image, patch
 
 EVERY = entry("*", items=[{"tolerations": []}])

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.overrider.entry_selection import EntrySelection, list_required_labels, selects_any, uses_labels
-from app.overrider.pool_exclusion import PoolSelector
+from fleethook.overrider.entry_selection import EntrySelection, list_required_labels, selects_any, uses_labels
+from fleethook.overrider.pool_exclusion import PoolSelector
 from tests.builders import entry, node_pool, overrider
 
 POOLS = ["a", "b", "c", "-a", ""]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.entry_values import map_values
+from fleethook.overrider.entry_values import map_values
 from tests.builders import entry, image, patch
 
 SPEC = "/spec/template/spec"

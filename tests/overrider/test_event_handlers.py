@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from app.control.queue import WorkQueue
-from app.control.slice_runner import Slices
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.event_handlers import EventHandlers
-from app.overrider.owner_waits import OwnerWaits
-from app.overrider.plan_cache import PlanCache
-from app.overrider.workload_client import WriteLimits
-from app.overrider.workloads import Workloads
+from fleethook.control.queue import WorkQueue
+from fleethook.control.slice_runner import Slices
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.event_handlers import EventHandlers
+from fleethook.overrider.owner_waits import OwnerWaits
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.workload_client import WriteLimits
+from fleethook.overrider.workloads import Workloads
 from tests.builders import entry, node_pool, overrider, store_of, yurt_app_daemon, yurt_app_set
 from tests.control.clock import FakeClock
 from tests.overrider.apiserver import Apiserver

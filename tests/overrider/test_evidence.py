@@ -8,16 +8,16 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from app.control.slices import run_at_once
-from app.model.gvk import GroupKind
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.evidence import Doubts, ReviewedWorkload
-from app.overrider.plan import compile_plan
-from app.overrider.plan_cache import PlanCache
-from app.overrider.pool_template import SubjectError
-from app.overrider.steps import RenderError
-from app.store import StoreView
-from app.store.stale import StaleError
+from fleethook.control.slices import run_at_once
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.evidence import Doubts, ReviewedWorkload
+from fleethook.overrider.plan import compile_plan
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.steps import RenderError
+from fleethook.store import StoreView
+from fleethook.store.stale import StaleError
 from tests.builders import (
     container,
     entry,

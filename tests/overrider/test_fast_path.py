@@ -3,13 +3,13 @@
 import copy
 from typing import Any
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import compile_plan
-from app.overrider.plan_cache import PlanCache
-from app.overrider.pool_mark import PoolValues
-from app.overrider.undo import Memory, remembered
-from app.overrider.workload_admission import mutate_workload
-from app.patch import apply
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.plan import compile_plan
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.pool_mark import PoolValues
+from fleethook.overrider.undo import Memory, remembered
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.patch import apply
 from tests.builders import (
     container,
     entry,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.finding import ERROR_MEANINGS, ERRORS, WARNINGS, Finding
+from fleethook.overrider.finding import ERROR_MEANINGS, ERRORS, WARNINGS, Finding
 
 
 def test_no_code_is_an_error_and_a_warning() -> None:

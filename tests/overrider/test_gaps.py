@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.overrider.gaps import Gaps, describe_orphans
-from app.overrider.status import Result, rendered
+from fleethook.overrider.gaps import Gaps, describe_orphans
+from fleethook.overrider.status import Result, rendered
 
 DEMO = "YurtAppSet demo"
 RIGHT = Result("c", "Deployment", "demo-c-x", "abc", 2, "")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.overrider.item_rules import check_image, check_item
-from app.overrider.items import ITEMS
+from fleethook.overrider.item_rules import check_image, check_item
+from fleethook.overrider.items import ITEMS
 from tests.builders import image
 
 RIGHT: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.items import ITEMS, container_names, item_effect
+from fleethook.overrider.items import ITEMS, container_names, item_effect
 
 WORKLOAD: dict[str, Any] = {
     "spec": {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.manifest_kinds import check_kind
+from fleethook.overrider.manifest_kinds import check_kind
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Tests of the copy of a cluster's NodePools."""
 
-from app.model.openyurt import NODE_POOL, YURT_APP_SET
-from app.overrider.node_pools import NodePools
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
+from fleethook.overrider.node_pools import NodePools
 from tests.builders import node_pool, store_of
 
 HANGZHOU = node_pool("hangzhou")

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from app.model.crd import RESOURCES, custom_resource_definition
-from app.overrider.openyurt_conflicts import (
+from fleethook.model.crd import RESOURCES, custom_resource_definition
+from fleethook.overrider.openyurt_conflicts import (
     OpenYurtConflicts,
     RenderWebhook,
     describe_dropped_members,
     find_dropped_members,
     find_render_webhooks,
 )
-from app.registration.webhooks import ServiceReference, webhook_configurations
-from app.store import Store
-from app.store.store import key_of
+from fleethook.registration.webhooks import ServiceReference, webhook_configurations
+from fleethook.store import Store
+from fleethook.store.store import key_of
 
 NAME = "yurt-manager-mutating-webhook-configuration"
 

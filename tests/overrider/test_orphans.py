@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from app.model.gvk import GroupKind
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.orphans import ORPHAN_INDEXES, find_orphans, former_bindings, is_orphan, orphan_keys_of
-from app.store import Store
-from app.store.partial import PartialBuilder, PartialObject
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.orphans import ORPHAN_INDEXES, find_orphans, former_bindings, is_orphan, orphan_keys_of
+from fleethook.store import Store
+from fleethook.store.partial import PartialBuilder, PartialObject
 from tests.builders import (
     entry,
     image,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.merge_keys import WORKLOAD, MergeSchema
-from app.overrider.overlay import covers, overlay
+from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.overrider.overlay import covers, overlay
 from tests.builders import container
 
 NO_SCHEMA = MergeSchema()

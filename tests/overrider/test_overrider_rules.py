@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.overrider.item_rules import check_image
-from app.overrider.overrider_rules import sample_names
+from fleethook.overrider.item_rules import check_image
+from fleethook.overrider.overrider_rules import sample_names
 
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,8}[a-z0-9])?", fullmatch=True)
 IMAGES = st.sampled_from(

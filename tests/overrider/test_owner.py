@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.owner import Owner, find_owner
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.owner import Owner, find_owner
 from tests.builders import API, API_V1BETA1, UID, owner
 
 OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1", "controller": True}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.owner_controller import (
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     describe_lack_of_controller,
     has_no_daemon_controller,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import NUDGED_ANNOTATION, YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
+from fleethook.model.openyurt import NUDGED_ANNOTATION, YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
 from tests.builders import yurt_app_set
 
 SET = Binding("", YURT_APP_SET, "default", "demo")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.patch_paths import PathError, find_target, missing_parent, parse_selector, pointer_of
+from fleethook.overrider.patch_paths import PathError, find_target, missing_parent, parse_selector, pointer_of
 from tests.builders import container
 
 SPEC = "/spec/template/spec"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.patch_rules import check_patch
+from fleethook.overrider.patch_rules import check_patch
 from tests.builders import patch
 
 SPEC = "/spec/template/spec"

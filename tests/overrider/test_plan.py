@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import MAX_FINDINGS, Plan, compile_bare, compile_plan
-from app.overrider.pool_template import SubjectError
-from app.overrider.steps import RenderError
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.plan import MAX_FINDINGS, Plan, compile_bare, compile_plan
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.steps import RenderError
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 
 SPEC = "/spec/template/spec"

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.plan import Plan, compile_plan
-from app.overrider.plan_cache import PlanCache
-from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
-from app.overrider.pool_template import SubjectError
-from app.overrider.shared_plan import PoolPlan
-from app.overrider.steps import RenderError
-from app.overrider.subject_parts import is_v1beta1, tweaks_of
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.plan import Plan, compile_plan
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.shared_plan import PoolPlan
+from fleethook.overrider.steps import RenderError
+from fleethook.overrider.subject_parts import is_v1beta1, tweaks_of
 from tests.builders import (
     container,
     entry,

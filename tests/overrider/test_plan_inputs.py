@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.plan_inputs import get_identity, same_input
+from fleethook.overrider.plan_inputs import get_identity, same_input
 from tests.builders import yurt_app_set
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.model.merge_keys import WORKLOAD
-from app.overrider.plan_size import size_of
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.overrider.plan_size import size_of
 
 LONG = "x" * 1000
 

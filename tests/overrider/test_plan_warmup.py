@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.control.slice_runner import Slices
-from app.overrider import plan_warmup
-from app.overrider.plan_cache import DEFAULT_CACHE_BYTES, PlanCache
-from app.overrider.plan_warmup import PlanWarmup
-from app.overrider.workload_admission import mutate_workload
+from fleethook.control.slice_runner import Slices
+from fleethook.overrider import plan_warmup
+from fleethook.overrider.plan_cache import DEFAULT_CACHE_BYTES, PlanCache
+from fleethook.overrider.plan_warmup import PlanWarmup
+from fleethook.overrider.workload_admission import mutate_workload
 from tests.builders import (
     API,
     entry,

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from app.kube.connection import Connection
-from app.kube.errors import APIError
-from app.overrider.policies.compilation import COMPILED_LABEL
-from app.overrider.policy_client import PolicyClient, path_of
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError
+from fleethook.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.overrider.policy_client import PolicyClient, path_of
 from tests.overrider.policy_server import API, PolicyServer
 
 

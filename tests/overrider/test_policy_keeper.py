@@ -6,22 +6,22 @@ from typing import Any, cast
 
 import pytest
 
-from app.kube.connection import Connection
-from app.kube.errors import APIError
-from app.lifetime import run_in_background
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.policies.compilation import COMPILED_LABEL, PLACES_ANNOTATION
-from app.overrider.policies.mode import MODE_ANNOTATION, Mode
-from app.overrider.policy_client import PolicyClient
-from app.overrider.policy_keeper import PolicyKeeper
-from app.overrider.policy_watch import PolicyWatch
-from app.overrider.subject_plans import SubjectPlans
-from app.overrider.subject_state import SubjectState
-from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
-from app.registration.match_conditions import SubjectName
-from app.registration.webhooks import CONFIGURATION_NAME
-from app.store import Store
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError
+from fleethook.lifetime import run_in_background
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.policies.compilation import COMPILED_LABEL, PLACES_ANNOTATION
+from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
+from fleethook.overrider.policy_client import PolicyClient
+from fleethook.overrider.policy_keeper import PolicyKeeper
+from fleethook.overrider.policy_watch import PolicyWatch
+from fleethook.overrider.subject_plans import SubjectPlans
+from fleethook.overrider.subject_state import SubjectState
+from fleethook.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, write_announcements
+from fleethook.registration.match_conditions import SubjectName
+from fleethook.registration.webhooks import CONFIGURATION_NAME
+from fleethook.store import Store
 from tests.builders import API as API_VERSION
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 from tests.overrider.policy_server import API, SERVED, PolicyServer

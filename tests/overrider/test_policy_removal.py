@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import pytest
 
-from app.kube.connection import Connection
-from app.kube.errors import APIError
-from app.overrider.policy_client import PolicyClient, path_of
-from app.overrider.policy_removal import remove_policies
-from app.registration.condition_client import ConditionClient, Registered
-from app.registration.match_conditions import Selection, SubjectName
-from app.registration.webhooks import SELECTED, select_workloads
+from fleethook.kube.connection import Connection
+from fleethook.kube.errors import APIError
+from fleethook.overrider.policy_client import PolicyClient, path_of
+from fleethook.overrider.policy_removal import remove_policies
+from fleethook.registration.condition_client import ConditionClient, Registered
+from fleethook.registration.match_conditions import Selection, SubjectName
+from fleethook.registration.webhooks import SELECTED, select_workloads
 from tests.overrider.policy_server import PolicyServer
 from tests.overrider.test_policy_client import BINDING, OBJECTS, POLICY
 

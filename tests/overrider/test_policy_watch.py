@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from app.lifetime import run_in_background
-from app.overrider.policies.compilation import COMPILED_LABEL
-from app.overrider.policy_watch import PolicyWatch
+from fleethook.lifetime import run_in_background
+from fleethook.overrider.policies.compilation import COMPILED_LABEL
+from fleethook.overrider.policy_watch import PolicyWatch
 from tests.overrider.policy_server import API, SERVED, PolicyServer
 from tests.waiting import until
 

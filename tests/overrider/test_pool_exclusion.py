@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.pool_exclusion import PoolSelector
+from fleethook.overrider.pool_exclusion import PoolSelector
 from tests.builders import (
     container,
     entry,

@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK, EntryValues, Filler, PoolValues, number_mark, text_mark
+from fleethook.overrider.pool_mark import (
+    POOL_MARK,
+    REPLICAS_MARK,
+    EntryValues,
+    Filler,
+    PoolValues,
+    number_mark,
+    text_mark,
+)
 
 VALUES = PoolValues("hangzhou", 3, EntryValues((4,), ("nginx:2", "redis:7"), (11, 12)))
 MARKS = st.sampled_from(

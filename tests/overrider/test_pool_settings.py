@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
-from app.overrider.pool_settings import encode_settings, mark_settings
+from fleethook.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
+from fleethook.overrider.pool_settings import encode_settings, mark_settings
 
 NAMES = st.sampled_from(["a", "b", "key", 'a"', "\\a", "x-a"])
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.pool_mark import POOL_MARK
-from app.overrider.pool_template import members_of, seed, without_create_only, without_reserved, workload_prefix
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.pool_mark import POOL_MARK
+from fleethook.overrider.pool_template import members_of, seed, without_create_only, without_reserved, workload_prefix
 from tests.builders import UID, yurt_app_set
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.pool_token import misspelled_token
+from fleethook.overrider.pool_token import misspelled_token
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Tests of the node pools in which a subject has workloads."""
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.pools import pools_of_subject
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.pools import pools_of_subject
 from tests.builders import node_pool, store_of, yurt_app_set_v1beta1
 
 EAST = {"matchLabels": {"region": "east"}}

@@ -1,7 +1,7 @@
 """Tests of the preview of each pool. test_render_properties.py tests it for any subject and overrider."""
 
-from app.overrider.plan_cache import PlanCache
-from app.overrider.preview import Change, cells, count_changes, preview
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.preview import Change, cells, count_changes, preview
 from tests.builders import (
     container,
     entry,

@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
-from app.overrider.plan import compile_plan
-from app.overrider.plan_cache import PlanCache
-from app.overrider.render import NEVER_RENDERED, render_with
-from app.overrider.steps import RenderError
-from app.overrider.undo import remembered
-from app.overrider.workload_admission import mutate_workload
-from app.patch import apply, identical
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.overrider.plan import compile_plan
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.render import NEVER_RENDERED, render_with
+from fleethook.overrider.steps import RenderError
+from fleethook.overrider.undo import remembered
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.patch import apply, identical
 from tests.builders import (
     container,
     entry,

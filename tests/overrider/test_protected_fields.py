@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.protected_fields import key_owner, protected_change, protected_pointer
+from fleethook.overrider.protected_fields import key_owner, protected_change, protected_pointer
 from tests.builders import workload
 
 POOL = "apps.openyurt.io/pool-name"

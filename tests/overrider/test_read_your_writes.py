@@ -8,15 +8,15 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from app.control.slice_runner import Slices
-from app.kube.errors import APIError, UnreachableError
-from app.model.admission import AdmissionRequest
-from app.model.gvk import GroupKind
-from app.overrider.plan_cache import PlanCache
-from app.overrider.read_your_writes import FreshReads, ensure_fresh_overrider, read_overriders, trigger
-from app.store import ObjectKey, Store, key_of
-from app.store.sources.kubernetes.field_selection import FieldSelection
-from app.store.stale import StaleError
+from fleethook.control.slice_runner import Slices
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.gvk import GroupKind
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.read_your_writes import FreshReads, ensure_fresh_overrider, read_overriders, trigger
+from fleethook.store import ObjectKey, Store, key_of
+from fleethook.store.sources.kubernetes.field_selection import FieldSelection
+from fleethook.store.stale import StaleError
 from tests.builders import (
     entry,
     image,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from tests.builders import (
     NEW_IMAGE,
     container,

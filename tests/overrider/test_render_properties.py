@@ -12,14 +12,14 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
-from app.overrider.plan_cache import PlanCache
-from app.overrider.pool_exclusion import PoolSelector
-from app.overrider.preview import Cell, Change, Preview, cells, count_changes, preview
-from app.overrider.steps import RenderError, compile_steps
-from app.overrider.template import build_template
-from app.overrider.validation import check_overrider
-from app.patch import format_pointer, parse_pointer
+from fleethook.overrider.plan import as_stored, patch_pool, place_template, run_traced
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.pool_exclusion import PoolSelector
+from fleethook.overrider.preview import Cell, Change, Preview, cells, count_changes, preview
+from fleethook.overrider.steps import RenderError, compile_steps
+from fleethook.overrider.template import build_template
+from fleethook.overrider.validation import check_overrider
+from fleethook.patch import format_pointer, parse_pointer
 from tests.builders import overrider, store_of, yurt_app_set
 from tests.hypothesis_profiles import examples
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.overrider.restoration import Restorer, has_traces, list_nudged
-from app.patch import apply
+from fleethook.overrider.restoration import Restorer, has_traces, list_nudged
+from fleethook.patch import apply
 from tests.builders import container, entry, image, overrider, owner, patch, rendered, workload, yurt_app_set
 
 SUBJECT = yurt_app_set()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from app.control.slices import run_at_once
-from app.kube.errors import APIError, UnreachableError
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.dry_run import Subject
-from app.overrider.entry_pool_rules import SubjectPools
-from app.overrider.finding import Finding
-from app.overrider.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
+from fleethook.control.slices import run_at_once
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.dry_run import Subject
+from fleethook.overrider.entry_pool_rules import SubjectPools
+from fleethook.overrider.finding import Finding
+from fleethook.overrider.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
 from tests.builders import container, entry, overrider, pod_template, pool, yurt_app_set
 
 POOLS = [f"p{number}" for number in range(40)]

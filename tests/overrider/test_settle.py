@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import Plan, compile_plan
-from app.overrider.pool_mark import PoolValues
-from app.overrider.render import render_with
-from app.overrider.settle import settle
-from app.overrider.undo import Memory, remembered
-from app.patch import apply, diff
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.plan import Plan, compile_plan
+from fleethook.overrider.pool_mark import PoolValues
+from fleethook.overrider.render import render_with
+from fleethook.overrider.settle import settle
+from fleethook.overrider.undo import Memory, remembered
+from fleethook.patch import apply, diff
 from tests.builders import container, entry, image, overrider, pool, rendered, review, workload, yurt_app_set
 
 CASES = yaml.safe_load((Path(__file__).parent.parent / "conformance" / "overrider_undo.yaml").read_text())

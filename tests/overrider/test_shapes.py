@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.shapes import (
+from fleethook.overrider.shapes import (
     Shape,
     any_object,
     boolean,

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.control.slices import run_at_once
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import compile_plan
-from app.overrider.pool_mark import POOL_MARK, PoolValues
-from app.overrider.shared_plan import (
+from fleethook.control.slices import run_at_once
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.plan import compile_plan
+from fleethook.overrider.pool_mark import POOL_MARK, PoolValues
+from fleethook.overrider.shared_plan import (
     MAX_FILLED,
     MAX_PATCHES,
     FilledPlans,
@@ -17,7 +17,7 @@ from app.overrider.shared_plan import (
     find_names,
     share_plan,
 )
-from app.overrider.subject_parts import templates_of
+from fleethook.overrider.subject_parts import templates_of
 from tests.builders import entry, image, overrider, pool, yurt_app_set
 
 RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))

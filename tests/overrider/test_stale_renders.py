@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from app.control.scheduler import sleep
-from app.control.slice_runner import Slices
-from app.model.gvk import GroupKind
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.plan_cache import PlanCache
-from app.overrider.read_your_writes import FreshReads
-from app.overrider.workload_admission import mutate_workload
-from app.patch import apply, merge_patch
-from app.store import ObjectKey, Store
-from app.store.sources.kubernetes.resources import RESOURCES
-from app.store.sources.kubernetes.source import KubernetesSource
+from fleethook.control.scheduler import sleep
+from fleethook.control.slice_runner import Slices
+from fleethook.model.gvk import GroupKind
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.read_your_writes import FreshReads
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.patch import apply, merge_patch
+from fleethook.store import ObjectKey, Store
+from fleethook.store.sources.kubernetes.resources import RESOURCES
+from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import container, entry, image, node_pool, patch, rendered, request
 from tests.control.clock import FakeClock
 from tests.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
@@ -212,8 +212,8 @@ async def started(
     milliseconds: int, *entries: Document, late_leader: bool, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     """A converged world with one workload that was rendered once."""
-    monkeypatch.setattr("app.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
-    monkeypatch.setattr("app.overrider.read_your_writes._READ_SECONDS", NET)
+    monkeypatch.setattr("fleethook.overrider.read_your_writes.CATCH_UP_SECONDS", NET)
+    monkeypatch.setattr("fleethook.overrider.read_your_writes._READ_SECONDS", NET)
     world = World(milliseconds, late_leader=late_leader)
     world.server.put(node_pool("hangzhou", {"region": "west"}))
     world.put_subject(1)

@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.gaps import Gaps
-from app.overrider.status import Result, bound, conflicts, rendered, status_of, unrendered
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.gaps import Gaps
+from fleethook.overrider.status import Result, bound, conflicts, rendered, status_of, unrendered
 from tests.builders import entry, overrider
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

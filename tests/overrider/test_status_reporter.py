@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.kube.errors import APIError
-from app.overrider.controller import OverriderController
+from fleethook.kube.errors import APIError
+from fleethook.overrider.controller import OverriderController
 from tests.builders import entry, image
 from tests.overrider.running import Fleet
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.admission import Response
-from app.overrider.subject_admission import Policy, validate_subject
+from fleethook.model.admission import Response
+from fleethook.overrider.subject_admission import Policy, validate_subject
 from tests.builders import (
     container,
     entry,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.subject_parts import (
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.subject_parts import (
     PoolSelection,
     SetSelections,
     depends_on_node_pools,

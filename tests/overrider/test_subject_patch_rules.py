@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.subject_patch_rules import check_template, check_workloads
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.subject_patch_rules import check_template, check_workloads
 from tests.builders import container, patch, pod_template, pool, tweak, yurt_app_set, yurt_app_set_v1beta1
 
 BROKEN = {"spec": {"template": {"spec": {"containers": "nginx"}}}}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.pool_template import SubjectError
-from app.overrider.steps import RenderError
-from app.overrider.subject_plans import NotCompiledError, SubjectPlans
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.steps import RenderError
+from fleethook.overrider.subject_plans import NotCompiledError, SubjectPlans
 from tests.builders import entry, image, overrider, pool, yurt_app_set
 
 IMAGES = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.subject_rules import check_subject
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.subject_rules import check_subject
 from tests.builders import pool, tweak, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
 
 SUBJECTS = {

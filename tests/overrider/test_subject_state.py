@@ -3,16 +3,16 @@
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from app.control.slice_runner import Slices
-from app.control.slices import Sliced
-from app.model.gvk import GroupKind
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.plan_cache import PlanCache
-from app.overrider.status import Result, status_in_slices, status_of
-from app.overrider.subject_state import collect_state
-from app.overrider.workload_client import WriteLimits
-from app.overrider.workloads import Workloads
+from fleethook.control.slice_runner import Slices
+from fleethook.control.slices import Sliced
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.status import Result, status_in_slices, status_of
+from fleethook.overrider.subject_state import collect_state
+from fleethook.overrider.workload_client import WriteLimits
+from fleethook.overrider.workloads import Workloads
 from tests.builders import overrider, pool, store_of, workload, yurt_app_set
 from tests.overrider.running import Fleet
 

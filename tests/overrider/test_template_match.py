@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.merge_keys import WORKLOAD
-from app.overrider.overlay import overlay
-from app.overrider.pool_mark import PoolValues
-from app.overrider.template_match import matches
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.overrider.overlay import overlay
+from fleethook.overrider.pool_mark import PoolValues
+from fleethook.overrider.template_match import matches
 from tests.hypothesis_profiles import examples
 
 NAMED: dict[str, Any] = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.template_shape import shape_problem
+from fleethook.overrider.template_shape import shape_problem
 from tests.builders import container, pod_template, workload
 from tests.workload_samples import full_deployment, full_stateful_set
 

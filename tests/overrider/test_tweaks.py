@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.overrider.pool_template import SubjectError
-from app.overrider.tweaks import apply_tweaks
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.tweaks import apply_tweaks
 from tests.builders import container, images, patch, pod_spec, pod_template, tweak, workload, yurt_app_set_v1beta1
 
 SPEC = "/spec/template/spec"

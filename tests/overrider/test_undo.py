@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.admission import validate_overrider
-from app.overrider.plan import Plan, compile_plan
-from app.overrider.plan_cache import PlanCache
-from app.overrider.pool_template import SubjectError
-from app.overrider.preview import cells, preview
-from app.overrider.steps import RenderError
-from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
-from app.patch import apply, identical, parse_pointer
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.admission import validate_overrider
+from fleethook.overrider.plan import Plan, compile_plan
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.preview import cells, preview
+from fleethook.overrider.steps import RenderError
+from fleethook.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from fleethook.patch import apply, identical, parse_pointer
 from tests.builders import (
     container,
     entry,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.unknown_fields import ENTRY, METADATA, OVERRIDER, PATCH, find_meant_fields, find_unknown_fields
+from fleethook.overrider.unknown_fields import ENTRY, METADATA, OVERRIDER, PATCH, find_meant_fields, find_unknown_fields
 
 
 @pytest.mark.parametrize(

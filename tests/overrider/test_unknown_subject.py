@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.unknown_subject import unknown_subject
+from fleethook.overrider.unknown_subject import unknown_subject
 from tests.builders import API, entry, overrider, store_of, yurt_app_daemon, yurt_app_set
 
 KNOWN = "YurtAppSet default/demo is not known yet, so nothing could be rendered to check this"

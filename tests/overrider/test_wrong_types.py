@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.admission import AdmissionRequest
-from app.overrider.admission import default_overrider, validate_overrider
-from app.overrider.plan_cache import PlanCache
-from app.overrider.subject_admission import validate_subject
-from app.overrider.workload_admission import mutate_workload
-from app.store import Store
+from fleethook.model.admission import AdmissionRequest
+from fleethook.overrider.admission import default_overrider, validate_overrider
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.subject_admission import validate_subject
+from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.store import Store
 from tests.builders import (
     entry,
     image,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.patch import apply, diff, identical
-from app.patch.diff import align
+from fleethook.patch import apply, diff, identical
+from fleethook.patch.diff import align
 from tests.hypothesis_profiles import examples
 
 

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from app.patch import Dialect, PatchError, apply
-from app.patch.draft import Draft
-from app.patch.pointer import locate
+from fleethook.patch import Dialect, PatchError, apply
+from fleethook.patch.draft import Draft
+from fleethook.patch.pointer import locate
 
 DIALECTS: list[Dialect] = ["rfc6902", "kubernetes"]
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.patch.equality import equal, identical
+from fleethook.patch.equality import equal, identical
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 1.5, "a", [1, {"a": None}], {"a": {"b": []}}])

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.patch import merge_patch
+from fleethook.patch import merge_patch
 
 # RFC 7386, appendix A.
 CASES: list[tuple[Any, Any, Any]] = [

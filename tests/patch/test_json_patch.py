@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.patch import Dialect, PatchError, apply, compile_patch, equal
+from fleethook.patch import Dialect, PatchError, apply, compile_patch, equal
 from tests.hypothesis_profiles import examples
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b"]) | st.sampled_from([0.5, 1.0])

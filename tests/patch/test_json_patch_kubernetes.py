@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.patch import PatchError, apply
+from fleethook.patch import PatchError, apply
 
 DOCUMENT: Any = {"a": {"n": 1}, "l": [1, 2, 3]}
 

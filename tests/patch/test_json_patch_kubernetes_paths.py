@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from app.patch.draft import Draft
-from app.patch.errors import OperationError
-from app.patch.json_patch_kubernetes_paths import (
+from fleethook.patch.draft import Draft
+from fleethook.patch.errors import OperationError
+from fleethook.patch.json_patch_kubernetes_paths import (
     OperationPath,
     delete,
     find_container,
@@ -14,7 +14,7 @@ from app.patch.json_patch_kubernetes_paths import (
     parse_path,
     resolve_index,
 )
-from app.patch.limits import MoveCounter
+from fleethook.patch.limits import MoveCounter
 
 NO_LIMIT = MoveCounter(None)
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.patch import Dialect, PatchError, PatchLimits, apply
+from fleethook.patch import Dialect, PatchError, PatchLimits, apply
 
 DIALECTS: tuple[Dialect, ...] = ("rfc6902", "kubernetes")
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.patch import format_pointer, parse_pointer, resolve_pointer
+from fleethook.patch import format_pointer, parse_pointer, resolve_pointer
 
 # RFC 6901 section 5.
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, 'k"l': 6, " ": 7, "m~n": 8}

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from app.model.merge_keys import MergeSchema
-from app.patch.errors import StrategicMergeError
-from app.patch.strategic_merge_lists import (
+from fleethook.model.merge_keys import MergeSchema
+from fleethook.patch.errors import StrategicMergeError
+from fleethook.patch.strategic_merge_lists import (
     delete_scalars,
     drop_deleted,
     identify_element,

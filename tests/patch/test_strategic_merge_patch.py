@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.model.merge_keys import WORKLOAD
-from app.patch import StrategicMergeError, identical, strategic_merge
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.patch import StrategicMergeError, identical, strategic_merge
 from tests.hypothesis_profiles import examples
 
 BASE: Any = {

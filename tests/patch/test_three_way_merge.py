@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.model.merge_keys import WORKLOAD, find_merge_schema
-from app.patch import StrategicMergeError
-from app.patch.three_way_merge import merge_three_way
+from fleethook.model.merge_keys import WORKLOAD, find_merge_schema
+from fleethook.patch import StrategicMergeError
+from fleethook.patch.three_way_merge import merge_three_way
 
 HOOKS = find_merge_schema("admissionregistration.k8s.io")
 

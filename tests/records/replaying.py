@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.api.recording import AnsweredReview
-from app.asgi import Fleethook, Outside, create_app
-from app.records.reader import Entry, read_entries
-from app.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
-from app.records.replay import Replayed, Replayer
-from app.records.setup import make_encoder
-from app.settings import Settings
+from fleethook.api.recording import AnsweredReview
+from fleethook.asgi import Fleethook, Outside, create_app
+from fleethook.records.reader import Entry, read_entries
+from fleethook.records.recorded_answers import RecordedHookLayer, answer_from_records, call_without_effects
+from fleethook.records.replay import Replayed, Replayer
+from fleethook.records.setup import make_encoder
+from fleethook.settings import Settings
 from tests.api.kept_reviews import KeptReviews
 from tests.asgi_client import call
 from tests.records.recordings import header

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from app.records.bodies import BodyError, unwrap_body
+from fleethook.records.bodies import BodyError, unwrap_body
 
 
 @pytest.mark.parametrize(

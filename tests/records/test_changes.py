@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.records.changes import UNDECIDABLE, Change, Place, Subject, describe_name, make_change
-from app.records.format import Record
-from app.records.outcome import Difference
-from app.records.recorded_calls import CallName
+from fleethook.records.changes import UNDECIDABLE, Change, Place, Subject, describe_name, make_change
+from fleethook.records.format import Record
+from fleethook.records.outcome import Difference
+from fleethook.records.recorded_calls import CallName
 from tests.records.recordings import MUTATE, TIME, line
 
 PLACE = Place("reviews.jsonl.gz", 7)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.records.changes import Change, Subject
-from app.records.describe import MAX_LINES, DiffLine, describe_change, describe_patch
-from app.records.outcome import Difference
+from fleethook.records.changes import Change, Subject
+from fleethook.records.describe import MAX_LINES, DiffLine, describe_change, describe_patch
+from fleethook.records.outcome import Difference
 
 SUBJECT = Subject("Pod", "n", "p", "UPDATE", "")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.records.fields import Field, parse_field, replace_at
+from fleethook.records.fields import Field, parse_field, replace_at
 
 
 @pytest.mark.parametrize(

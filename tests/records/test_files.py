@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.records import files as module
-from app.records.files import RecordFiles
-from app.records.format import FILE_NAME
+from fleethook.records import files as module
+from fleethook.records.files import RecordFiles
+from fleethook.records.format import FILE_NAME
 from tests.records.builders import read_lines, read_prefix
 
 MAX = 1 << 20
@@ -235,7 +235,7 @@ def test_a_writer_that_stopped_does_not_block_others(directory: Path, monkeypatc
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from app.records.files import RecordFiles
+from fleethook.records.files import RecordFiles
 files = RecordFiles(Path(sys.argv[1]), max_bytes=1 << 20).start()
 for number in range(50):
     files.write(b"[%d]\\n" % number)

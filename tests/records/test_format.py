@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.records.format import FILE_NAME, Call, Record, name_file
+from fleethook.records.format import FILE_NAME, Call, Record, name_file
 
 WRITER = "0123abcd"
 START = "20261122T211500Z"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.records.hashing import PREFIX, Hasher, decode_base64
+from fleethook.records.hashing import PREFIX, Hasher, decode_base64
 
 HASHER = Hasher(b"k" * 32)
 

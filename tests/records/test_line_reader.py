@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.records.line_reader import Fault, Line, read_lines
+from fleethook.records.line_reader import Fault, Line, read_lines
 
 LINES = [b'{"number":%d,"text":"%s"}' % (number, b"x" * (number % 50)) for number in range(5_000)]
 TEXT = b"\n".join(LINES) + b"\n"

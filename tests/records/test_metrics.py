@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.records.metrics import REASONS, RecordMetrics
+from fleethook.records.metrics import REASONS, RecordMetrics
 
 
 def read(metrics: RecordMetrics) -> dict[str, float]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.records.outcome import compare_outcomes, read_outcome
+from fleethook.records.outcome import compare_outcomes, read_outcome
 
 OBJECT = {"metadata": {"name": "a"}, "spec": {"replicas": 1, "list": [1, 2]}}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.records import quoted_values as module
-from app.records.hashing import Hasher
-from app.records.quoted_values import QuotedValues, WorkLimitError, list_public_texts
-from app.records.redaction import Patch
+from fleethook.records import quoted_values as module
+from fleethook.records.hashing import Hasher
+from fleethook.records.quoted_values import QuotedValues, WorkLimitError, list_public_texts
+from fleethook.records.redaction import Patch
 from tests.records.builders import to_base64
 
 VALUE = "correct horse battery"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.records.reader import Entry, Problem, read_entries
+from fleethook.records.reader import Entry, Problem, read_entries
 from tests.records.recordings import header, line
 
 ONE = line({"kind": "AdmissionReview"}, {"response": {}})

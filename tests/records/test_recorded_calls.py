@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.records.format import Call
-from app.records.recorded_calls import CallName, ReviewCalls, current_calls, find_current
+from fleethook.records.format import Call
+from fleethook.records.recorded_calls import CallName, ReviewCalls, current_calls, find_current
 
 CALL = Call(kind="webhook", name="w", key="k", configuration="c", cluster="ws1")
 NAME = CallName("webhook", "c", "w")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.api.recording import AnsweredReview
-from app.model.asked_calls import AskedCall
-from app.records import recorder as module
-from app.records.files import RecordFiles
-from app.records.lines import Lines
-from app.records.metrics import RecordMetrics
-from app.records.recorder import Recorder
+from fleethook.api.recording import AnsweredReview
+from fleethook.model.asked_calls import AskedCall
+from fleethook.records import recorder as module
+from fleethook.records.files import RecordFiles
+from fleethook.records.lines import Lines
+from fleethook.records.metrics import RecordMetrics
+from fleethook.records.recorder import Recorder
 from tests.records.builders import answered, encoder, read_lines
 from tests.waiting import wait_for
 

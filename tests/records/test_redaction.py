@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.model.asked_calls import AskedCall
-from app.records.hashing import Hasher
-from app.records.redaction import Patch, close_patches, open_patches
+from fleethook.model.asked_calls import AskedCall
+from fleethook.records.hashing import Hasher
+from fleethook.records.redaction import Patch, close_patches, open_patches
 from tests.records.builders import answered, encode_one, encoder, from_patch, to_base64, to_bytes, to_patch
 
 OPERATION = {"op": "add", "path": "/data", "value": {"a": [1, None]}}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.asgi import Fleethook
-from app.records.reader import Entry, read_entries
-from app.records.replay import Replayed, Replayer, batch
-from app.settings import Settings
+from fleethook.asgi import Fleethook
+from fleethook.records.reader import Entry, read_entries
+from fleethook.records.replay import Replayed, Replayer, batch
+from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.dispatch.builders import (
     WIDGETS,

@@ -1,8 +1,8 @@
-from app.records.changes import Change, Subject
-from app.records.reader import Entry, Problem
-from app.records.recorded_calls import CallName
-from app.records.replay import Replayed
-from app.records.report import MAX_GROUPS, MAX_PROBLEMS, Report
+from fleethook.records.changes import Change, Subject
+from fleethook.records.reader import Entry, Problem
+from fleethook.records.recorded_calls import CallName
+from fleethook.records.replay import Replayed
+from fleethook.records.report import MAX_GROUPS, MAX_PROBLEMS, Report
 from tests.records.recordings import MUTATE, line
 from tests.records.test_replay import entries_of
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.api.recording import RecordSettingError
-from app.records.metrics import RecordMetrics
-from app.records.setup import make_encoder, make_recorder, record_reviews
-from app.settings import Settings
+from fleethook.api.recording import RecordSettingError
+from fleethook.records.metrics import RecordMetrics
+from fleethook.records.setup import make_encoder, make_recorder, record_reviews
+from fleethook.settings import Settings
 from tests.records.builders import answered, read_lines
 
 SECRET = {"request": {"uid": "1", "object": {"kind": "Secret", "apiVersion": "v1", "stringData": {"a": "hunter2!"}}}}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.records.fields import parse_field
-from app.records.suspicion import Suspicion, encode_forms, find_in_python, load_finder
+from fleethook.records.fields import parse_field
+from fleethook.records.suspicion import Suspicion, encode_forms, find_in_python, load_finder
 
 Find = Callable[[bytes, bytes, int], int]
 FINDERS: list[Find] = [load_finder(), find_in_python]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from app.records.throttle import Throttle, time_thread
+from fleethook.records.throttle import Throttle, time_thread
 
 
 class Core:

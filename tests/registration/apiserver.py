@@ -6,17 +6,13 @@ from typing import Any
 
 import msgspec
 
-from app.patch import apply
-from app.registration.announcements import (
-    ANNOUNCED_ANNOTATION,
-    Announcement,
-    read_announcements,
-)
-from app.registration.announcer import Announcer
-from app.registration.condition_client import ConditionClient
-from app.registration.condition_writer import ConditionWriter
-from app.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
-from app.registration.webhooks import SELECTED, ServiceReference, select_workloads, webhook_configurations
+from fleethook.patch import apply
+from fleethook.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
+from fleethook.registration.announcer import Announcer
+from fleethook.registration.condition_client import ConditionClient
+from fleethook.registration.condition_writer import ConditionWriter
+from fleethook.registration.match_conditions import Selection, SubjectName, find_conditions, read_conditions
+from fleethook.registration.webhooks import SELECTED, ServiceReference, select_workloads, webhook_configurations
 from tests.apiserver_rules import conflict, not_found, parse_path
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")

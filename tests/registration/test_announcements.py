@@ -2,8 +2,13 @@ from typing import Any
 
 import pytest
 
-from app.registration.announcements import MAX_ANNOTATION_BYTES, Announcement, read_announcements, write_announcements
-from app.registration.match_conditions import SubjectName
+from fleethook.registration.announcements import (
+    MAX_ANNOTATION_BYTES,
+    Announcement,
+    read_announcements,
+    write_announcements,
+)
+from fleethook.registration.match_conditions import SubjectName
 from tests.registration.apiserver import NEW
 
 

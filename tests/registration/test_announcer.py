@@ -6,20 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError, UnreachableError
-from app.model.admission import allowed, denied
-from app.overrider.bound_subjects import (
-    announce_overrider,
-    bound_subjects,
-    overrider_uids,
-)
-from app.overrider.policies.mode import MODE_ANNOTATION, Mode
-from app.registration.announcements import (
-    Announcement,
-)
-from app.registration.match_conditions import Selection, SubjectName
-from app.store import Store
-from app.store.store import key_of
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.admission import allowed, denied
+from fleethook.overrider.bound_subjects import announce_overrider, bound_subjects, overrider_uids
+from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
+from fleethook.registration.announcements import Announcement
+from fleethook.registration.match_conditions import Selection, SubjectName
+from fleethook.store import Store
+from fleethook.store.store import key_of
 from tests.builders import entry, overrider, request
 from tests.registration.apiserver import (
     DEMO,
@@ -185,7 +179,7 @@ async def test_announce_waits_for_the_watch() -> None:
 async def test_the_wait_for_a_late_watch_is_limited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.registration.announcer._MAX_SECONDS", 0.05)
+    monkeypatch.setattr("fleethook.registration.announcer._MAX_SECONDS", 0.05)
     server = Server(configuration())
     server.add()
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.registration.ca_injector import CAInjector
-from app.registration.webhooks import MUTATING, configuration_path
+from fleethook.registration.ca_injector import CAInjector
+from fleethook.registration.webhooks import MUTATING, configuration_path
 from tests.kube.object_server import ObjectServer
 
 PATH = configuration_path(MUTATING)

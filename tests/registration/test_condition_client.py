@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError
-from app.registration.condition_client import ConditionClient
-from app.registration.match_conditions import Selection
-from app.registration.webhooks import SELECTED, select_workloads
+from fleethook.kube.errors import APIError
+from fleethook.registration.condition_client import ConditionClient
+from fleethook.registration.match_conditions import Selection
+from fleethook.registration.webhooks import SELECTED, select_workloads
 from tests.registration.apiserver import DEMO, NEW, OTHER, Server, configuration
 
 

@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError, UnreachableError
-from app.lifetime import run_in_background
-from app.overrider.bound_subjects import (
-    bound_subjects,
-    call_on_change,
-)
-from app.overrider.policies.mode import MODE_ANNOTATION, Mode
-from app.registration.match_conditions import Selection
-from app.registration.webhooks import SELECTED, select_workloads
-from app.store import Store
-from app.store.store import key_of
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.lifetime import run_in_background
+from fleethook.overrider.bound_subjects import bound_subjects, call_on_change
+from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode
+from fleethook.registration.match_conditions import Selection
+from fleethook.registration.webhooks import SELECTED, select_workloads
+from fleethook.store import Store
+from fleethook.store.store import key_of
 from tests.builders import entry, overrider
 from tests.registration.apiserver import (
     DEMO,
@@ -147,7 +144,7 @@ async def test_the_leader_removes_the_subject_of_a_deleted_overrider_at_once() -
 
 
 async def test_the_leader_wakes_when_an_announcement_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
+    monkeypatch.setattr("fleethook.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
     server = Server(configuration())
     server.add(DEMO)
     async with run_in_background(writer(server, lambda: ()).run(), name="selection", ended=pytest.fail):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.registration.exempt_namespaces import find_exempt_namespaces
-from app.registration.webhooks import service_of, webhook_configurations
+from fleethook.registration.exempt_namespaces import find_exempt_namespaces
+from fleethook.registration.webhooks import service_of, webhook_configurations
 
 
 @pytest.mark.parametrize("service", ["fleet/hook", "fleet/hook:8443"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.model.openyurt import RENDERED_ANNOTATION
-from app.overrider import undo
-from app.registration.match_conditions import (
+from fleethook.model.openyurt import RENDERED_ANNOTATION
+from fleethook.overrider import undo
+from fleethook.registration.match_conditions import (
     BOUND_CONDITION,
     EVERY_NAMESPACE,
     MAX_CONDITIONS,

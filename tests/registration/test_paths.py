@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.registration.paths import CLUSTER_MUTATE, MUTATE_DEPLOYMENT, split_cluster_path
+from fleethook.registration.paths import CLUSTER_MUTATE, MUTATE_DEPLOYMENT, split_cluster_path
 
 
 @pytest.mark.parametrize(

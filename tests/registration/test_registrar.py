@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.lifetime import run_in_background
-from app.registration.registrar import Registrar
-from app.registration.webhooks import ServiceReference
+from fleethook.lifetime import run_in_background
+from fleethook.registration.registrar import Registrar
+from fleethook.registration.webhooks import ServiceReference
 from tests.apiserver_rules import parse_path
 from tests.kube.object_server import ObjectServer
 from tests.waiting import settled

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError
-from app.registration.server_side_apply import apply_object, get_object, owns_fields, release_fields
+from fleethook.kube.errors import APIError
+from fleethook.registration.server_side_apply import apply_object, get_object, owns_fields, release_fields
 
 
 class Connection:

@@ -2,11 +2,11 @@
 
 import re
 
-from app.asgi import create_app
-from app.model.admission import AdmissionReview
-from app.registration.match_conditions import Selection, SubjectName
-from app.registration.paths import VALIDATE_OVERRIDER
-from app.registration.webhooks import (
+from fleethook.asgi import create_app
+from fleethook.model.admission import AdmissionReview
+from fleethook.registration.match_conditions import Selection, SubjectName
+from fleethook.registration.paths import VALIDATE_OVERRIDER
+from fleethook.registration.webhooks import (
     SELECTED,
     ServiceReference,
     URLReference,
@@ -15,7 +15,7 @@ from app.registration.webhooks import (
     webhook_configurations,
     webhook_templates,
 )
-from app.settings import Settings
+from fleethook.settings import Settings
 
 SERVICE = ServiceReference("fleet", "fleethook")
 

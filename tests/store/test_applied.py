@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from app.store.applied import LAST_APPLIED, apply_manifest
+from fleethook.store.applied import LAST_APPLIED, apply_manifest
 
 
 def make(spec: dict[str, Any], *, version: str = "v1", **metadata: Any) -> dict[str, Any]:

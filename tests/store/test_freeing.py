@@ -2,8 +2,8 @@ import asyncio
 import gc
 import weakref
 
-from app.store import freeing
-from app.store.freeing import free_in_slices
+from fleethook.store import freeing
+from fleethook.store.freeing import free_in_slices
 
 
 class Kept:

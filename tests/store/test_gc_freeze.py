@@ -1,7 +1,7 @@
 import pytest
 
-from app.store import gc_freeze
-from app.store.gc_freeze import GCFreezer
+from fleethook.store import gc_freeze
+from fleethook.store.gc_freeze import GCFreezer
 
 
 def test_the_heap_is_frozen_each_time_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:

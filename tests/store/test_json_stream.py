@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.store.json_stream import make_number, scan_json
+from fleethook.store.json_stream import make_number, scan_json
 
 
 def test_values_have_their_positions() -> None:

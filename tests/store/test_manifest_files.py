@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store.manifest_files import is_excluded, list_directory, make_error, read_file
-from app.store.yaml_reader import ManifestError
+from fleethook.store.manifest_files import is_excluded, list_directory, make_error, read_file
+from fleethook.store.yaml_reader import ManifestError
 
 
 def make_files(directory: Path, *names: str) -> None:

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from app.store.manifest_reader import describe_skipped, read_documents, read_manifest
-from app.store.yaml_lines import FieldLines
-from app.store.yaml_reader import ManifestError
+from fleethook.store.manifest_reader import describe_skipped, read_documents, read_manifest
+from fleethook.store.yaml_lines import FieldLines
+from fleethook.store.yaml_reader import ManifestError
 
 OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: %s}\n"
 A, B = OBJECT % "a", OBJECT % "b"

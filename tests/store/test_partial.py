@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from app.model.gvk import GroupKind
-from app.store import partial
-from app.store.partial import PartialBuilder, PartialObject
+from fleethook.model.gvk import GroupKind
+from fleethook.store import partial
+from fleethook.store.partial import PartialBuilder, PartialObject
 from tests.builders import store_of, workload
 
 

@@ -1,10 +1,10 @@
 from typing import Any
 
-from app.model.gvk import GroupKind
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.store import Index, ObjectKey, Store
-from app.store.partial import PartialObject
-from app.store.store import key_of
+from fleethook.model.gvk import GroupKind
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.store import Index, ObjectKey, Store
+from fleethook.store.partial import PartialObject
+from fleethook.store.store import key_of
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 
 SET = GroupKind("apps.openyurt.io", "YurtAppSet")

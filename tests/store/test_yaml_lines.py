@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store.manifest_reader import read_documents
-from app.store.yaml_lines import FieldLines
+from fleethook.store.manifest_reader import read_documents
+from fleethook.store.yaml_lines import FieldLines
 from tests.hypothesis_profiles import examples
 
 TEXT = """\

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store.manifest_reader import read_documents
-from app.store.yaml_reader import ManifestError
+from fleethook.store.manifest_reader import read_documents
+from fleethook.store.yaml_reader import ManifestError
 from tests.hypothesis_profiles import examples
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"

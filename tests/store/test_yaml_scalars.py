@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from app.store.yaml_scalars import PLAIN, read_key, read_scalar
+from fleethook.store.yaml_scalars import PLAIN, read_key, read_scalar
 
 TAG = "tag:yaml.org,2002:"
 

@@ -12,5 +12,5 @@ from tests.serving import ROOT
 def test_the_bundle_is_the_one_that_the_sources_make(tmp_path: Path) -> None:
     installed = shutil.which("node") if (ROOT / "node_modules" / "stamp").exists() else None
     node = require_program(installed, "no packages of Node: run `make console-assets`")
-    subprocess.run([node, "app/console/assets/build.mjs", str(tmp_path)], cwd=ROOT, check=True)
+    subprocess.run([node, "app/fleethook/console/assets/build.mjs", str(tmp_path)], cwd=ROOT, check=True)
     assert read_all(STATIC) == read_all(tmp_path)

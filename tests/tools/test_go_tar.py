@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from app.crds.archive import tar
-from app.crds.archive.limits import LIMITS
-from app.crds.failures import CRDsError
+from fleethook.crds.archive import tar
+from fleethook.crds.archive.limits import LIMITS
+from fleethook.crds.failures import CRDsError
 from tests.crds.archive.tar_headers import END, header, mutated, pax, record
 from tests.programs import require_go
 

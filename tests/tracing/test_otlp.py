@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.api.logs import JSONFormatter
-from app.asgi import Fleethook, create_app
-from app.settings import Settings
-from app.tracing.otlp import OTLPTracing, start_otlp
-from app.tracing.spans import UnsampledSpan, enter_span
+from fleethook.api.logs import JSONFormatter
+from fleethook.asgi import Fleethook, create_app
+from fleethook.settings import Settings
+from fleethook.tracing.otlp import OTLPTracing, start_otlp
+from fleethook.tracing.spans import UnsampledSpan, enter_span
 from tests.asgi_client import call
 from tests.dispatch.builders import binding, configuration, export, review, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks

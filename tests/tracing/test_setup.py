@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.tracing.setup import TracingError, start_tracing
+from fleethook.tracing.setup import TracingError, start_tracing
 from tests.tracing.collector import collecting
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.tracing.spans import (
+from fleethook.tracing.spans import (
     CURRENT,
     Attributes,
     Kind,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.console.sections import SECTIONS
+from fleethook.console.sections import SECTIONS
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.serving import EXAMPLES
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.asgi import INDEXES
-from app.console.pages.overview import count_objects
-from app.console.views.findings import count_findings
-from app.store import Store
-from app.store.sources.manifests import ManifestSource
+from fleethook.asgi import INDEXES
+from fleethook.console.pages.overview import count_objects
+from fleethook.console.views.findings import count_findings
+from fleethook.store import Store
+from fleethook.store.sources.manifests import ManifestSource
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.console.pages.reading import HOSTILE

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from app.console import crd_entries
-from app.console.access import AccessError, User
-from app.console.pages import crds
-from app.crds.cache.metadata import RECORD
-from app.crds.source import Source
+from fleethook.console import crd_entries
+from fleethook.console.access import AccessError, User
+from fleethook.console.pages import crds
+from fleethook.crds.cache.metadata import RECORD
+from fleethook.crds.source import Source
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read

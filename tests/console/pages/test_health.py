@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import yaml
 
-from app.console.application import create_console
-from app.console.context import INDEXES, ConsoleContext
-from app.console.pages.health import PATHS
-from app.kube.errors import APIError
-from app.lifetime import run_in_background
-from app.store import Store
-from app.store.sources.kubernetes.resources import RESOURCES
-from app.store.sources.kubernetes.source import KubernetesSource
-from app.store.sources.manifests import ManifestSource
+from fleethook.console.application import create_console
+from fleethook.console.context import INDEXES, ConsoleContext
+from fleethook.console.pages.health import PATHS
+from fleethook.kube.errors import APIError
+from fleethook.lifetime import run_in_background
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.resources import RESOURCES
+from fleethook.store.sources.kubernetes.source import KubernetesSource
+from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_set
 from tests.console.test_permissions import Restricted
 from tests.console.visits import HOSTS, console_of, visit
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from app.lifetime import Cluster
+    from fleethook.lifetime import Cluster
 
 
 @pytest.mark.parametrize("path", sorted(PATHS))

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.interpret_chain import build_chain
-from app.console.pages.interpreters import make_state
-from app.console.process import ConsoleOptions, open_context
-from app.console.views.interpreters import LAYERS, OPERATIONS, find_cell
-from app.control.worker import Worker
-from app.interpret.lua.runner import Runner
-from app.interpret.question import Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import ConventionsMode
-from app.outbound.client import HookClient
-from app.settings import Settings
+from fleethook.cli.interpret_chain import build_chain
+from fleethook.console.pages.interpreters import make_state
+from fleethook.console.process import ConsoleOptions, open_context
+from fleethook.console.views.interpreters import LAYERS, OPERATIONS, find_cell
+from fleethook.control.worker import Worker
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import ConventionsMode
+from fleethook.outbound.client import HookClient
+from fleethook.settings import Settings
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 from tests.console.pages.reading import HOSTILE, Page, get, read, submit
 from tests.console.views.test_interpreters import FILES, find_answering_layer, make_object, read_all
@@ -166,7 +166,7 @@ async def test_an_error_is_shown_at_its_line() -> None:
 
 
 async def test_scripts_beyond_the_limit_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.console.pages.interpreters.MAX_SCRIPTS", 0)
+    monkeypatch.setattr("fleethook.console.pages.interpreters.MAX_SCRIPTS", 0)
     status, page = await submit(console_of(), "/interpreters/playground", FORM)
     assert (status, "other scripts are running: try again in a few seconds" in page.text) == (422, True)
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from app.console.remote_access import ApiserverAuthorizer
-from app.kube.errors import UnreachableError
-from app.model.openyurt import YURT_APP_SET
+from fleethook.console.remote_access import ApiserverAuthorizer
+from fleethook.kube.errors import UnreachableError
+from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import yurt_app_set
 from tests.console.reviews_of_access import TOKEN, Apiserver
 from tests.console.visits import console_of, send_form, visit

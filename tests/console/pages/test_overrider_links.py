@@ -2,7 +2,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from app.console.pages.overrider_links import (
+from fleethook.console.pages.overrider_links import (
     MAX_TEXT,
     cell_url,
     edit_url,
@@ -12,9 +12,9 @@ from app.console.pages.overrider_links import (
     parse_overrider_key,
     parse_query,
 )
-from app.console.views.overriders.matrix import Query
-from app.model.openyurt import YURT_APP_OVERRIDER
-from app.store import ObjectKey
+from fleethook.console.views.overriders.matrix import Query
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.store import ObjectKey
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key
 
 HOSTILE = "a&b=c d/ü?#<script>\u202e\"'+%00"

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from app.console.access import User
-from app.console.lease_watch import LeaseWatch
-from app.console.metrics_sampler import MetricsSampler, MetricsTarget
-from app.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows
-from app.console.review_index import ReviewIndex
-from app.console.sections import MUTATING
-from app.console.views.certificates import CONFIGURATIONS
-from app.console.views.review_rates import Rates
-from app.control.server_lease import LEASE
-from app.kube.errors import APIError
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.store.sources.manifests import ManifestSource
+from fleethook.console.access import User
+from fleethook.console.lease_watch import LeaseWatch
+from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
+from fleethook.console.pages.overview import Leader, Row, build_charts, count_objects, describe_lease, list_rows
+from fleethook.console.review_index import ReviewIndex
+from fleethook.console.sections import MUTATING
+from fleethook.console.views.certificates import CONFIGURATIONS
+from fleethook.console.views.review_rates import Rates
+from fleethook.control.server_lease import LEASE
+from fleethook.kube.errors import APIError
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get

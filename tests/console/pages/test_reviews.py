@@ -7,21 +7,21 @@ from urllib.parse import urlencode
 
 import pytest
 
-from app.asgi import INDEXES
-from app.console import replay_jobs
-from app.console.access import AccessError, User
-from app.console.application import create_console
-from app.console.context import ConsoleContext
-from app.console.pages.reviews import describe_outcome, find_state
-from app.console.review_index import ReviewIndex
-from app.console.review_replay import ReviewReplay
-from app.console.views.reviews import batch
-from app.model.gvk import GroupKind
-from app.records.changes import Place, make_change
-from app.records.outcome import Difference
-from app.records.recorded_calls import CallName
-from app.records.replay import Replayed
-from app.store import Store
+from fleethook.asgi import INDEXES
+from fleethook.console import replay_jobs
+from fleethook.console.access import AccessError, User
+from fleethook.console.application import create_console
+from fleethook.console.context import ConsoleContext
+from fleethook.console.pages.reviews import describe_outcome, find_state
+from fleethook.console.review_index import ReviewIndex
+from fleethook.console.review_replay import ReviewReplay
+from fleethook.console.views.reviews import batch
+from fleethook.model.gvk import GroupKind
+from fleethook.records.changes import Place, make_change
+from fleethook.records.outcome import Difference
+from fleethook.records.recorded_calls import CallName
+from fleethook.records.replay import Replayed
+from fleethook.store import Store
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
 from tests.console.views.reviews.test_summary import asked, entry_of

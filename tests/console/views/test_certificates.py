@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.console.sections import MUTATING, VALIDATING
-from app.console.views.certificates import (
+from fleethook.console.sections import MUTATING, VALIDATING
+from fleethook.console.views.certificates import (
     CONFIGURATIONS,
     MAX_ROWS,
     Bundle,
@@ -14,8 +14,8 @@ from app.console.views.certificates import (
     collect_bundles,
     judge_certificates,
 )
-from app.outbound.bundle import Validity
-from app.store import ObjectKey
+from fleethook.outbound.bundle import Validity
+from fleethook.store import ObjectKey
 from tests.console.visits import make_context
 from tests.e2e.pki import Authority
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.console.views.cluster_map import (
+from fleethook.console.views.cluster_map import (
     MAX_NODES,
     MAX_PLAIN_NODES,
     MAX_ROWS,

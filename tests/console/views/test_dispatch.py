@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.request_plan import Operation
-from app.console.views.dispatch import (
+from fleethook.api.request_plan import Operation
+from fleethook.console.views.dispatch import (
     MAX_CHOICES,
     MAX_TEXT,
     RequestForm,
@@ -20,12 +20,12 @@ from app.console.views.dispatch import (
     plan_form,
     read_choice,
 )
-from app.console.views.form_fields import FormFieldError
-from app.dispatch.factory import build_offline_dispatcher
-from app.dispatch.schema_owner import INDEXES
-from app.store import Store
-from app.store.manifest_reader import read_documents
-from app.store.store import key_of
+from fleethook.console.views.form_fields import FormFieldError
+from fleethook.dispatch.factory import build_offline_dispatcher
+from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.store import Store
+from fleethook.store.manifest_reader import read_documents
+from fleethook.store.store import key_of
 from tests.cli.explaining import explain, provide_webhooks
 from tests.dispatch.builders import binding, configuration, review, store_of, webhook, widget
 from tests.serving import EXAMPLES

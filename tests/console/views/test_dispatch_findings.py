@@ -2,10 +2,17 @@ import json
 
 import pytest
 
-from app.console.views.dispatch_findings import LINTED, PAGE_ROWS, FindingFilter, FindingList, find_all, list_findings
-from app.dispatch.schema_owner import INDEXES
-from app.store import Store
-from app.store.manifest_reader import read_documents
+from fleethook.console.views.dispatch_findings import (
+    LINTED,
+    PAGE_ROWS,
+    FindingFilter,
+    FindingList,
+    find_all,
+    list_findings,
+)
+from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.store import Store
+from fleethook.store.manifest_reader import read_documents
 from tests.cli.commands import invoke
 from tests.dispatch.builders import binding, configuration, namespace, store_of, webhook, widget
 from tests.serving import EXAMPLES

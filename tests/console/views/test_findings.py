@@ -1,17 +1,17 @@
 import json
 from collections import Counter
 
-from app.asgi import INDEXES
-from app.console.views.findings import (
+from fleethook.asgi import INDEXES
+from fleethook.console.views.findings import (
     FindingCount,
     collect_documents,
     count_findings,
     select_checked,
     select_kinds,
 )
-from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
-from app.store import Store
-from app.store.sources.manifests import ManifestSource
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.store import Store
+from fleethook.store.sources.manifests import ManifestSource
 from tests.builders import yurt_app_set
 from tests.cli.commands import run_command
 from tests.console.visits import make_context

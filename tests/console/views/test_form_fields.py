@@ -1,6 +1,6 @@
 import pytest
 
-from app.console.views.form_fields import (
+from fleethook.console.views.form_fields import (
     FieldError,
     FormFieldError,
     limit_text,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.interpret_chain import build_chain
-from app.console.views.interpreters import (
+from fleethook.cli.interpret_chain import build_chain
+from fleethook.console.views.interpreters import (
     LAYERS,
     NONE,
     OPERATIONS,
@@ -21,16 +21,16 @@ from app.console.views.interpreters import (
     find_cell,
     list_documents,
 )
-from app.interpret.chain import ChainError
-from app.interpret.lua.runner import Runner
-from app.interpret.python_interpreter import load
-from app.interpret.question import Question
-from app.model.gvk import GroupVersionKind, parse_api_version
-from app.model.karmada import ConventionsMode, Operation
-from app.outbound.client import HookClient
-from app.store import Store
-from app.store.manifest_reader import read_documents
-from app.store.yaml_reader import Document
+from fleethook.interpret.chain import ChainError
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.python_interpreter import load
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.karmada import ConventionsMode, Operation
+from fleethook.outbound.client import HookClient
+from fleethook.store import Store
+from fleethook.store.manifest_reader import read_documents
+from fleethook.store.yaml_reader import Document
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 
 FILES = (

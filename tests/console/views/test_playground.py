@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.console.views.form_fields import FieldError
-from app.console.views.playground import (
+from fleethook.console.views.form_fields import FieldError
+from fleethook.console.views.playground import (
     EXAMPLES,
     MAX_DIFF_LINES,
     MAX_SHOWN,
@@ -16,7 +16,7 @@ from app.console.views.playground import (
     number_lines,
     run_form,
 )
-from app.interpret.playground.question import PlaygroundAnswer
+from fleethook.interpret.playground.question import PlaygroundAnswer
 
 GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
 HEALTHY = "function InterpretHealth(obj)\n  print('asked')\n  return obj.spec.players == 2\nend\n"

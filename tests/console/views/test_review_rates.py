@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.console.views.review_rates import (
+from fleethook.console.views.review_rates import (
     MAX_BINS,
     MAX_VERDICTS,
     OTHER,
@@ -16,7 +16,7 @@ from app.console.views.review_rates import (
     rate_increases,
     rate_recordings,
 )
-from app.console.views.reviews.summary import ReviewSummary
+from fleethook.console.views.reviews.summary import ReviewSummary
 
 WINDOW = 600  # bins of 10 s
 

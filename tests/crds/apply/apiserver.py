@@ -16,9 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from app.kube.errors import APIError
-from app.model.merge_keys import MergeSchema
-from app.patch.strategic_merge_patch import strategic_merge
+from fleethook.kube.errors import APIError
+from fleethook.model.merge_keys import MergeSchema
+from fleethook.patch.strategic_merge_patch import strategic_merge
 from tests.apiserver_rules import invalid, not_found, parse_path
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

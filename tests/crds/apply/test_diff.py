@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.apply.diff import CRDChange, VersionChange, compare
+from fleethook.crds.apply.diff import CRDChange, VersionChange, compare
 
 NAME = "works.work.karmada.io"
 

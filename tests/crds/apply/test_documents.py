@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.crds.apply.documents import read_files, read_first_document
-from app.crds.archive.limits import YAMLBudget
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.apply.documents import read_files, read_first_document
+from fleethook.crds.archive.limits import YAMLBudget
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, build_patches, find_foreign_webhooks, render_crds
-from app.crds.apply.placeholders import build_values
-from app.crds.archive.limits import ArchiveLimits
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.apply.documents import Tree
+from fleethook.crds.apply.patches import Patch, build_patches, find_foreign_webhooks, render_crds
+from fleethook.crds.apply.placeholders import build_values
+from fleethook.crds.archive.limits import ArchiveLimits
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
 
 WORKS = "works.work.karmada.io"

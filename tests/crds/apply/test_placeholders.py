@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.certs.authority import new_authority
-from app.crds.apply.placeholders import build_values, substitute
-from app.crds.failures import CRDsError, Exit
+from fleethook.certs.authority import new_authority
+from fleethook.crds.apply.placeholders import build_values, substitute
+from fleethook.crds.failures import CRDsError, Exit
 
 AUTHORITY = new_authority(now=datetime.now(UTC))
 PEM = AUTHORITY.certificate_pem

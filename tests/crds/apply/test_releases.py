@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.apply.releases import compare_releases, parse_entry
-from app.crds.cache.cache import Cache
-from app.crds.failures import CRDsError
+from fleethook.crds.apply.releases import compare_releases, parse_entry
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.failures import CRDsError
 from tests.crds.fetching import fetching
 from tests.crds.tarballs import build, dotted, small
 

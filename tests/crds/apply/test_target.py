@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.certs.authority import new_authority
-from app.crds.apply.target import Target, read_target
-from app.crds.failures import CRDsError, Exit
-from app.kube.connection import Connection
-from app.kube.rest_config import RestConfig
+from fleethook.certs.authority import new_authority
+from fleethook.crds.apply.target import Target, read_target
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.kube.connection import Connection
+from fleethook.kube.rest_config import RestConfig
 from tests.crds.apply.apiserver import ApiServer, Asked
 
 CA = new_authority(now=datetime.now(UTC)).certificate_pem

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.apply.documents import read_files
-from app.crds.apply.patches import build_patches, render_crds
-from app.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
-from app.crds.apply.trial import render_trial
-from app.crds.archive import archive
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.apply.documents import read_files
+from fleethook.crds.apply.patches import build_patches, render_crds
+from fleethook.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
+from fleethook.crds.apply.trial import render_trial
+from fleethook.crds.archive import archive
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, small
 
 PATCH = "crds/patches/webhook_in_works.yaml"

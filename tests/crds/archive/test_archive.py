@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.archive import archive
-from app.crds.archive.archive import FileDigest, Manifest, unpack, verify, verify_tree
-from app.crds.archive.inflate import GzipReader
-from app.crds.archive.limits import LIMITS, ArchiveLimits
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive import archive
+from fleethook.crds.archive.archive import FileDigest, Manifest, unpack, verify, verify_tree
+from fleethook.crds.archive.inflate import GzipReader
+from fleethook.crds.archive.limits import LIMITS, ArchiveLimits
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
 
 

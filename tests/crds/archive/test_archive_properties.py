@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.archive.archive import Manifest, unpack, verify, verify_tree
-from app.crds.archive.limits import ArchiveLimits
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.archive import Manifest, unpack, verify, verify_tree
+from fleethook.crds.archive.limits import ArchiveLimits
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, member, pack, small, tar
 from tests.hypothesis_profiles import examples
 

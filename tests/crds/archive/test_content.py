@@ -1,8 +1,8 @@
 import pytest
 
-from app.crds.archive.content import Content, name_patched_crd
-from app.crds.archive.limits import ArchiveLimits
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.content import Content, name_patched_crd
+from fleethook.crds.archive.limits import ArchiveLimits
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, members, patch
 
 DIRECTORIES = {"crds", "crds/bases", "crds/patches"}

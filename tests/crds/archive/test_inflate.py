@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-from app.crds.archive.inflate import GzipReader
-from app.crds.archive.limits import ArchiveLimits
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.inflate import GzipReader
+from fleethook.crds.archive.limits import ArchiveLimits
+from fleethook.crds.failures import CRDsError, Exit
 
 DATA = bytes(range(256)) * 1000
 PACKED = gzip.compress(DATA)

@@ -2,9 +2,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.crds.archive.archive import verify
-from app.crds.archive.layouts import describe
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.archive import verify
+from fleethook.crds.archive.layouts import describe
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, members, small
 
 CRDS = "work.karmada.io_works.yaml"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.crds.archive.limits import ArchiveLimits, YAMLBudget
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.limits import ArchiveLimits, YAMLBudget
+from fleethook.crds.failures import CRDsError, Exit
 
 
 @pytest.mark.parametrize(("packed", "unpacked"), [(1, 100), (10, 100), (11, 110), (99, 500)])

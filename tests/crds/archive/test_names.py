@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.crds.archive import tar
-from app.crds.archive.names import Names
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive import tar
+from fleethook.crds.archive.names import Names
+from fleethook.crds.failures import CRDsError, Exit
 
 LINK = ord("2")
 

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from app.crds.archive import tar
-from app.crds.archive.limits import LIMITS, ArchiveLimits
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive import tar
+from fleethook.crds.archive.limits import LIMITS, ArchiveLimits
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.archive.tar_headers import END, header, pax, record
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.crds.archive.tar_attributes import Attributes, check_global, read_records
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.tar_attributes import Attributes, check_global, read_records
+from fleethook.crds.failures import CRDsError, Exit
 
 
 def record(key: str, value: str) -> bytes:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.crds.archive.tar_header import BLOCK, parse_header
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.tar_header import BLOCK, parse_header
+from fleethook.crds.failures import CRDsError, Exit
 
 
 def block(format_: int = tarfile.USTAR_FORMAT, **members: Any) -> bytearray:

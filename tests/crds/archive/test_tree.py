@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.archive.manifest import FileDigest
-from app.crds.archive.tree import Written, find_differences, write_tree
-from app.crds.descriptors import FILE_MODE, open_directory_at
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.manifest import FileDigest
+from fleethook.crds.archive.tree import Written, find_differences, write_tree
+from fleethook.crds.descriptors import FILE_MODE, open_directory_at
+from fleethook.crds.failures import CRDsError, Exit
 
 FILES = {"crds/a.yaml": b"a", "crds/bases/b.yaml": b"bb"}
 DIRECTORIES = ["crds/bases", "crds"]

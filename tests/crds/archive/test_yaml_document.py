@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
-from app.crds.archive.yaml_document import YAMLDocument, read_document
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
+from fleethook.crds.archive.yaml_document import YAMLDocument, read_document
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import members
 
 

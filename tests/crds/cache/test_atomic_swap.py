@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.atomic_swap import EntryName, exchange
+from fleethook.crds.cache.atomic_swap import EntryName, exchange
 
 
 @pytest.fixture

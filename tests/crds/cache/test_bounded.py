@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.crds.archive import archive
-from app.crds.cache.cache import Cache, Origin
-from app.crds.source import Source
+from fleethook.crds.archive import archive
+from fleethook.crds.cache.cache import Cache, Origin
+from fleethook.crds.source import Source
 from tests.crds.tarballs import build, small
 
 KEY = Source("https://example.com/crds.tar.gz").key

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.archive.limits import ArchiveLimits
-from app.crds.cache import layout
-from app.crds.cache.cache import Cache, Entry, Origin
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.archive.limits import ArchiveLimits
+from fleethook.crds.cache import layout
+from fleethook.crds.cache.cache import Cache, Entry, Origin
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, dotted, release, small
 
 URL = "http://origin.example/crds.tar.gz"

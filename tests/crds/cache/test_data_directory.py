@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.data_directory import find_data_directory
+from fleethook.crds.cache.data_directory import find_data_directory
 
 
 def test_the_data_directory_follows_the_convention_of_the_desktop(

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.archive.limits import ArchiveLimits
-from app.crds.cache.cache import Cache, Origin
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import fetch
-from app.crds.source import Policy, Source
+from fleethook.crds.archive.limits import ArchiveLimits
+from fleethook.crds.cache.cache import Cache, Origin
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.fetch import fetch
+from fleethook.crds.source import Policy, Source
 from tests.crds.fetching import NEVER, bring
 from tests.crds.origin import serving, tarball
 from tests.crds.tarballs import build, crd, dotted, patch, small

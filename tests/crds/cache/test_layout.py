@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache import layout as layout_module
-from app.crds.cache.layout import Layout
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.cache import layout as layout_module
+from fleethook.crds.cache.layout import Layout
+from fleethook.crds.failures import CRDsError, Exit
 
 KEY, OTHER = "a" * 64, "b" * 64
 

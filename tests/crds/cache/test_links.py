@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.cache import Cache, Origin
-from app.crds.cache.metadata import TARBALL
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.cache.cache import Cache, Origin
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, release, small
 
 KEY = "0" * 64

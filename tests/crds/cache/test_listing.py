@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.cache.listing import Listed, measure_size, select_removable
+from fleethook.crds.cache.listing import Listed, measure_size, select_removable
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

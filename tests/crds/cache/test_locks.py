@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.locks import Lock, lock_exclusive, lock_shared, try_exclusive
-from app.crds.descriptors import open_directory_at
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.cache.locks import Lock, lock_exclusive, lock_shared, try_exclusive
+from fleethook.crds.descriptors import open_directory_at
+from fleethook.crds.failures import CRDsError, Exit
 
 
 @pytest.fixture

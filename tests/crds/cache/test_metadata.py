@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.crds.cache.metadata import RECORD, Record, read_record, replace_record, write_record
-from app.crds.descriptors import open_directory_at
+from fleethook.crds.cache.metadata import RECORD, Record, read_record, replace_record, write_record
+from fleethook.crds.descriptors import open_directory_at
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 GIVEN = Record(

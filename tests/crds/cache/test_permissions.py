@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.metadata import TARBALL
-from app.crds.cache.permissions import has_tarball, is_key, open_directory, open_entry, translate_os_errors
-from app.crds.descriptors import list_names, open_directory_at
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.cache.metadata import TARBALL
+from fleethook.crds.cache.permissions import has_tarball, is_key, open_directory, open_entry, translate_os_errors
+from fleethook.crds.descriptors import list_names, open_directory_at
+from fleethook.crds.failures import CRDsError, Exit
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.staging import create_staging, sweep
-from app.crds.descriptors import list_names, open_directory_at
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.cache.staging import create_staging, sweep
+from fleethook.crds.descriptors import list_names, open_directory_at
+from fleethook.crds.failures import CRDsError, Exit
 
 
 @pytest.fixture

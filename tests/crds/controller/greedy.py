@@ -1,12 +1,12 @@
-"""Verifies tarballs as `app.crds.controller.verifier_process` does, but with defects that its limits are for."""
+"""Verifies tarballs as `fleethook.crds.controller.verifier_process` does, but with defects that its limits are for."""
 
 import os
 from pathlib import Path
 from typing import Any
 
-from app.control.child_process import answer_questions
-from app.crds.archive import archive
-from app.crds.controller import verifier_process
+from fleethook.control.child_process import answer_questions
+from fleethook.crds.archive import archive
+from fleethook.crds.controller import verifier_process
 
 
 def _verify(tarball: bytes, **_: Any) -> Any:

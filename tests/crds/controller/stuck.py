@@ -1,13 +1,13 @@
-"""Verifies tarballs as `app.crds.controller.verifier_process` does, but never ends with one that takes more than a first try."""
+"""Verifies tarballs as `fleethook.crds.controller.verifier_process` does, but never ends with one that takes more than a first try."""
 
 import os
 import time
 from typing import Any
 
-from app.control.child_process import answer_questions
-from app.crds.archive import archive
-from app.crds.archive.limits import LIMITS
-from app.crds.controller import verifier_process
+from fleethook.control.child_process import answer_questions
+from fleethook.crds.archive import archive
+from fleethook.crds.archive.limits import LIMITS
+from fleethook.crds.controller import verifier_process
 
 _verify = archive.verify
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from app.certs.authority import new_authority
-from app.crds.apply.plan import StoredVersionsError
-from app.crds.apply.target import Target
-from app.crds.cache.cache import Cache
-from app.crds.controller import applier as applier_module
-from app.crds.controller.applier import Applier
-from app.crds.controller.controller import report_applied
-from app.crds.controller.verifier import Verifier
-from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import Fetched
-from app.crds.source import Source
-from app.kube.rest_config import RestConfig
-from app.model.operator import KARMADA
-from app.store import ObjectKey
+from fleethook.certs.authority import new_authority
+from fleethook.crds.apply.plan import StoredVersionsError
+from fleethook.crds.apply.target import Target
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.controller import applier as applier_module
+from fleethook.crds.controller.applier import Applier
+from fleethook.crds.controller.controller import report_applied
+from fleethook.crds.controller.verifier import Verifier
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.fetch import Fetched
+from fleethook.crds.source import Source
+from fleethook.kube.rest_config import RestConfig
+from fleethook.model.operator import KARMADA
+from fleethook.store import ObjectKey
 from tests.crds.apply.apiserver import ApiServer, Asked, serving
 from tests.crds.fetching import bring
 from tests.crds.origin import serving as serving_origin

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.control.conditions import Condition
-from app.crds.apply.apply import Applied
-from app.crds.apply.plan import StoredVersionsError
-from app.crds.cache.cache import Cache
-from app.crds.controller.controller import (
+from fleethook.control.conditions import Condition
+from fleethook.crds.apply.apply import Applied
+from fleethook.crds.apply.plan import StoredVersionsError
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.controller.controller import (
     APPLIED,
     KarmadaController,
     find_stored_outcome,
@@ -24,17 +24,17 @@ from app.crds.controller.controller import (
     report_not_applied,
     status_patch,
 )
-from app.crds.controller.metrics import FetchMetrics
-from app.crds.controller.options import Options
-from app.crds.controller.singleflight import SharedCall
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import select_source
-from app.kube.errors import APIError, UnreachableError
-from app.model.json import JSONObject
-from app.model.operator import KARMADA
-from app.patch import merge_patch
-from app.store import ObjectKey
-from app.tracing.spans import StartRoot
+from fleethook.crds.controller.metrics import FetchMetrics
+from fleethook.crds.controller.options import Options
+from fleethook.crds.controller.singleflight import SharedCall
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.source_selection import select_source
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.json import JSONObject
+from fleethook.model.operator import KARMADA
+from fleethook.patch import merge_patch
+from fleethook.store import ObjectKey
+from fleethook.tracing.spans import StartRoot
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
 from tests.kube.object_server import ObjectServer

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from app.crds.apply.target import Target
-from app.crds.cache.cache import Cache
-from app.crds.controller import applier as applier_module
-from app.crds.controller.applier import Applier
-from app.crds.controller.controller import RESERVED, WORKERS
-from app.crds.controller.verifier import Verifier
-from app.crds.fetch import fetch
-from app.crds.source import Policy, Source
-from app.kube.connection import Connection
-from app.kube.rest_config import RestConfig
-from app.model.operator import KARMADA
-from app.store import ObjectKey
+from fleethook.crds.apply.target import Target
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.controller import applier as applier_module
+from fleethook.crds.controller.applier import Applier
+from fleethook.crds.controller.controller import RESERVED, WORKERS
+from fleethook.crds.controller.verifier import Verifier
+from fleethook.crds.fetch import fetch
+from fleethook.crds.source import Policy, Source
+from fleethook.kube.connection import Connection
+from fleethook.kube.rest_config import RestConfig
+from fleethook.model.operator import KARMADA
+from fleethook.store import ObjectKey
 from tests.crds.apply import apiserver
 from tests.crds.controller import hostile
 from tests.crds.controller.crowd import Crowd

@@ -2,15 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.controller.fetch_outcome import (
+from fleethook.crds.controller.fetch_outcome import (
     report_deletion,
     report_download,
     report_failed,
     report_invalid,
     report_prepared,
 )
-from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import Fetched, Result
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.fetch import Fetched, Result
 
 SHA = "ab" * 32
 

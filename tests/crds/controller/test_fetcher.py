@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.cache import Cache
-from app.crds.controller.options import Options
-from app.tracing.spans import CURRENT
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.controller.options import Options
+from fleethook.tracing.spans import CURRENT
 from tests.crds.controller.test_controller import Api, Bench
 from tests.crds.origin import Origin, says, serving, tarball
 from tests.crds.tarballs import build, small

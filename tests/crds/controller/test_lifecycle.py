@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.controller.lifecycle import (
+from fleethook.crds.controller.lifecycle import (
     CASCADE_LABEL,
     FINALIZER,
     build_ownership_patch,

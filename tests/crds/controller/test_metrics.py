@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.crds.cache.cache import Cache
-from app.crds.controller.metrics import FetchMetrics
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Source
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.controller.metrics import FetchMetrics
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Source
 from tests.crds.fetching import bring
 from tests.crds.origin import serving, tarball
 from tests.crds.tarballs import release

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.crds.cache.cache import Cache
-from app.crds.controller.options import Reach
-from app.crds.controller.origins import Namespace, build_downloader
-from app.crds.download.cancellation import Cancellation
-from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import Fetched, fetch
-from app.crds.instance.source_selection import select_source
-from app.model.json import JSONObject
+from fleethook.crds.cache.cache import Cache
+from fleethook.crds.controller.options import Reach
+from fleethook.crds.controller.origins import Namespace, build_downloader
+from fleethook.crds.download.cancellation import Cancellation
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.fetch import Fetched, fetch
+from fleethook.crds.instance.source_selection import select_source
+from fleethook.model.json import JSONObject
 from tests.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.crds.tarballs import build, small
 

@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
-from app.crds.controller.singleflight import SharedCall, SingleFlight
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.controller.singleflight import SharedCall, SingleFlight
+from fleethook.crds.failures import CRDsError, Exit
 from tests.waiting import NET
 
 

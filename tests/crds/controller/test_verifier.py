@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.crds.apply.documents import read_files
-from app.crds.apply.patches import build_patches
-from app.crds.archive import archive
-from app.crds.controller.verifier import EncodedCRDs, Verifier
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.apply.documents import read_files
+from fleethook.crds.apply.patches import build_patches
+from fleethook.crds.archive import archive
+from fleethook.crds.controller.verifier import EncodedCRDs, Verifier
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.controller.hostile import expensive
 from tests.crds.tarballs import build, dotted, release, small
 

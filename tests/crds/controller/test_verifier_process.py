@@ -15,13 +15,13 @@ import msgspec
 import pytest
 import yaml
 
-from app.certs.authority import new_authority
-from app.crds.apply.placeholders import build_values
-from app.crds.archive import archive
-from app.crds.archive.limits import LIMITS
-from app.crds.controller import verifier_process
-from app.crds.controller.verifier_process import Answer, Question, answer_question, process_question, scale_limits
-from app.crds.failures import CRDsError, Exit
+from fleethook.certs.authority import new_authority
+from fleethook.crds.apply.placeholders import build_values
+from fleethook.crds.archive import archive
+from fleethook.crds.archive.limits import LIMITS
+from fleethook.crds.controller import verifier_process
+from fleethook.crds.controller.verifier_process import Answer, Question, answer_question, process_question, scale_limits
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, dotted, release, small
 from tests.waiting import NET
 

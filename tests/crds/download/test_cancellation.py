@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import connection, dial, resolver, socks
-from app.crds.download.cancellation import Cancellation, Deadline
-from app.crds.download.download import download
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Source
+from fleethook.crds.download import connection, dial, resolver, socks
+from fleethook.crds.download.cancellation import Cancellation, Deadline
+from fleethook.crds.download.download import download
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Source
 from tests.crds.downloading import BODY
 from tests.crds.names import naming
 from tests.crds.origin import Asked, Connection, head, proxying, says, serving, silent, tarball

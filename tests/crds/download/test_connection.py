@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
 
-from app.crds.download import connection
-from app.crds.download.cancellation import Deadline
-from app.crds.download.connection import MAX_INTERIM_RESPONSES, Request, send_request
-from app.crds.download.errors import MalformedError
-from app.crds.download.transfer import build_tls_context
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Source
-from app.outbound.addresses import PrivateAddressError
+from fleethook.crds.download import connection
+from fleethook.crds.download.cancellation import Deadline
+from fleethook.crds.download.connection import MAX_INTERIM_RESPONSES, Request, send_request
+from fleethook.crds.download.errors import MalformedError
+from fleethook.crds.download.transfer import build_tls_context
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Source
+from fleethook.outbound.addresses import PrivateAddressError
 from tests.crds.origin import Asked, head, proxying, says, serving
 from tests.crds.origin import Connection as OriginConnection
 from tests.waiting import NET

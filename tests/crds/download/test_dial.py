@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from urllib3.exceptions import ConnectTimeoutError
 
-from app.crds.download import dial
-from app.crds.download.cancellation import Cancellation, Deadline
-from app.crds.download.dial import dial_host, refuse_private_literal, resolve_addresses
-from app.outbound.addresses import PrivateAddressError
+from fleethook.crds.download import dial
+from fleethook.crds.download.cancellation import Cancellation, Deadline
+from fleethook.crds.download.dial import dial_host, refuse_private_literal, resolve_addresses
+from fleethook.outbound.addresses import PrivateAddressError
 from tests.waiting import NET
 
 

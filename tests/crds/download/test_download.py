@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download.download import Validators, download
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Credentials, Source
+from fleethook.crds.download.download import Validators, download
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Credentials, Source
 from tests.crds.downloading import BODY, fetched, refused
 from tests.crds.origin import chunked, in_turn, proxying, redirects, says, serving, tarball
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from urllib3 import exceptions
 
-from app.crds.download.errors import MalformedError, SlowLookupError, classify_error, make_timeout_error
-from app.crds.failures import Exit
-from app.outbound.addresses import PrivateAddressError
+from fleethook.crds.download.errors import MalformedError, SlowLookupError, classify_error, make_timeout_error
+from fleethook.crds.failures import Exit
+from fleethook.outbound.addresses import PrivateAddressError
 
 POOL: Any = None
 SECRET = "hunter2"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download.partial import Partial
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.download.partial import Partial
+from fleethook.crds.failures import CRDsError, Exit
 
 
 @pytest.fixture

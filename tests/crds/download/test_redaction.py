@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.download.redaction import redact
+from fleethook.crds.download.redaction import redact
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,15 @@ import base64
 
 import pytest
 
-from app.crds.download.request_headers import (
+from fleethook.crds.download.request_headers import (
     Validators,
     build_condition_headers,
     build_credential_headers,
     check_credentials,
 )
-from app.crds.download.response import Address
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Credentials, Source
+from fleethook.crds.download.response import Address
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Credentials, Source
 
 ADDRESS = Address("https://h/c", ("https", "h", 443), "")
 KNOWN = Validators('"e"', "Mon, 01 Jun 2026 00:00:00 GMT")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download import dial, resolver, retry
-from app.crds.download.cancellation import Deadline
-from app.crds.download.errors import SlowLookupError
-from app.crds.download.resolver import Lookups
-from app.crds.failures import Exit
+from fleethook.crds.download import dial, resolver, retry
+from fleethook.crds.download.cancellation import Deadline
+from fleethook.crds.download.errors import SlowLookupError
+from fleethook.crds.download.resolver import Lookups
+from fleethook.crds.failures import Exit
 from tests.crds.downloading import BODY, fetched, refused
 from tests.crds.names import naming
 from tests.crds.origin import proxying, redirects, serving, tarball

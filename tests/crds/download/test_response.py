@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.crds.download.response import (
+from fleethook.crds.download.response import (
     check_beginning,
     continues_partial,
     find_redirect,
@@ -12,8 +12,8 @@ from app.crds.download.response import (
     parse_address,
     read_strong_etag,
 )
-from app.crds.download.retry import AttemptError
-from app.crds.failures import Exit
+from fleethook.crds.download.retry import AttemptError
+from fleethook.crds.failures import Exit
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 URL = "https://h/a/crds.tar.gz"

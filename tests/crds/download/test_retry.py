@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.download.retry import ATTEMPTS, AttemptError, choose_delay, parse_retry_after
-from app.crds.failures import Exit
+from fleethook.crds.download.retry import ATTEMPTS, AttemptError, choose_delay, parse_retry_after
+from fleethook.crds.failures import Exit
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

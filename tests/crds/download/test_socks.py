@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download import socks
-from app.crds.failures import CRDsError, Exit
+from fleethook.crds.download import socks
+from fleethook.crds.failures import CRDsError, Exit
 from tests.crds.downloading import BODY, Waits, fetched, refused
 from tests.crds.names import naming
 from tests.crds.origin import redirects, serving, tarball
@@ -175,7 +175,7 @@ def test_nor_is_one_behind_it(into: Path, host: str, scheme: str, monkeypatch: p
         monkeypatch.setenv("HTTP_PROXY", proxy.url(scheme))
         monkeypatch.setenv("http_proxy", proxy.url(scheme))
         monkeypatch.setenv("NO_PROXY", "")
-        monkeypatch.setattr("app.kube.proxies._is_loopback", lambda _: False)
+        monkeypatch.setattr("fleethook.kube.proxies._is_loopback", lambda _: False)
         refused(origin, into, Exit.NETWORK, url=f"http://{host}/x", allow_private=False)
     assert proxy.wanted == []
 

@@ -14,15 +14,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from app.certs.authority import issue_serving, new_authority
-from app.crds.download.cancellation import Cancellation
-from app.crds.download.partial import Partial
-from app.crds.download.request_headers import Validators
-from app.crds.download.response import REDIRECTS, parse_address
-from app.crds.download.retry import AttemptError, Timing
-from app.crds.download.transfer import Job, Received, build_tls_context, transfer
-from app.crds.failures import CRDsError, Exit
-from app.crds.source import Credentials, Source
+from fleethook.certs.authority import issue_serving, new_authority
+from fleethook.crds.download.cancellation import Cancellation
+from fleethook.crds.download.partial import Partial
+from fleethook.crds.download.request_headers import Validators
+from fleethook.crds.download.response import REDIRECTS, parse_address
+from fleethook.crds.download.retry import AttemptError, Timing
+from fleethook.crds.download.transfer import Job, Received, build_tls_context, transfer
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.source import Credentials, Source
 from tests.crds.downloading import BODY
 from tests.crds.origin import Origin, chunked, cuts_after, in_turn, redirects, says, serving, tarball
 from tests.waiting import NET

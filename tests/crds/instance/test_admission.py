@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from app.crds.instance.admission import mutate_karmada, validate_karmada
-from app.model.admission import AdmissionRequest, Response, StatusCause, allowed
+from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from tests.crds.anything import JSON, TARBALLS
 
 BAD = {"httpSource": {"url": "bad-url"}}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.defaults import build_default_patch
-from app.patch import apply
+from fleethook.crds.instance.defaults import build_default_patch
+from fleethook.patch import apply
 
 POLICY = [{"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "IfNotPresent"}]
 

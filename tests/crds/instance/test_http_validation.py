@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.http_validation import (
+from fleethook.crds.instance.http_validation import (
     MAX_MIRRORS,
     MAX_NO_PROXY,
     find_http_problems,
     find_reference_problems,
 )
-from app.model.field_errors import Problem
+from fleethook.model.field_errors import Problem
 
 URL = "https://h/crds.tar.gz"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.images import Instance, read_instance_release
+from fleethook.crds.instance.images import Instance, read_instance_release
 
 
 def read(**tags: Any) -> Instance:

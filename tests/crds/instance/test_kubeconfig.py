@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.kubeconfig import read_kubeconfig
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.kubeconfig import read_kubeconfig
 from tests.e2e.pki import Authority
 
 SECRET = "s3cr3t-t0ken"

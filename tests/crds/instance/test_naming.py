@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.crds.instance.naming import admin_config_secret_name, cert_secret_name, webhook_name
+from fleethook.crds.instance.naming import admin_config_secret_name, cert_secret_name, webhook_name
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.secrets import apply_secrets
-from app.crds.instance.source_selection import select_source
-from app.crds.source import Credentials, Source
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.secrets import apply_secrets
+from fleethook.crds.instance.source_selection import select_source
+from fleethook.crds.source import Credentials, Source
 
 URL = "https://h/crds.tar.gz"
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from app.certs.authority import new_authority
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
-from app.crds.source import Policy, Source
-from app.model.operator import ConfigMapSource, LocalSource
+from fleethook.certs.authority import new_authority
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
+from fleethook.crds.source import Policy, Source
+from fleethook.model.operator import ConfigMapSource, LocalSource
 from tests.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"

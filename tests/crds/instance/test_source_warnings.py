@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.source_warnings import find_warnings, is_chosen_by_version
+from fleethook.crds.instance.source_warnings import find_warnings, is_chosen_by_version
 
 URL = "https://h/crds.tar.gz"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.instance.admission import validate_karmada
-from app.crds.instance.source_selection import select_source
-from app.crds.instance.unknown_fields import find_unknown_fields
-from app.crds.instance.validation import find_problems
+from fleethook.crds.instance.admission import validate_karmada
+from fleethook.crds.instance.source_selection import select_source
+from fleethook.crds.instance.unknown_fields import find_unknown_fields
+from fleethook.crds.instance.validation import find_problems
 from tests.cli.commands import invoke
 from tests.crds.instance.test_admission import karmada, review
 

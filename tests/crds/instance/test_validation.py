@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from app.crds.instance.source_warnings import find_warnings
-from app.crds.instance.validation import aggregate_problems, find_problems
-from app.model.field_errors import Problem
+from fleethook.crds.instance.source_warnings import find_warnings
+from fleethook.crds.instance.validation import aggregate_problems, find_problems
+from fleethook.model.field_errors import Problem
 from tests.crds.anything import JSON, TARBALLS
 
 URL = "https://h/crds.tar.gz"

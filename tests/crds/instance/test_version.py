@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.instance.version import build_release_url, is_release, parse_release
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.instance.version import build_release_url, is_release, parse_release
 
 
 @pytest.mark.parametrize(

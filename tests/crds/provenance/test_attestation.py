@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance.attestation import MAX_BYTES, Attestation, Form, parse_attestation
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance.attestation import MAX_BYTES, Attestation, Form, parse_attestation
 from tests.crds.provenance.signing import IN_TOTO, Sigstore
 
 SIGSTORE = Sigstore()

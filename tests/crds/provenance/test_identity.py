@@ -3,9 +3,9 @@
 import pytest
 from cryptography import x509
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance import identity as module
-from app.crds.provenance.identity import Expected, Identity, check_identity, read_identity
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance import identity as module
+from fleethook.crds.provenance.identity import Expected, Identity, check_identity, read_identity
 from tests.crds.provenance.signing import BUILDER, COMMIT, REF, SOURCE, Sigstore
 from tests.crds.provenance.signing import Identity as Holder
 

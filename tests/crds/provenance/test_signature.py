@@ -7,9 +7,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance.attestation import Attestation, Form
-from app.crds.provenance.signature import encode_pae, verify_chain, verify_signature
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance.attestation import Attestation, Form
+from fleethook.crds.provenance.signature import encode_pae, verify_chain, verify_signature
 from tests.crds.provenance.signing import IN_TOTO, Signer, Sigstore
 
 SIGSTORE = Sigstore()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance.sigstore_logs import SigstoreLogs, read_trusted_root
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance.sigstore_logs import SigstoreLogs, read_trusted_root
 from tests.crds.provenance.signing import IN_TOTO, Log, Sigstore, statement
 
 SIGSTORE = Sigstore()

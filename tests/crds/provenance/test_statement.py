@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance.identity import Identity
-from app.crds.provenance.statement import Subject, read_subject
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance.identity import Identity
+from fleethook.crds.provenance.statement import Subject, read_subject
 from tests.crds.provenance.signing import BUILDER, COMMIT, IN_TOTO, REF, SOURCE, statement
 
 SHA256 = "ab" * 32

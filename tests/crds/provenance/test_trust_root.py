@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance import trust_root
-from app.crds.provenance.trust_root import read_trust_root
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance import trust_root
+from fleethook.crds.provenance.trust_root import read_trust_root
 from tests.crds.provenance.signing import Sigstore
 
 SIGSTORE = Sigstore()

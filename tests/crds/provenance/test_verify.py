@@ -12,11 +12,11 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.crds.failures import CRDsError, Exit
-from app.crds.provenance.attestation import MAX_BYTES, parse_attestation
-from app.crds.provenance.identity import Expected
-from app.crds.provenance.trust_root import TrustRoot, read_trust_root
-from app.crds.provenance.verify import Provenance, verify_attestation
+from fleethook.crds.failures import CRDsError, Exit
+from fleethook.crds.provenance.attestation import MAX_BYTES, parse_attestation
+from fleethook.crds.provenance.identity import Expected
+from fleethook.crds.provenance.trust_root import TrustRoot, read_trust_root
+from fleethook.crds.provenance.verify import Provenance, verify_attestation
 from tests.crds.provenance.signing import BUILDER, ISSUED, REF, SOURCE, Identity, Log, Sigstore, b64, statement
 
 SHA256 = "ab" * 32

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from app.dispatch.cel import AccessDecisions, Activation, compile_condition
+from fleethook.dispatch.cel import AccessDecisions, Activation, compile_condition
 
 POD: Final[dict[str, Any]] = {
     "apiVersion": "v1",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.cel import Activation, EvaluationError, compile_condition
+from fleethook.dispatch.cel import Activation, EvaluationError, compile_condition
 from tests.dispatch.cel.evaluating import POD, REQUEST, bind, evaluate
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel import EvaluationError, compile_condition
+from fleethook.dispatch.cel import EvaluationError, compile_condition
 from tests.dispatch.cel.evaluating import bind, evaluate
 
 

@@ -1,5 +1,5 @@
-from app.dispatch.cel import Program, compile_condition
-from app.dispatch.cel.cache import ProgramCache
+from fleethook.dispatch.cel import Program, compile_condition
+from fleethook.dispatch.cel.cache import ProgramCache
 
 SIZE = compile_condition("object.a == 0").size
 

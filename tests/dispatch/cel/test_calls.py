@@ -1,11 +1,11 @@
 import pytest
 
-from app.dispatch.cel import EvaluationError
-from app.dispatch.cel.calls import attempt, charge, compile_call, compile_logic
-from app.dispatch.cel.costs import CallCost
-from app.dispatch.cel.evaluation import LimitReachedError
-from app.dispatch.cel.frame import COST, Frame
-from app.dispatch.cel.values import CelError
+from fleethook.dispatch.cel import EvaluationError
+from fleethook.dispatch.cel.calls import attempt, charge, compile_call, compile_logic
+from fleethook.dispatch.cel.costs import CallCost
+from fleethook.dispatch.cel.evaluation import LimitReachedError
+from fleethook.dispatch.cel.frame import COST, Frame
+from fleethook.dispatch.cel.values import CelError
 from tests.dispatch.cel.evaluating import evaluate
 
 LIMIT = 100

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.dispatch.cel import ExpressionError, compile_condition
-from app.dispatch.cel.checker import check
-from app.dispatch.cel.parser import parse
-from app.dispatch.cel.source_errors import SourceErrors
-from app.dispatch.cel.types import format_type
+from fleethook.dispatch.cel import ExpressionError, compile_condition
+from fleethook.dispatch.cel.checker import check
+from fleethook.dispatch.cel.parser import parse
+from fleethook.dispatch.cel.source_errors import SourceErrors
+from fleethook.dispatch.cel.types import format_type
 
 
 def find_type(expression: str) -> str:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.control.worker import Worker
-from app.dispatch.cel import Activation, Program
-from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
+from fleethook.control.worker import Worker
+from fleethook.dispatch.cel import Activation, Program
+from fleethook.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
 INVALID = [

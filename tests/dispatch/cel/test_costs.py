@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.dispatch.cel.costs import compute_comparison_cost, compute_equality_cost, find_call_cost, measure_size
-from app.dispatch.cel.evaluation import CURRENT, Evaluation
-from app.dispatch.cel.library.addresses import FUNCTIONS
-from app.dispatch.cel.values import NONE, Optional
+from fleethook.dispatch.cel.costs import compute_comparison_cost, compute_equality_cost, find_call_cost, measure_size
+from fleethook.dispatch.cel.evaluation import CURRENT, Evaluation
+from fleethook.dispatch.cel.library.addresses import FUNCTIONS
+from fleethook.dispatch.cel.values import NONE, Optional
 
 ip = next(function.code for function in FUNCTIONS if (function.name, function.types) == ("ip", ("string",)))
 

@@ -1,6 +1,6 @@
-from app.dispatch.cel.declarations import FIELDS, IDENTS, TYPES, read_functions
-from app.dispatch.cel.frame import VARIABLES
-from app.dispatch.cel.types import STRING, make_list, parse_type
+from fleethook.dispatch.cel.declarations import FIELDS, IDENTS, TYPES, read_functions
+from fleethook.dispatch.cel.frame import VARIABLES
+from fleethook.dispatch.cel.types import STRING, make_list, parse_type
 
 
 def test_overloads_have_receivers_and_type_parameters() -> None:

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.cel.equality import COMPARISONS, MAX_DEPTH, contains, is_equal
-from app.dispatch.cel.evaluation import CURRENT, Evaluation, LimitReachedError
-from app.dispatch.cel.values import NONE, GrowingList, GrowingMap, Optional, Uint
+from fleethook.dispatch.cel.equality import COMPARISONS, MAX_DEPTH, contains, is_equal
+from fleethook.dispatch.cel.evaluation import CURRENT, Evaluation, LimitReachedError
+from fleethook.dispatch.cel.values import NONE, GrowingList, GrowingMap, Optional, Uint
 
 
 @pytest.fixture(autouse=True)

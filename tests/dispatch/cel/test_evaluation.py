@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.dispatch.cel import Activation, compile_condition
+from fleethook.dispatch.cel import Activation, compile_condition
 from tests.dispatch.cel.evaluating import bind
 from tests.waiting import NET
 
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-from app.dispatch.cel import EvaluationError, Activation, compile_condition
+from fleethook.dispatch.cel import EvaluationError, Activation, compile_condition
 big = {
     "items": [{"a": i, "b": "x" * 20, "c": {"d": True, "e": None}} for i in range(45_000)],
     "text": "a" * 3_000_000,

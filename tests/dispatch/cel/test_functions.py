@@ -1,9 +1,9 @@
 import pytest
 
-from app.dispatch.cel.declarations import read_functions
-from app.dispatch.cel.functions import Function, OverloadResolver
-from app.dispatch.cel.planner import _CODES, _OPTIONAL_MEMBERS
-from app.dispatch.cel.values import GrowingList, Uint
+from fleethook.dispatch.cel.declarations import read_functions
+from fleethook.dispatch.cel.functions import Function, OverloadResolver
+from fleethook.dispatch.cel.planner import _CODES, _OPTIONAL_MEMBERS
+from fleethook.dispatch.cel.values import GrowingList, Uint
 
 # The planner has code for these, and the parser never makes a call of "in" or "_in_".
 PLANNED = {"_&&_", "_||_", "_==_", "_!=_", "_?_:_", "_[_]", *_OPTIONAL_MEMBERS, "@not_strictly_false"}

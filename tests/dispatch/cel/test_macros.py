@@ -1,8 +1,8 @@
 import pytest
 
-from app.dispatch.cel import ExpressionError, compile_condition
-from app.dispatch.cel.declarations import read_functions
-from app.dispatch.cel.macros import MACROS
+from fleethook.dispatch.cel import ExpressionError, compile_condition
+from fleethook.dispatch.cel.declarations import read_functions
+from fleethook.dispatch.cel.macros import MACROS
 from tests.dispatch.cel.evaluating import evaluate, split_rows
 
 EXPRESSIONS = split_rows("""

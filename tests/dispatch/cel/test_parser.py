@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.dispatch.cel.parser import MAX_DEPTH, parse
-from app.dispatch.cel.source_errors import SourceErrors
-from app.dispatch.cel.syntax import Call, Literal, Node
+from fleethook.dispatch.cel.parser import MAX_DEPTH, parse
+from fleethook.dispatch.cel.source_errors import SourceErrors
+from fleethook.dispatch.cel.syntax import Call, Literal, Node
 
 
 def read(expression: str) -> tuple[Node | None, str]:

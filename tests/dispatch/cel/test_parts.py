@@ -1,6 +1,6 @@
-from app.dispatch.cel.attributes import Attribute, Member, compile_variable
-from app.dispatch.cel.frame import ABSENT, COST, FIRST_VARIABLE, VARIABLES, Frame
-from app.dispatch.cel.parts import Choice, Constant, append_member, as_attribute, build_member, compile_part
+from fleethook.dispatch.cel.attributes import Attribute, Member, compile_variable
+from fleethook.dispatch.cel.frame import ABSENT, COST, FIRST_VARIABLE, VARIABLES, Frame
+from fleethook.dispatch.cel.parts import Choice, Constant, append_member, as_attribute, build_member, compile_part
 
 OBJECT = Attribute(compile_variable(FIRST_VARIABLE, "object"))
 

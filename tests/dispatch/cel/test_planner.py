@@ -1,7 +1,7 @@
 import pytest
 
-from app.dispatch.cel import EvaluationError, ExpressionError, compile_condition
-from app.dispatch.cel.program import compile_any
+from fleethook.dispatch.cel import EvaluationError, ExpressionError, compile_condition
+from fleethook.dispatch.cel.program import compile_any
 from tests.dispatch.cel.evaluating import bind, evaluate
 
 

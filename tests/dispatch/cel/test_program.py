@@ -1,7 +1,7 @@
 import pytest
 
-from app.dispatch.cel import CostError, EvaluationError, ExpressionError, PendingChecksError, compile_condition
-from app.dispatch.cel.program import (
+from fleethook.dispatch.cel import CostError, EvaluationError, ExpressionError, PendingChecksError, compile_condition
+from fleethook.dispatch.cel.program import (
     LIMITS,
     MAX_EXPANDED_LENGTH,
     MAX_LENGTH,

@@ -1,4 +1,4 @@
-from app.dispatch.cel.source_errors import SourceErrors
+from fleethook.dispatch.cel.source_errors import SourceErrors
 
 
 def test_errors_are_sorted_by_their_places_and_marked() -> None:

@@ -1,6 +1,6 @@
-from app.dispatch.cel.parser import parse
-from app.dispatch.cel.source_errors import SourceErrors
-from app.dispatch.cel.syntax import Ident, Literal, Node, copy_tree, walk
+from fleethook.dispatch.cel.parser import parse
+from fleethook.dispatch.cel.source_errors import SourceErrors
+from fleethook.dispatch.cel.syntax import Ident, Literal, Node, copy_tree, walk
 
 
 def read(expression: str) -> Node:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.cel.times import (
+from fleethook.dispatch.cel.times import (
     SECOND,
     Duration,
     TimeRangeError,

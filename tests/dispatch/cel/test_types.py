@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel.types import (
+from fleethook.dispatch.cel.types import (
     BOOL,
     DYN,
     INT,

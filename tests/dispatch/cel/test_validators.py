@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel import ExpressionError, compile_condition
+from fleethook.dispatch.cel import ExpressionError, compile_condition
 
 
 @pytest.mark.parametrize(

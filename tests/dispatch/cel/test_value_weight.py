@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel.value_weight import measure_weight
+from fleethook.dispatch.cel.value_weight import measure_weight
 
 
 @pytest.mark.parametrize(

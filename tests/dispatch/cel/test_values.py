@@ -1,8 +1,8 @@
 import pytest
 
-from app.dispatch.cel.library.quantities import Quantity
-from app.dispatch.cel.times import Duration, Timestamp
-from app.dispatch.cel.values import (
+from fleethook.dispatch.cel.library.quantities import Quantity
+from fleethook.dispatch.cel.times import Duration, Timestamp
+from fleethook.dispatch.cel.values import (
     MAX_INT,
     MIN_INT,
     NONE,

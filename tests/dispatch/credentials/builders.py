@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from app.dispatch.hooks import Hook, Phase, compile_hooks
-from app.outbound.credential import Credential
+from fleethook.dispatch.hooks import Hook, Phase, compile_hooks
+from fleethook.outbound.credential import Credential
 from tests.dispatch.builders import configuration, webhook
 from tests.e2e.pki import Authority
 

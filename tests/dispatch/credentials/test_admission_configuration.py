@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.dispatch.credentials.files import CredentialFileError
-from app.dispatch.credentials.reloader import Credentials
+from fleethook.dispatch.credentials.files import CredentialFileError
+from fleethook.dispatch.credentials.reloader import Credentials
 from tests.dispatch.credentials.builders import admission, compile_hook, kubeconfig, read_token, user, webhook_plugin
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 
-from app.asgi import create_app
-from app.dispatch.credentials.reloader import Credentials
-from app.outbound.client import HookClient
-from app.settings import Settings
+from fleethook.asgi import create_app
+from fleethook.dispatch.credentials.reloader import Credentials
+from fleethook.outbound.client import HookClient
+from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.dispatch.builders import configuration, definition, review, store_of, webhook
 from tests.dispatch.conftest import Front

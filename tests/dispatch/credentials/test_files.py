@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.dispatch.credentials.files import CredentialFileError, Files
-from app.dispatch.credentials.kubeconfig_users import read_users
+from fleethook.dispatch.credentials.files import CredentialFileError, Files
+from fleethook.dispatch.credentials.kubeconfig_users import read_users
 from tests.dispatch.credentials.builders import SECRET
 
 

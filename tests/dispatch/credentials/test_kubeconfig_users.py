@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.credentials.files import CredentialFileError, Files
-from app.dispatch.credentials.kubeconfig_users import Users, read_users
-from app.outbound.credential import Credential, CredentialError
+from fleethook.dispatch.credentials.files import CredentialFileError, Files
+from fleethook.dispatch.credentials.kubeconfig_users import Users, read_users
+from fleethook.outbound.credential import Credential, CredentialError
 from tests.dispatch.credentials.builders import SECRET, authority, encode_file, kubeconfig, read_token, user
 from tests.e2e.pki import Pair
 

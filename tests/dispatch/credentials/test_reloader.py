@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.dispatch.credentials.reloader import Credentials
+from fleethook.dispatch.credentials.reloader import Credentials
 from tests.dispatch.credentials.builders import (
     SECRET,
     admission,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.dispatch.lint.lint import lint
+from fleethook.dispatch.lint.lint import lint
 from tests.dispatch.builders import (
     WIDGETS,
     configuration,

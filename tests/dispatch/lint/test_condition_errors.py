@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.hooks import compile_hooks
-from app.dispatch.lint.condition_errors import error_findings
+from fleethook.dispatch.hooks import compile_hooks
+from fleethook.dispatch.lint.condition_errors import error_findings
 from tests.dispatch.builders import WIDGETS, configuration, webhook
 
 

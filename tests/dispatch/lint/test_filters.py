@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.lint.filters import find_contradictions
-from app.model.selectors import compile_selector
+from fleethook.dispatch.lint.filters import find_contradictions
+from fleethook.model.selectors import compile_selector
 from tests.dispatch.lint.builders import WIDGET, list_codes, selecting, validating
 
 

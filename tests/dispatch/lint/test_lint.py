@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.certs.authority import new_authority
-from app.dispatch.lint.codes import CODES, Finding
-from app.dispatch.lint.lint import lint
-from app.store import key_of
+from fleethook.certs.authority import new_authority
+from fleethook.dispatch.lint.codes import CODES, Finding
+from fleethook.dispatch.lint.lint import lint
+from fleethook.store import key_of
 from tests.dispatch.builders import (
     WIDGETS,
     binding,

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from app.dispatch.defaults import MUTATING
-from app.dispatch.validation.configuration import configuration_problems
-from app.dispatch.validation.validator import validate_configuration
-from app.model.admission import AdmissionRequest, Response
+from fleethook.dispatch.defaults import MUTATING
+from fleethook.dispatch.validation.configuration import configuration_problems
+from fleethook.dispatch.validation.validator import validate_configuration
+from fleethook.model.admission import AdmissionRequest, Response
 
 GROUP: Final = "admissionregistration.k8s.io"
 

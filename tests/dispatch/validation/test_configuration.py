@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
-from app.dispatch.validation.warnings import configuration_warnings
+from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
+from fleethook.dispatch.validation.warnings import configuration_warnings
 from tests.dispatch.validation.builders import MISTYPED, configuration, find_errors, review_configuration, rule, webhook
 
 

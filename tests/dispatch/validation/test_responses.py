@@ -1,7 +1,7 @@
 """Reviews of configurations: defaults, causes, warnings, operations."""
 
-from app.dispatch.defaults import MUTATING, VALIDATING
-from app.model.admission import Response, StatusCause
+from fleethook.dispatch.defaults import MUTATING, VALIDATING
+from fleethook.model.admission import Response, StatusCause
 from tests.dispatch.validation.builders import configuration, review_configuration, rule, webhook
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dispatch.validation.rules import resource_problems
+from fleethook.dispatch.validation.rules import resource_problems
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.control.turns import Turns
-from app.control.worker import Worker
-from app.dispatch.cel import compile_condition
-from app.dispatch.cel.compiler import Compiler
-from app.dispatch.validation.validator import ConfigurationValidator, validate_configuration
+from fleethook.control.turns import Turns
+from fleethook.control.worker import Worker
+from fleethook.dispatch.cel import compile_condition
+from fleethook.dispatch.cel.compiler import Compiler
+from fleethook.dispatch.validation.validator import ConfigurationValidator, validate_configuration
 from tests.dispatch.builders import configuration, request_of, review, webhook
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dispatch.validation.warnings import configuration_warnings
+from fleethook.dispatch.validation.warnings import configuration_warnings
 from tests.dispatch.validation.builders import GROUP, configuration, review_configuration, rule, webhook
 
 

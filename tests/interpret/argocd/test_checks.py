@@ -1,9 +1,9 @@
 import pytest
 import yaml
 
-from app.interpret.argocd.checks import Checks, Place, read_checks
-from app.store.manifest_reader import read_manifest
-from app.store.yaml_lines import FieldLines
+from fleethook.interpret.argocd.checks import Checks, Place, read_checks
+from fleethook.store.manifest_reader import read_manifest
+from fleethook.store.yaml_lines import FieldLines
 
 
 def read(text: str) -> Checks:

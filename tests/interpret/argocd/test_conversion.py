@@ -1,11 +1,11 @@
 from collections.abc import Sequence
 
-from app.interpret.argocd.checks import HealthCheck, Place
-from app.interpret.argocd.conversion import Conversion, HealthTest, convert_checks
-from app.interpret.fixtures import read_fixtures
-from app.interpret.lua.rules import read_customization
-from app.model.gvk import GroupVersionKind, parse_api_version
-from app.model.karmada import Operation
+from fleethook.interpret.argocd.checks import HealthCheck, Place
+from fleethook.interpret.argocd.conversion import Conversion, HealthTest, convert_checks
+from fleethook.interpret.fixtures import read_fixtures
+from fleethook.interpret.lua.rules import read_customization
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.karmada import Operation
 
 SCRIPT = "return {status = obj.status.health}"
 

@@ -1,11 +1,11 @@
 import pytest
 
-from app.interpret.argocd.script import HealthScript, convert_script
-from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.rules import read_customization
-from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import LuaError
-from app.model.json import JSON, JSONObject
+from fleethook.interpret.argocd.script import HealthScript, convert_script
+from fleethook.interpret.lua.lexer import LuaSyntaxError
+from fleethook.interpret.lua.rules import read_customization
+from fleethook.interpret.lua.runner import Call, Runner
+from fleethook.interpret.lua.vm import LuaError
+from fleethook.model.json import JSON, JSONObject
 
 WIDGET: JSONObject = {
     "apiVersion": "example.com/v1",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.interpret.conventions.aggregate import aggregate_status, reflect_status
-from app.interpret.conventions.health import HealthRule
+from fleethook.interpret.conventions.aggregate import aggregate_status, reflect_status
+from fleethook.interpret.conventions.health import HealthRule
 
 READY = HealthRule(must_be_true=("Ready",))
 TEMPLATE: dict[str, Any] = {"metadata": {"name": "x", "generation": 4}, "spec": {}}

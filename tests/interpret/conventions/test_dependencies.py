@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
+from fleethook.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
 
 POD: dict[str, Any] = {
     "containers": [{"name": "app", "image": "x", "envFrom": [{"secretRef": {"name": "env"}}]}],

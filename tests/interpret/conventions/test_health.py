@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.interpret.conventions.health import STANDARD, HealthRule, judge_health
+from fleethook.interpret.conventions.health import STANDARD, HealthRule, judge_health
 
 READY = HealthRule(must_be_true=("Ready",))
 

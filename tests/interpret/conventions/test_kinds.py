@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.conventions.kinds import ConventionalKind
-from app.interpret.question import Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.conventions.kinds import ConventionalKind
+from fleethook.interpret.question import Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 GVK = GroupVersionKind("example.com", "v1", "Foo")
 ALWAYS = {Operation.HEALTH, Operation.STATUS, Operation.AGGREGATE_STATUS}

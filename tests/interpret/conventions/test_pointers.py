@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.interpret.conventions.pointers import find_values
+from fleethook.interpret.conventions.pointers import find_values
 
 DOCUMENT: dict[str, Any] = {
     "a": [{"n": 1}, {"n": 2, "a": {"n": 3}}, "text"],

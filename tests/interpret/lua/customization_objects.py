@@ -1,6 +1,6 @@
 """Builds ConfigMaps and ResourceInterpreterCustomizations with scripts."""
 
-from app.model.json import JSONObject
+from fleethook.model.json import JSONObject
 
 
 def config_map(text: str, *, name: str = "karmada-config", namespace: str = "karmada-system") -> JSONObject:

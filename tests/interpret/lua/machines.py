@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from app.interpret.lua.parser import parse_script
-from app.interpret.lua.rules import known_globals
-from app.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.lua.rules import known_globals
+from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
 from tests.waiting import NET
 
 LONG = ScriptLimits(seconds=NET, instructions=10**9)

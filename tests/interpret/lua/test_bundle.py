@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from app.interpret.chain import Chain
-from app.interpret.fixtures import Fixture, compare_answer
-from app.interpret.lua.bundle import BundledKind, BundleLayer, load_bundle_rules, read_bundle
-from app.interpret.lua.layer import index_rules
-from app.interpret.lua.rules import list_findings
-from app.interpret.lua.runner import Runner
-from app.interpret.question import Question
-from app.interpret.webhook_layer import DEFINITIONS_BY_KIND
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import RETAIN_REPLICAS_LABEL, Operation
-from app.store import Store
+from fleethook.interpret.chain import Chain
+from fleethook.interpret.fixtures import Fixture, compare_answer
+from fleethook.interpret.lua.bundle import BundledKind, BundleLayer, load_bundle_rules, read_bundle
+from fleethook.interpret.lua.layer import index_rules
+from fleethook.interpret.lua.rules import list_findings
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.store import Store
 
 KINDS = list(read_bundle())
 CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]

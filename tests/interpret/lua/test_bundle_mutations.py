@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.chain import Chain
-from app.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
-from app.interpret.lua.runner import Runner
-from app.interpret.question import Question
-from app.model.json import JSON
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.chain import Chain
+from fleethook.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.question import Question
+from fleethook.model.json import JSON
 from tests.hypothesis_profiles import cases
 
 KINDS: Final = list(read_bundle())

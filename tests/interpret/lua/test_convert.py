@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.interpret.lua.vm import LuaError, Machine
+from fleethook.interpret.lua.vm import LuaError, Machine
 from tests.hypothesis_profiles import examples
 from tests.interpret.lua.machines import call, value
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.asgi import Fleethook, create_app
-from app.model.json import JSONObject
-from app.settings import Settings
-from app.store.store import key_of
+from fleethook.asgi import Fleethook, create_app
+from fleethook.model.json import JSONObject
+from fleethook.settings import Settings
+from fleethook.store.store import key_of
 from tests.asgi_client import call
 from tests.interpret.lua.customization_objects import config_map, customization, retention
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from app.interpret.lua.convert import default_to_object
-from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
+from fleethook.interpret.lua.convert import default_to_object
+from fleethook.interpret.lua.lexer import LuaSyntaxError
+from fleethook.interpret.lua.runner import Call, Runner
+from fleethook.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from tests.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET
 
@@ -82,7 +82,7 @@ async def test_event_loop_continues_while_slow_scripts_run(monkeypatch: pytest.M
     # The clock runs backwards, so the deadline is ahead at every reading.
     times = count(0, -1)
     clock = lambda: math.inf if over.is_set() else 1e-9 * next(times)  # noqa: E731 - it is passed on
-    monkeypatch.setattr("app.interpret.lua.runner.Machine", partial(Machine, clock))
+    monkeypatch.setattr("fleethook.interpret.lua.runner.Machine", partial(Machine, clock))
     runner = Runner(ScriptLimits(seconds=0, instructions=10**12, memory=16 << 20))
     slow = Program("slow", "slow", program("function F() while true do pcall(string.rep, 'x', 100) end end").text)
     quick = program("function F(a) return a.text end")

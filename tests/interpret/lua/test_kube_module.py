@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.lua.kube_module import FUNCTIONS, pod_dependencies, pod_requirements, quantity_number, resource_add
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.lua.kube_module import (
+    FUNCTIONS,
+    pod_dependencies,
+    pod_requirements,
+    quantity_number,
+    resource_add,
+)
 
 TEMPLATE = {
     "spec": {

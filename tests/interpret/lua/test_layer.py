@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.chain import Handler
-from app.interpret.lua.layer import LuaLayer, index_rules
-from app.interpret.lua.rules import Rule, read_customization
-from app.interpret.lua.runner import Runner
-from app.interpret.lua.vm import LuaError
-from app.interpret.question import Answer, Question
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.chain import Handler
+from fleethook.interpret.lua.layer import LuaLayer, index_rules
+from fleethook.interpret.lua.rules import Rule, read_customization
+from fleethook.interpret.lua.runner import Runner
+from fleethook.interpret.lua.vm import LuaError
+from fleethook.interpret.question import Answer, Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 from tests.interpret.lua.customization_objects import customization
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")

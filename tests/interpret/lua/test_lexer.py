@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.interpret.lua.lexer import LuaSyntaxError, scan_tokens
+from fleethook.interpret.lua.lexer import LuaSyntaxError, scan_tokens
 
 
 def scan(source: str) -> list[tuple[str, str]]:

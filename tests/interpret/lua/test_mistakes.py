@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from app.interpret.lua.rules import list_findings, read_config_map, read_customization
+from fleethook.interpret.lua.rules import list_findings, read_config_map, read_customization
 
 
 def read(**scripts: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.interpret.lua.lexer import Token, scan_tokens
-from app.interpret.lua.operators import BINARY, Operand, OperandKind, apply_binary, apply_unary
-from app.interpret.lua.rewriter import PREFIX, Rewriter
+from fleethook.interpret.lua.lexer import Token, scan_tokens
+from fleethook.interpret.lua.operators import BINARY, Operand, OperandKind, apply_binary, apply_unary
+from fleethook.interpret.lua.rewriter import PREFIX, Rewriter
 
 
 def operand(token: Token, kind: OperandKind = "other") -> Operand:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.parser import parse_script, wrap_body
+from fleethook.interpret.lua.lexer import LuaSyntaxError
+from fleethook.interpret.lua.parser import parse_script, wrap_body
 from tests.interpret.lua.machines import call, value
 
 

@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lupa import lua51, lua54
 
-from app.interpret.lua.convert import as_list
-from app.interpret.lua.vm import Machine
+from fleethook.interpret.lua.convert import as_list
+from fleethook.interpret.lua.vm import Machine
 from tests.hypothesis_profiles import examples
 from tests.interpret.lua.machines import LONG, SHORT, call, program, value
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.interpret.lua.portability import Portability
+from fleethook.interpret.lua.portability import Portability
 
 
 def warn(*checks: Callable[[Portability], None]) -> list[tuple[int, str]]:

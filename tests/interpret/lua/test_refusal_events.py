@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from app.control.events import Recorder
-from app.interpret.lua.customizations import Customizations
-from app.interpret.lua.refusal_events import REASON, record_refusals
-from app.kube.connection import Connection
-from app.store import Store
-from app.store.store import key_of
+from fleethook.control.events import Recorder
+from fleethook.interpret.lua.customizations import Customizations
+from fleethook.interpret.lua.refusal_events import REASON, record_refusals
+from fleethook.kube.connection import Connection
+from fleethook.store import Store
+from fleethook.store.store import key_of
 from tests.interpret.lua.customization_objects import config_map, customization
 from tests.kube.object_server import ObjectServer
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.interpret.lua.lexer import Token, scan_tokens
-from app.interpret.lua.rewriter import PREFIX, Rewriter
+from fleethook.interpret.lua.lexer import Token, scan_tokens
+from fleethook.interpret.lua.rewriter import PREFIX, Rewriter
 
 
 def body(edits: Rewriter) -> str:

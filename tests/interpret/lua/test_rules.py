@@ -1,8 +1,14 @@
 import pytest
 
-from app.interpret.lua.rules import ParsedRules, list_findings, list_unportable, read_config_map, read_customization
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
+from fleethook.interpret.lua.rules import (
+    ParsedRules,
+    list_findings,
+    list_unportable,
+    read_config_map,
+    read_customization,
+)
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")
 

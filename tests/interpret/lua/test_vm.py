@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from app.interpret.lua.vm import LuaError, Machine, ScriptLimits
+from fleethook.interpret.lua.vm import LuaError, Machine, ScriptLimits
 from tests.interpret.lua.machines import SHORT, call, program, value
 from tests.waiting import NET
 

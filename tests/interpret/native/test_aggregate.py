@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.interpret.native import NATIVE
-from app.interpret.native import aggregate as native_aggregate
-from app.model.gvk import GroupVersionKind
-from app.model.karmada import Operation
-from app.patch import diff
+from fleethook.interpret.native import NATIVE
+from fleethook.interpret.native import aggregate as native_aggregate
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import Operation
+from fleethook.patch import diff
 
 AGGREGATED: Final = [kind for kind, rules in NATIVE.items() if Operation.AGGREGATE_STATUS in rules]
 COUNTERS: Final = (

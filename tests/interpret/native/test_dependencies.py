@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.interpret.native import dependencies
+from fleethook.interpret.native import dependencies
 
 
 def test_dependencies_are_sorted() -> None:

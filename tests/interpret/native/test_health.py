@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.interpret.native import health
+from fleethook.interpret.native import health
 
 
 @pytest.mark.parametrize(

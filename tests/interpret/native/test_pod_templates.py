@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.interpret.access import InterpretError
-from app.interpret.native.pod_templates import requirements
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.native.pod_templates import requirements
 
 
 def container(cpu: str, **fields: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Members that a member cluster does not get."""
 
-from app.interpret.native import prune
+from fleethook.interpret.native import prune
 
 
 def test_prune_removes_both_of_two_adjacent_tokens() -> None:

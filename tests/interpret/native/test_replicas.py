@@ -1,6 +1,6 @@
 """Replica counts of Kubernetes' own kinds."""
 
-from app.interpret.native import replicas
+from fleethook.interpret.native import replicas
 
 
 def test_revising_sets_a_missing_count() -> None:

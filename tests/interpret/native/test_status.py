@@ -1,7 +1,7 @@
 """Statuses that native interpreters report."""
 
-from app.interpret.native import NATIVE
-from app.model.karmada import Operation
+from fleethook.interpret.native import NATIVE
+from fleethook.model.karmada import Operation
 
 
 def test_empty_status_is_reported_with_its_zeros() -> None:

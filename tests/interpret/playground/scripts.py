@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.interpret.playground.question import PlaygroundQuestion
+from fleethook.interpret.playground.question import PlaygroundQuestion
 
 GAME: dict[str, Any] = {
     "apiVersion": "games.example.com/v1",

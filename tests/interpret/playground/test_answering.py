@@ -1,7 +1,7 @@
 import pytest
 
-from app.interpret.playground.answering import answer_question, find_line
-from app.interpret.playground.question import PlaygroundQuestion
+from fleethook.interpret.playground.answering import answer_question, find_line
+from fleethook.interpret.playground.question import PlaygroundQuestion
 from tests.interpret.playground.scripts import GAME, lua
 
 

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
-from app.interpret.fixtures import Fixture, FixtureError, read_fixtures
-from app.interpret.lua.bundle import read_bundle
-from app.interpret.playground.answering import answer_question
-from app.interpret.playground.export import (
+from fleethook.interpret.fixtures import Fixture, FixtureError, read_fixtures
+from fleethook.interpret.lua.bundle import read_bundle
+from fleethook.interpret.playground.answering import answer_question
+from fleethook.interpret.playground.export import (
     ExportError,
     build_customization,
     build_fixture,
     export_files,
     write_yaml,
 )
-from app.interpret.playground.question import PlaygroundQuestion
-from app.interpret.question import Question
-from app.model.json import JSONObject
-from app.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.interpret.playground.question import PlaygroundQuestion
+from fleethook.interpret.question import Question
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
 from tests.cli.interpreting import RETENTION, run
 from tests.interpret.playground.scripts import GAME, lua
 
@@ -84,7 +84,7 @@ def test_the_playground_gives_the_answers_of_the_command_for_the_examples(
 def read_bundled() -> Iterator[tuple[str, PlaygroundQuestion, Fixture]]:
     for kind in (one for one in read_bundle() if one.rules):
         # The program of a rule is rewritten; the customization has the source.
-        path = Path("app/interpret/bundle") / kind.folder / "customization.yaml"
+        path = Path("app/fleethook/interpret/bundle") / kind.folder / "customization.yaml"
         document = yaml.safe_load((Path(__file__).parents[3] / path).read_text())
         scripts = {
             rule.function.operation: document["spec"]["customizations"][rule.function.member]["luaScript"]

@@ -1,4 +1,4 @@
-from app.interpret.playground.question import PlaygroundAnswer, refuse
+from fleethook.interpret.playground.question import PlaygroundAnswer, refuse
 
 
 def test_a_refusal_has_a_reason_and_no_results() -> None:

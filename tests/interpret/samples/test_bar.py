@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.interpret.question import Question
-from app.interpret.samples.bar import bar
-from app.model.json import JSONObject
-from app.model.karmada import Operation
+from fleethook.interpret.question import Question
+from fleethook.interpret.samples.bar import bar
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import Operation
 
 
 def test_a_bar_depends_on_the_objects_that_it_names() -> None:

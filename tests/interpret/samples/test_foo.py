@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.interpret.question import Question
-from app.interpret.samples.foo import foo
-from app.model.json import JSONObject
-from app.model.karmada import Operation
+from fleethook.interpret.question import Question
+from fleethook.interpret.samples.foo import foo
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import Operation
 
 
 def test_the_size_of_the_member_cluster_is_retained() -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.convert.conversion import (
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.convert.conversion import (
     Converted,
     complete_labels,
     convert,
@@ -11,8 +11,8 @@ from app.overrider.convert.conversion import (
     merge_remarks,
     move_removed_keys,
 )
-from app.overrider.convert.remark import CODES, Remark
-from app.store import ObjectKey
+from fleethook.overrider.convert.remark import CODES, Remark
+from fleethook.store import ObjectKey
 from tests.builders import (
     container,
     entry,

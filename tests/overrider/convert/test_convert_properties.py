@@ -11,13 +11,13 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from app.overrider.convert.conversion import Converted, convert
-from app.overrider.convert.remark import CODES, Remark
-from app.overrider.plan_cache import PlanCache
-from app.overrider.preview import cells, preview
-from app.overrider.settle import settle
-from app.overrider.steps import RenderError
-from app.patch import format_pointer
+from fleethook.overrider.convert.conversion import Converted, convert
+from fleethook.overrider.convert.remark import CODES, Remark
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.preview import cells, preview
+from fleethook.overrider.settle import settle
+from fleethook.overrider.steps import RenderError
+from fleethook.patch import format_pointer
 from tests.builders import node_pool, overrider, store_of, yurt_app_daemon
 from tests.hypothesis_profiles import examples
 from tests.overrider.test_render_properties import MAPS, POOLS, RULES, TOLERATION, optional, pod_specs, subjects, unique

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.entry_remarks import describe_entries
-from app.overrider.convert.pool_conversion import convert_pool
+from fleethook.overrider.convert.entry_remarks import describe_entries
+from fleethook.overrider.convert.pool_conversion import convert_pool
 from tests.builders import container, entry, image, patch, pod_template
 from tests.overrider.convert.sources import source_of, subject_of
 

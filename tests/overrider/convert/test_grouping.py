@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.overrider.convert.grouping import group_tweaks
-from app.overrider.convert.pool_conversion import Part, PoolConversion
+from fleethook.overrider.convert.grouping import group_tweaks
+from fleethook.overrider.convert.pool_conversion import Part, PoolConversion
 
 EVERY = frozenset({"a", "b", "c"})
 

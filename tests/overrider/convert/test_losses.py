@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.losses import MISSING, Loss, find_losses, unset_operation, unset_removals
+from fleethook.overrider.convert.losses import MISSING, Loss, find_losses, unset_operation, unset_removals
 from tests.builders import container, pod_template, workload
 
 SPEC = "/spec/template/spec"

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.operations import WrittenPatch, applies, as_patch, find_operations, own_maps, with_own_maps
-from app.patch import apply
+from fleethook.overrider.convert.operations import (
+    WrittenPatch,
+    applies,
+    as_patch,
+    find_operations,
+    own_maps,
+    with_own_maps,
+)
+from fleethook.patch import apply
 from tests.builders import container, pod_template, workload
 
 SPEC = "/spec/template/spec"

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.placement import as_v1beta1, is_confined, metadata_of, names_other_pool, place_by_selector
+from fleethook.overrider.convert.placement import (
+    as_v1beta1,
+    is_confined,
+    metadata_of,
+    names_other_pool,
+    place_by_selector,
+)
 from tests.builders import owner, pod_spec, workload
 
 LABEL = "apps.openyurt.io/nodepool"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from app.overrider.convert.losses import find_losses
-from app.overrider.convert.pool_conversion import PoolConversion, convert_pool, step_of, workload_of
-from app.overrider.convert.subject import with_tweaks
+from fleethook.overrider.convert.losses import find_losses
+from fleethook.overrider.convert.pool_conversion import PoolConversion, convert_pool, step_of, workload_of
+from fleethook.overrider.convert.subject import with_tweaks
 from tests.builders import container, entry, image, images, patch, pod_template
 from tests.overrider.convert.sources import source_of
 

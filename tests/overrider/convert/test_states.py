@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.overrider.convert.operations import WrittenPatch
-from app.overrider.convert.states import State, base_of, kind_of, states_of
-from app.overrider.pool_mark import POOL_MARK
-from app.overrider.steps import RenderError
+from fleethook.overrider.convert.operations import WrittenPatch
+from fleethook.overrider.convert.states import State, base_of, kind_of, states_of
+from fleethook.overrider.pool_mark import POOL_MARK
+from fleethook.overrider.steps import RenderError
 from tests.builders import entry, image, images, patch, pod_spec
 from tests.overrider.convert.sources import LABEL, placed, source_of
 

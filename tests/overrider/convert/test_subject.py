@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.convert.subject import bare_document, convert_subject, with_tweaks
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.convert.subject import bare_document, convert_subject, with_tweaks
 from tests.builders import container, pod_template, tweak, yurt_app_daemon, yurt_app_set
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

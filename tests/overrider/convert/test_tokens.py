@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.tokens import fill_pool, replace_text, with_tokens
-from app.overrider.pool_mark import POOL_MARK
+from fleethook.overrider.convert.tokens import fill_pool, replace_text, with_tokens
+from fleethook.overrider.pool_mark import POOL_MARK
 
 M, T = POOL_MARK, "{{nodepool-name}}"
 SPEC = "/spec/template/spec"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.webhook import Trial, find_refusal, prepare_trial
+from fleethook.overrider.convert.webhook import Trial, find_refusal, prepare_trial
 from tests.builders import container, patch, pod_template, tweak, workload, yurt_app_set_v1beta1
 
 SPEC = "/spec/template/spec"

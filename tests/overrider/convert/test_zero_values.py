@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.convert.zero_values import without_zeros
+from fleethook.overrider.convert.zero_values import without_zeros
 from tests.builders import container, pod_template, workload
 
 

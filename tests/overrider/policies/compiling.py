@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import Plan
-from app.overrider.policies.compilation import Compilation
-from app.overrider.policies.compiler import compile_overrider
-from app.overrider.subject_plans import SubjectPlans
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.plan import Plan
+from fleethook.overrider.policies.compilation import Compilation
+from fleethook.overrider.policies.compiler import compile_overrider
+from fleethook.overrider.subject_plans import SubjectPlans
 from tests.builders import overrider, yurt_app_set
 
 POOLS = {"hangzhou": None, "beijing": None}

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.binding import Binding
-from app.overrider.policies.budget import Budget
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.binding import Binding
+from fleethook.overrider.policies.budget import Budget
 
 A, B, C = (Binding("", YURT_APP_SET, "default", name) for name in "abc")
 

@@ -2,9 +2,18 @@
 
 import pytest
 
-from app.model.merge_keys import WORKLOAD, MergeSchema
-from app.overrider.policies.cel import Unsupported, Writer, escape, find_member, join, join_all, key_of_element, quote
-from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK, entry_mark, number_mark, text_mark
+from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.overrider.policies.cel import (
+    Unsupported,
+    Writer,
+    escape,
+    find_member,
+    join,
+    join_all,
+    key_of_element,
+    quote,
+)
+from fleethook.overrider.pool_mark import POOL_MARK, REPLICAS_MARK, entry_mark, number_mark, text_mark
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]
 

@@ -1,6 +1,6 @@
 """The result of compiling to policies."""
 
-from app.overrider.policies.compilation import PARTIAL_SUFFIX, Compilation, Refusal, is_partial
+from fleethook.overrider.policies.compilation import PARTIAL_SUFFIX, Compilation, Refusal, is_partial
 
 
 def test_a_refusal_means_that_the_overrider_does_not_compile() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.overrider.policies.compilation import Compilation
-from app.overrider.policies.documents import longest_expression, most_variables
-from app.overrider.policies.nodes import MAX_LENGTH
+from fleethook.overrider.policies.compilation import Compilation
+from fleethook.overrider.policies.documents import longest_expression, most_variables
+from fleethook.overrider.policies.nodes import MAX_LENGTH
 from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set, yurt_app_set_v1beta1
 from tests.overrider.policies.compiling import compiled, expression_of
 
@@ -114,8 +114,8 @@ def test_too_many_different_changes_are_refused() -> None:
     names = [f"p{number}" for number in range(21)]
     subject = yurt_app_set(pools=[pool(name) for name in names])
     rules = [entry(name, patches=[patch("add", f"{SPEC}/nodeSelector", {name: "x"})]) for name in names]
-    from app.model.openyurt import YURT_APP_SET  # noqa: PLC0415 - only here
-    from app.overrider.policies.compiler import compile_overrider  # noqa: PLC0415
+    from fleethook.model.openyurt import YURT_APP_SET  # noqa: PLC0415 - only here
+    from fleethook.overrider.policies.compiler import compile_overrider  # noqa: PLC0415
     from tests.builders import overrider  # noqa: PLC0415
 
     compilation = compile_overrider(YURT_APP_SET, subject, overrider(*rules), pools=dict.fromkeys(names))

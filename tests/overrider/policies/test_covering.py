@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.model.json import JSON
-from app.model.merge_keys import WORKLOAD, MergeSchema
-from app.overrider.policies.cel import Unsupported, Writer
-from app.overrider.policies.covering import MAX_ELEMENTS, covers, identity_key, replaced
+from fleethook.model.json import JSON
+from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.overrider.policies.cel import Unsupported, Writer
+from fleethook.overrider.policies.covering import MAX_ELEMENTS, covers, identity_key, replaced
 from tests.dispatch.cel.evaluating import evaluate
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.policies.documents import (
+from fleethook.overrider.policies.documents import (
     FailurePolicy,
     Target,
     build_objects,
@@ -13,7 +13,7 @@ from app.overrider.policies.documents import (
     seal,
     split_rows,
 )
-from app.overrider.policies.form import Form
+from fleethook.overrider.policies.form import Form
 from tests.builders import UID, entry, overrider, yurt_app_set
 
 NAMESPACE = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}

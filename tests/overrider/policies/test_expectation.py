@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.model.merge_keys import WORKLOAD
-from app.overrider.delta import delta_of
-from app.overrider.policies.cel import Unsupported, Writer
-from app.overrider.policies.expectation import cut, expect, subtract, write_conditions
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.overrider.delta import delta_of
+from fleethook.overrider.policies.cel import Unsupported, Writer
+from fleethook.overrider.policies.expectation import cut, expect, subtract, write_conditions
 from tests.builders import container, entry, image, patch, pod_template, pool, yurt_app_set
 from tests.overrider.policies.compiling import plan_of
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.overrider.policies.cel import Unsupported
-from app.overrider.policies.first_undo import find_defaults, undo_of_first_render
+from fleethook.overrider.policies.cel import Unsupported
+from fleethook.overrider.policies.first_undo import find_defaults, undo_of_first_render
 from tests.builders import entry, image, patch, pod_template, yurt_app_set
 from tests.overrider.policies.compiling import plan_of
 

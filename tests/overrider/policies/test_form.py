@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.overrider.policies.cel import Unsupported
-from app.overrider.policies.form import compile_form
+from fleethook.overrider.policies.cel import Unsupported
+from fleethook.overrider.policies.form import compile_form
 from tests.builders import entry, image, patch, pool, yurt_app_set
 from tests.overrider.policies.compiling import plan_of
 

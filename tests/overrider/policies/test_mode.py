@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.overrider.policies.compilation import Refusal
-from app.overrider.policies.mode import MODE_ANNOTATION, Mode, decide, describe, read_mode, serves_policies
+from fleethook.overrider.policies.compilation import Refusal
+from fleethook.overrider.policies.mode import MODE_ANNOTATION, Mode, decide, describe, read_mode, serves_policies
 from tests.builders import entry, overrider
 
 REFUSAL = Refusal("entries[0].patches[1]", "/spec/replicas", "a reason")

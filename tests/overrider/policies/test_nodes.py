@@ -1,6 +1,6 @@
 """Places of a workload in CEL."""
 
-from app.overrider.policies.nodes import MAX_LENGTH, Node, Variables, patch
+from fleethook.overrider.policies.nodes import MAX_LENGTH, Node, Variables, patch
 
 ROOT = Node("object", "true", '""')
 

@@ -1,6 +1,6 @@
 """The operations of policies. tests/e2e/test_policies.py evaluates them."""
 
-from app.overrider.policies.form import compile_form
+from fleethook.overrider.policies.form import compile_form
 from tests.builders import container, entry, patch, pod_template, yurt_app_set
 from tests.overrider.policies.compiling import plan_of
 

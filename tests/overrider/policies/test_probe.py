@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.policies.compiler import compile_overrider
-from app.overrider.policies.probe import build_probes, is_probe
-from app.overrider.subject_plans import SubjectPlans
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.overrider.policies.compiler import compile_overrider
+from fleethook.overrider.policies.probe import build_probes, is_probe
+from fleethook.overrider.subject_plans import SubjectPlans
 from tests.builders import (
     entry,
     image,

@@ -1,6 +1,6 @@
 """Compiling the overriders of a store."""
 
-from app.overrider.policies.stored import compile_all, compile_stored
+from fleethook.overrider.policies.stored import compile_all, compile_stored
 from tests.builders import entry, image, node_pool, overrider, store_of, yurt_app_daemon, yurt_app_set
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2")]))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.overrider.defaulted_fields import explain_missing
-from app.overrider.differences import ABSENT, Difference
-from app.overrider.rollout import defaults
-from app.overrider.rollout.defaults import find_default, is_default
+from fleethook.overrider.defaulted_fields import explain_missing
+from fleethook.overrider.differences import ABSENT, Difference
+from fleethook.overrider.rollout import defaults
+from fleethook.overrider.rollout.defaults import find_default, is_default
 
 _PODS = "/spec/template/spec"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.rollout.effect import Effect, classify, find_changes, subtract
+from fleethook.overrider.rollout.effect import Effect, classify, find_changes, subtract
 from tests.builders import container, workload
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.model.admission import Response
-from app.overrider.admission import validate_overrider
-from app.overrider.rollout.guard import ALLOW_ANNOTATION, GuardLimits, guard_edit, make_allowance
+from fleethook.model.admission import Response
+from fleethook.overrider.admission import validate_overrider
+from fleethook.overrider.rollout.guard import ALLOW_ANNOTATION, GuardLimits, guard_edit, make_allowance
 from tests.builders import (
     entry,
     image,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.model.gvk import GroupKind
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.rollout.owner_write import NEW_REVISION, OwnerEdit, is_written, owns_by_label, write
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.overrider.rollout.owner_write import NEW_REVISION, OwnerEdit, is_written, owns_by_label, write
 
 REVISION = "apps.openyurt.io/controller-revision-hash"
 PATCH = "apps.openyurt.io/patch"

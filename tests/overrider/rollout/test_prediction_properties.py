@@ -6,16 +6,16 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from app.control.slices import run_at_once
-from app.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
-from app.overrider.dry_run import Subject
-from app.overrider.plan import compile_plan
-from app.overrider.pool_template import SubjectError
-from app.overrider.rollout.edit import Edit, predict_edit
-from app.overrider.rollout.prediction import Outcome, predict
-from app.overrider.steps import RenderError
-from app.patch import apply
-from app.store.store import key_of
+from fleethook.control.slices import run_at_once
+from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
+from fleethook.overrider.dry_run import Subject
+from fleethook.overrider.plan import compile_plan
+from fleethook.overrider.pool_template import SubjectError
+from fleethook.overrider.rollout.edit import Edit, predict_edit
+from fleethook.overrider.rollout.prediction import Outcome, predict
+from fleethook.overrider.steps import RenderError
+from fleethook.patch import apply
+from fleethook.store.store import key_of
 from tests.builders import overrider, review, store_of
 from tests.overrider.worlds import EXAMPLES, OVERRIDERS, SUBJECTS, Foreign, can_exist, stored_by_owner
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.overrider.rollout.effect import Effect
-from app.overrider.rollout.summary import Totals, sum_effects
+from fleethook.overrider.rollout.effect import Effect
+from fleethook.overrider.rollout.summary import Totals, sum_effects
 
 ROLL, SCALE, STAY = Effect("rolls", 3), Effect("scales", 2), Effect("unchanged")
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.overrider.workload_schema import Finding, check_workload
-from app.overrider.workload_schema.check import MAX_FINDINGS, MAX_LISTED_BYTES
+from fleethook.overrider.workload_schema import Finding, check_workload
+from fleethook.overrider.workload_schema.check import MAX_FINDINGS, MAX_LISTED_BYTES
 from tests.workload_samples import full_deployment, full_stateful_set
 
 POD = "/spec/template/spec"

@@ -4,8 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from app.overrider.workload_schema.choices import DISCRIMINATED, find_conflicts, find_disallowed, load_choices
-from app.overrider.workload_schema.fields import load_structs
+from fleethook.overrider.workload_schema.choices import DISCRIMINATED, find_conflicts, find_disallowed, load_choices
+from fleethook.overrider.workload_schema.fields import load_structs
 
 
 @pytest.mark.parametrize("struct", load_choices())

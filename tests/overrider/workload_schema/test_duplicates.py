@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.workload_schema.duplicates import find_duplicates
+from fleethook.overrider.workload_schema.duplicates import find_duplicates
 from tests.builders import container, pod_template, workload
 from tests.workload_samples import full_deployment
 

@@ -1,4 +1,4 @@
-from app.overrider.workload_schema.fields import load_structs, root_name, struct_name
+from fleethook.overrider.workload_schema.fields import load_structs, root_name, struct_name
 
 
 def test_lists_have_the_keys_of_server_side_apply() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.workload_schema.finding import Finding
+from fleethook.overrider.workload_schema.finding import Finding
 
 
 @pytest.mark.parametrize(("pointer", "text"), [("/spec/x", "/spec/x: is wrong"), ("", "the workload: is wrong")])

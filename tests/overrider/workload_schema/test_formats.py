@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.overrider.workload_schema.field_rules import TEXTS
-from app.overrider.workload_schema.formats import FORMATS
+from fleethook.overrider.workload_schema.field_rules import TEXTS
+from fleethook.overrider.workload_schema.formats import FORMATS
 
 VALID = {
     "driver-name": ["csi.example.com", "CSI.Example"],

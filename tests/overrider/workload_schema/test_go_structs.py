@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.workload_schema.go_structs import DecodeError, decode_into, print_workload
+from fleethook.overrider.workload_schema.go_structs import DecodeError, decode_into, print_workload
 from tests.builders import container, pod_template, workload
 
 

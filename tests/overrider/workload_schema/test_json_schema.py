@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.workload_schema.json_schema import json_schema, load_openapi, short_name
+from fleethook.overrider.workload_schema.json_schema import json_schema, load_openapi, short_name
 
 SCHEMA = json_schema(load_openapi(), "Deployment")
 DEFINITIONS = SCHEMA["definitions"]

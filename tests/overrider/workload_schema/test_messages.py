@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from app.overrider.workload_schema.messages import describe_enum, describe_type, describe_unknown, nearest, shown_value
+from fleethook.overrider.workload_schema.messages import (
+    describe_enum,
+    describe_type,
+    describe_unknown,
+    nearest,
+    shown_value,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.overrider.workload_schema import normalize_workload
+from fleethook.overrider.workload_schema import normalize_workload
 from tests.workload_samples import full_deployment, full_stateful_set
 
 

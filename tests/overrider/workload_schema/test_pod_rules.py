@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.overrider.workload_schema import check_workload
+from fleethook.overrider.workload_schema import check_workload
 from tests.workload_rules import make_workload
 
 

@@ -4,9 +4,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from app.overrider.workload_schema import check_workload
-from app.overrider.workload_schema.finding import Finding
-from app.overrider.workload_schema.rules import find_violations
+from fleethook.overrider.workload_schema import check_workload
+from fleethook.overrider.workload_schema.finding import Finding
+from fleethook.overrider.workload_schema.rules import find_violations
 from tests.workload_samples import full_deployment, full_stateful_set
 
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", [], ["x", None, []], {}, {"a": {}}, [{}], [{"a": 1}])

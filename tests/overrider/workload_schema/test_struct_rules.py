@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.overrider.pool_mark import POOL_MARK
-from app.overrider.workload_schema import check_workload
-from app.overrider.workload_schema.struct_rules import read_quantity
+from fleethook.overrider.pool_mark import POOL_MARK
+from fleethook.overrider.workload_schema import check_workload
+from fleethook.overrider.workload_schema.struct_rules import read_quantity
 from tests.workload_rules import make_workload
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.model.gvk import GroupKind
-from app.model.openyurt import NODE_POOL, YURT_APP_SET
-from app.store import Store, gc_freeze
-from app.store.sources.manifests import ManifestSource
+from fleethook.model.gvk import GroupKind
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
+from fleethook.store import Store, gc_freeze
+from fleethook.store.sources.manifests import ManifestSource
 from tests.waiting import NET
 
 CONFIG = GroupKind("", "ConfigMap")

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.console.views.crd_tarballs.entries import describe_entry, list_files, select_choices
-from app.crds.archive.manifest import FileDigest, Manifest
-from app.crds.cache.listing import Listed
-from app.crds.cache.metadata import RECORD
+from fleethook.console.views.crd_tarballs.entries import describe_entry, list_files, select_choices
+from fleethook.crds.archive.manifest import FileDigest, Manifest
+from fleethook.crds.cache.listing import Listed
+from fleethook.crds.cache.metadata import RECORD
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
 
 

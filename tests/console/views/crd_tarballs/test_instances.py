@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from app.console.views.crd_tarballs.instances import (
+from fleethook.console.views.crd_tarballs.instances import (
     MAX_CONDITIONS,
     InstanceView,
     compare_pin,
@@ -16,10 +16,10 @@ from app.console.views.crd_tarballs.instances import (
     find_users,
     order_instances,
 )
-from app.crds.cache.listing import Listed, State
-from app.crds.cache.metadata import Record
-from app.crds.source import Source
-from app.store.store import key_of
+from fleethook.crds.cache.listing import Listed, State
+from fleethook.crds.cache.metadata import Record
+from fleethook.crds.source import Source
+from fleethook.store.store import key_of
 from tests.console.crd_cache import karmada
 from tests.crds.anything import TARBALLS
 

@@ -5,23 +5,23 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.render_output import describe_change
-from app.console.views.overriders import edit_report
-from app.console.views.overriders.edit_report import (
+from fleethook.cli.render_output import describe_change
+from fleethook.console.views.overriders import edit_report
+from fleethook.console.views.overriders.edit_report import (
     EditedStore,
     EditReport,
     list_affected,
     list_affected_workloads,
     report_edit,
 )
-from app.console.views.overriders.edit_text import format_overrider, locate_edit, parse_overrider
-from app.control.slices import run_at_once
-from app.model.json import JSONObject
-from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
-from app.overrider.binding import OVERRIDERS_BY_SUBJECT, overriders_of
-from app.overrider.preview import cells
-from app.store import ObjectKey, key_of
-from app.store.manifest_reader import read_documents
+from fleethook.console.views.overriders.edit_text import format_overrider, locate_edit, parse_overrider
+from fleethook.control.slices import run_at_once
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT, overriders_of
+from fleethook.overrider.preview import cells
+from fleethook.store import ObjectKey, key_of
+from fleethook.store.manifest_reader import read_documents
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.views.overriders.fleet_stores import DEMO, make_store

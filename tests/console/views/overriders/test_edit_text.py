@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.console.views.overriders.edit_text import (
+from fleethook.console.views.overriders.edit_text import (
     MAX_TEXT_BYTES,
     EditError,
     format_command,
@@ -16,10 +16,10 @@ from app.console.views.overriders.edit_text import (
     parse_overrider,
     show_source,
 )
-from app.model.openyurt import YURT_APP_OVERRIDER
-from app.store import ObjectKey
-from app.store.applied import LAST_APPLIED
-from app.store.manifest_reader import read_documents
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
+from fleethook.store import ObjectKey
+from fleethook.store.applied import LAST_APPLIED
+from fleethook.store.manifest_reader import read_documents
 from tests.builders import API, NEW_IMAGE, overrider, yurt_app_set
 from tests.console.views.overriders.fleet_stores import make_store
 

@@ -1,4 +1,4 @@
-from app.console.views.overriders.fleet import (
+from fleethook.console.views.overriders.fleet import (
     find_cell,
     list_rows,
     list_running,
@@ -6,9 +6,9 @@ from app.console.views.overriders.fleet import (
     make_row,
     workload_key,
 )
-from app.control.slices import run_at_once
-from app.model.gvk import GroupKind
-from app.store import ObjectKey
+from fleethook.control.slices import run_at_once
+from fleethook.model.gvk import GroupKind
+from fleethook.store import ObjectKey
 from tests.builders import NEW_IMAGE, node_pool, pool, workload, yurt_app_daemon, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store
 

@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.console.views.overriders.cell_state import CellState, State
-from app.console.views.overriders.fleet import SubjectRow
-from app.console.views.overriders.matrix import (
+from fleethook.console.views.overriders.cell_state import CellState, State
+from fleethook.console.views.overriders.fleet import SubjectRow
+from fleethook.console.views.overriders.matrix import (
     CELLS_ON_A_PAGE,
     COLUMNS_ON_A_PAGE,
     ROWS_ON_A_PAGE,
@@ -14,8 +14,8 @@ from app.console.views.overriders.matrix import (
     count_states,
     select,
 )
-from app.model.openyurt import YURT_APP_SET
-from app.store import ObjectKey
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.store import ObjectKey
 
 
 def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:

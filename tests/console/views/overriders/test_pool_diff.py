@@ -4,15 +4,15 @@ from typing import Any
 import pytest
 import yaml
 
-from app.console.views.overriders import pool_diff
-from app.console.views.overriders.fleet import find_cell
-from app.console.views.overriders.pool_diff import PoolDiff, compare_with_template, prepare_diff
-from app.model.json import JSONObject
-from app.overrider.plan_cache import PlanCache
-from app.overrider.preview import cells
-from app.overrider.preview_changes import without_bookkeeping
-from app.overrider.steps import RenderError
-from app.store.manifest_reader import read_documents
+from fleethook.console.views.overriders import pool_diff
+from fleethook.console.views.overriders.fleet import find_cell
+from fleethook.console.views.overriders.pool_diff import PoolDiff, compare_with_template, prepare_diff
+from fleethook.model.json import JSONObject
+from fleethook.overrider.plan_cache import PlanCache
+from fleethook.overrider.preview import cells
+from fleethook.overrider.preview_changes import without_bookkeeping
+from fleethook.overrider.steps import RenderError
+from fleethook.store.manifest_reader import read_documents
 from tests.builders import NEW_IMAGE, container, entry, image, overrider, patch, yurt_app_set
 from tests.console.views.overriders.fleet_stores import cell_key, make_store
 

@@ -1,11 +1,11 @@
 """The table of changes of many replayed reviews."""
 
-from app.console.views.reviews import batch
-from app.console.views.reviews.batch import ChangedReview, describe_example, list_rows, select_changed
-from app.records.changes import Place, make_change
-from app.records.outcome import Difference
-from app.records.replay import Replayed
-from app.records.report import Report
+from fleethook.console.views.reviews import batch
+from fleethook.console.views.reviews.batch import ChangedReview, describe_example, list_rows, select_changed
+from fleethook.records.changes import Place, make_change
+from fleethook.records.outcome import Difference
+from fleethook.records.replay import Replayed
+from fleethook.records.report import Report
 from tests.console.views.reviews.test_summary import asked, entry_of
 
 ENTRY = entry_of(asked(name="web"))

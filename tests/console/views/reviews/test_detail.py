@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.console.views.reviews.detail import describe_review, format_json, list_changes
-from app.console.views.reviews.secret_content import SECRET
-from app.model.gvk import GroupKind
-from app.records.describe import DiffLine
-from app.records.format import Call
+from fleethook.console.views.reviews.detail import describe_review, format_json, list_changes
+from fleethook.console.views.reviews.secret_content import SECRET
+from fleethook.model.gvk import GroupKind
+from fleethook.records.describe import DiffLine
+from fleethook.records.format import Call
 from tests.console.views.reviews.test_summary import asked, entry_of
 from tests.records.builders import to_patch
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.console.views.reviews.search import (
+from fleethook.console.views.reviews.search import (
     MAX_TEXT,
     PAGE_SIZE,
     SORTS,
@@ -17,8 +17,8 @@ from app.console.views.reviews.search import (
     parse_query,
     select_page,
 )
-from app.console.views.reviews.summary import VERDICTS, ReviewSummary
-from app.model.gvk import GroupKind
+from fleethook.console.views.reviews.summary import VERDICTS, ReviewSummary
+from fleethook.model.gvk import GroupKind
 
 
 def summary(number: int = 0, **members: Any) -> ReviewSummary:

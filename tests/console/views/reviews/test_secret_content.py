@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from app.console.views.reviews.batch import describe_example
-from app.console.views.reviews.detail import describe_review
-from app.console.views.reviews.secret_content import SECRET, holds_secret
-from app.console.views.reviews.summary import summarize
-from app.model.gvk import GroupKind
-from app.records.changes import Place, make_change
-from app.records.outcome import Difference
+from fleethook.console.views.reviews.batch import describe_example
+from fleethook.console.views.reviews.detail import describe_review
+from fleethook.console.views.reviews.secret_content import SECRET, holds_secret
+from fleethook.console.views.reviews.summary import summarize
+from fleethook.model.gvk import GroupKind
+from fleethook.records.changes import Place, make_change
+from fleethook.records.outcome import Difference
 from tests.console.views.reviews.test_summary import ALLOWED, asked, entry_of
 
 VALUE = "c3VwZXItc2VjcmV0LXZhbHVl"

@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 
-from app.console.views.reviews.summary import ReviewSummary, classify, find_verdict, read_recorded_outcome, summarize
-from app.model.gvk import GroupKind
-from app.records.outcome import Outcome
-from app.records.reader import Entry, read_entries
+from fleethook.console.views.reviews.summary import (
+    ReviewSummary,
+    classify,
+    find_verdict,
+    read_recorded_outcome,
+    summarize,
+)
+from fleethook.model.gvk import GroupKind
+from fleethook.records.outcome import Outcome
+from fleethook.records.reader import Entry, read_entries
 from tests.records.recordings import MUTATE, TIME, header, line
 
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dispatch.cel import EvaluationError
+from fleethook.dispatch.cel import EvaluationError
 from tests.dispatch.cel.evaluating import evaluate, split_rows
 
 EXPRESSIONS = split_rows("""

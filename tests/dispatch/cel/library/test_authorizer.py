@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel import AccessDecision, AccessQuestion, CostError, EvaluationError, PendingChecksError
+from fleethook.dispatch.cel import AccessDecision, AccessQuestion, CostError, EvaluationError, PendingChecksError
 from tests.dispatch.cel.evaluating import evaluate
 
 JANE = {"user": "jane", "uid": "7", "groups": ("dev",), "extra": (("scopes", ("b", "a")),)}

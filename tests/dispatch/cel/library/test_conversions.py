@@ -1,8 +1,8 @@
 import pytest
 
-from app.dispatch.cel.library.conversions import convert_to_string, format_duration
-from app.dispatch.cel.times import Duration
-from app.dispatch.cel.values import CelType
+from fleethook.dispatch.cel.library.conversions import convert_to_string, format_duration
+from fleethook.dispatch.cel.times import Duration
+from fleethook.dispatch.cel.values import CelType
 from tests.dispatch.cel.evaluating import evaluate, split_rows
 
 EXPRESSIONS = split_rows("""

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.cel.evaluation import run_without_request
-from app.dispatch.cel.library.formatting import Clause, format_list, format_value, parse_format
-from app.dispatch.cel.times import Duration, Timestamp
-from app.dispatch.cel.values import CelType, Optional, Uint
+from fleethook.dispatch.cel.evaluation import run_without_request
+from fleethook.dispatch.cel.library.formatting import Clause, format_list, format_value, parse_format
+from fleethook.dispatch.cel.times import Duration, Timestamp
+from fleethook.dispatch.cel.values import CelType, Optional, Uint
 
 NESTED = {"a": [Uint(1), 1.5, b"x", None, True, Timestamp(0), Duration(10**9), CelType("int")]}
 

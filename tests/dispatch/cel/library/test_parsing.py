@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel.library.parsing import can_parse
+from fleethook.dispatch.cel.library.parsing import can_parse
 
 
 def test_only_a_value_error_means_that_a_text_does_not_parse() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel.library.quoting import quote_text
+from fleethook.dispatch.cel.library.quoting import quote_text
 
 
 @pytest.mark.parametrize(

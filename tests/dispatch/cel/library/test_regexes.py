@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.dispatch.cel import EvaluationError, ExpressionError, compile_condition
+from fleethook.dispatch.cel import EvaluationError, ExpressionError, compile_condition
 from tests.dispatch.cel.evaluating import evaluate, split_rows
 
 EXPRESSIONS = split_rows("""

@@ -6,11 +6,11 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from app.lifetime import run_in_background
-from app.model.gvk import GroupKind
-from app.store import Store
-from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import WatchedResource, decode_object
+from fleethook.lifetime import run_in_background
+from fleethook.model.gvk import GroupKind
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.informer import Informer
+from fleethook.store.sources.kubernetes.resources import WatchedResource, decode_object
 from tests.apiserver_rules import unserved
 
 KIND = GroupKind("example.com", "Gadget")

@@ -1,6 +1,6 @@
 import asyncio
 
-from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
+from fleethook.store.sources.kubernetes.discovery_polling import DiscoveryPauses
 
 
 class Sleeps:

@@ -1,8 +1,8 @@
 import pytest
 
-from app.model.gvk import GroupKind
-from app.store import Index
-from app.store.sources.kubernetes.field_selection import FieldSelection
+from fleethook.model.gvk import GroupKind
+from fleethook.store import Index
+from fleethook.store.sources.kubernetes.field_selection import FieldSelection
 
 INDEX = Index("by_name", GroupKind("", "ConfigMap"), lambda _cluster, _object: [])
 

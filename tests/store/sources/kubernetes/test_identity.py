@@ -2,9 +2,15 @@
 
 import pytest
 
-from app.kube.errors import APIError
-from app.store.sources.kubernetes.identity import EVERY_CLUSTER, find_list_path, is_required
-from app.store.sources.kubernetes.resources import APIBINDINGS, NAMESPACES, WORKSPACES, YURT_APP_SETS, WatchedResource
+from fleethook.kube.errors import APIError
+from fleethook.store.sources.kubernetes.identity import EVERY_CLUSTER, find_list_path, is_required
+from fleethook.store.sources.kubernetes.resources import (
+    APIBINDINGS,
+    NAMESPACES,
+    WORKSPACES,
+    YURT_APP_SETS,
+    WatchedResource,
+)
 
 NEW = "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io"
 OLD = NEW.replace("v1alpha2", "v1alpha1")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError, UnreachableError
-from app.lifetime import run_in_background
-from app.store import Store
-from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import NAMESPACES, decode_object
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.lifetime import run_in_background
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.informer import Informer
+from fleethook.store.sources.kubernetes.resources import NAMESPACES, decode_object
 from tests.store.sources.kubernetes.scripted import (
     END,
     GADGETS,

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from app.kube.errors import APIError
-from app.store import ObjectKey, Store
-from app.store.sources.kubernetes.listing import Lister, NotServedError, RelistError, identified
-from app.store.sources.kubernetes.versions import unknown_versions
+from fleethook.kube.errors import APIError
+from fleethook.store import ObjectKey, Store
+from fleethook.store.sources.kubernetes.listing import Lister, NotServedError, RelistError, identified
+from fleethook.store.sources.kubernetes.versions import unknown_versions
 from tests.store.sources.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, gadget, names, page
 
 

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from app.store import Store
-from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.paging import MAX_OBJECTS, PageSize
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.informer import Informer
+from fleethook.store.sources.kubernetes.paging import MAX_OBJECTS, PageSize
 from tests.store.sources.kubernetes.scripted import GADGETS, Script, gadget, page
 from tests.waiting import settled
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from app.store.sources.kubernetes.progress import Progress
+from fleethook.store.sources.kubernetes.progress import Progress
 
 
 async def test_a_bookmark_moves_what_was_seen_but_not_the_last_change() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.model.gvk import GroupKind
-from app.store.sources.kubernetes.resources import (
+from fleethook.model.gvk import GroupKind
+from fleethook.store.sources.kubernetes.resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,
     APIEXPORTS,

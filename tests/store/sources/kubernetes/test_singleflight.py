@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.store.sources.kubernetes.singleflight import SharedReads
+from fleethook.store.sources.kubernetes.singleflight import SharedReads
 
 
 class Reads:

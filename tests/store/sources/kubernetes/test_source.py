@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError
-from app.lifetime import run_in_background
-from app.store import Index, Store
-from app.store.sources.kubernetes.field_selection import FieldSelection
-from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import decode_object
-from app.store.sources.kubernetes.source import KubernetesSource
+from fleethook.kube.errors import APIError
+from fleethook.lifetime import run_in_background
+from fleethook.store import Index, Store
+from fleethook.store.sources.kubernetes.field_selection import FieldSelection
+from fleethook.store.sources.kubernetes.informer import Informer
+from fleethook.store.sources.kubernetes.resources import decode_object
+from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.apiserver_rules import not_found, parse_path
 from tests.store.sources.kubernetes.scripted import (
     GADGETS,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.kube.errors import APIError
-from app.lifetime import run_in_background
-from app.model.json import JSONObject
-from app.overrider.plan_inputs import same_input
-from app.store import ObjectKey, Store
-from app.store.sources.kubernetes.resources import (
+from fleethook.kube.errors import APIError
+from fleethook.lifetime import run_in_background
+from fleethook.model.json import JSONObject
+from fleethook.overrider.plan_inputs import same_input
+from fleethook.store import ObjectKey, Store
+from fleethook.store.sources.kubernetes.resources import (
     DEFINITIONS,
     NODE_POOLS,
     RESOURCES,
@@ -21,7 +21,7 @@ from app.store.sources.kubernetes.resources import (
     WatchedResource,
     decode_object,
 )
-from app.store.sources.kubernetes.source import KubernetesSource
+from fleethook.store.sources.kubernetes.source import KubernetesSource
 from tests.apiserver_rules import not_found, parse_path
 from tests.store.sources.kubernetes.scripted import KIND, NOT_SERVED, gadget, page
 from tests.waiting import settled

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from app.store.sources.kubernetes.resources import decode_metadata, decode_object
-from app.store.sources.kubernetes.wire import as_number, decode_event, decode_page, failure_of, version_of
+from fleethook.store.sources.kubernetes.resources import decode_metadata, decode_object
+from fleethook.store.sources.kubernetes.wire import as_number, decode_event, decode_page, failure_of, version_of
 
 
 def test_a_page_leaves_its_items_undecoded() -> None:

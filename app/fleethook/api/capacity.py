@@ -1,0 +1,148 @@
+"""The limits of connections and bodies, derived from the memory that the server may use.
+
+    per worker process = memory limit / workers
+    max_connections    = per process / 4 / 1 MiB, at least 64, at most 16384 and the open files less 256
+    body_memory        = per process / 4, at least twice body_limit
+    dispatch_workspace_requests = max_connections / 2
+
+The other half is for the objects, their compiled plans (keep ``plan_cache_bytes`` below it) and the program. With the
+chart's limit of 1 GiB: 256 connections and 256 MiB.
+"""
+
+import logging
+import os
+import resource
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+from fleethook.settings import Settings
+
+# Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
+_NO_LIMIT = 1 << 60
+
+
+def find_memory_limit(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that this process may use: the lowest limit of its control groups and the machine.
+
+    Args:
+        root: Directory that holds ``proc`` and ``sys``.
+    """
+    found = (_read_limit(file) for file in _limit_files(root))
+    return min([_physical_memory(), *(limit for limit in found if limit is not None)])
+
+
+def _limit_files(root: Path) -> Iterator[Path]:
+    """Yield the limit files of this process's group and of its parents, whose limits apply, too.
+
+    In a container, the path of the group is often a path of the host, which the container does not see. Directories
+    that do not exist are skipped; the mount's own directory is the container's group in this case.
+    """
+    mount = root / "sys/fs/cgroup"
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            directory, name = mount, "memory.max"
+        elif "memory" in controllers.split(","):
+            directory, name = mount / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        relative = PurePosixPath(path.lstrip("/"))
+        for group in (relative, *relative.parents):
+            yield directory / group / name
+
+
+def _read_limit(file: Path) -> int | None:
+    """Return the limit in a file, None without a file or a limit (``max``)."""
+    try:
+        limit = int(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return limit if limit < _NO_LIMIT else None
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+_log: Final = logging.getLogger(__name__)
+CONNECTION_BYTES: Final = 1024 * 1024
+"""About the most memory that a hostile client can make a connection hold. Measured with 100 connections: 58 KiB if
+silent, 173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
+
+_SHARE: Final = 4
+_MIN_CONNECTIONS: Final = 64
+_MAX_CONNECTIONS: Final = 16384
+# Files that are not connections of clients: manifests, watches, webhooks' connections, libraries.
+_OTHER_FILES: Final = 256
+
+
+class Capacity(NamedTuple):
+    """Limits of one server process."""
+
+    connections: int
+    """Maximum number of open connections."""
+    body_bytes: int
+    """Maximum number of bytes of bodies and of the objects decoded from them."""
+    workspace_requests: int
+    """Maximum number of concurrent requests of one logical cluster."""
+
+
+def derive_capacity(settings: Settings, *, memory: int, open_files: int) -> Capacity:
+    """Return the limits of one worker process; settings override the formula.
+
+    Args:
+        settings: The settings; `max_connections` and `body_memory` apply to one process, too.
+        memory: Bytes that all worker processes may use together.
+        open_files: File descriptors that one process may have.
+    """
+    share = memory // settings.workers // _SHARE
+    most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
+    connections = min(most, max(_MIN_CONNECTIONS, share // CONNECTION_BYTES))
+    bodies = max(share, 2 * settings.body_limit)
+    allowed = settings.max_connections or connections
+    return Capacity(
+        allowed, settings.body_memory or bodies, settings.dispatch_workspace_requests or max(1, allowed // 2)
+    )
+
+
+def find_contradictions(settings: Settings, capacity: Capacity) -> list[str]:
+    """Return the limits that others make useless, each with the remedy; the server works with all of them."""
+    share = max(1, capacity.connections // 2)
+    found = []
+    if capacity.workspace_requests > share:
+        found.append(
+            f"dispatch_workspace_requests ({capacity.workspace_requests}) is more than half of max_connections "
+            f"({capacity.connections}); one logical cluster gets {share}, so that others find connections: set "
+            f"dispatch_workspace_requests to {share}, or max_connections to {2 * capacity.workspace_requests}"
+        )
+    limits = ("dispatch_workspace_connections", "dispatch_workspace_calls", "dispatch_calls")
+    for name, other in pairwise(limits):
+        value, limit = getattr(settings, name), getattr(settings, other)
+        if value > limit:
+            found.append(f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise the other one")
+    if capacity.body_bytes < 2 * settings.body_limit:
+        found.append(
+            f"body_memory ({capacity.body_bytes}) is less than twice body_limit ({settings.body_limit}), so one body "
+            f"leaves no room for others: set body_memory to {2 * settings.body_limit} or more, or lower body_limit"
+        )
+    return found
+
+
+def log_contradictions(settings: Settings, capacity: Capacity) -> None:
+    """Log the limits that contradict each other, at start."""
+    for contradiction in find_contradictions(settings, capacity):
+        _log.warning(contradiction)
+
+
+def find_capacity(settings: Settings) -> Capacity:
+    """Return the limits of this process."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if open_files == resource.RLIM_INFINITY:
+        open_files = _MAX_CONNECTIONS + _OTHER_FILES
+    return derive_capacity(settings, memory=find_memory_limit(), open_files=open_files)

@@ -1,0 +1,163 @@
+"""Buffered log lines on standard error: a system call for each line would cost a tenth of a review.
+
+The buffer is written after 50 ms, at 64 KiB, and when the context of `LogLines` ends. Buffered lines are lost only if
+the context does not end: on SIGKILL (also sent when the memory is exhausted), on other signals that the server does not
+handle, on a crash of the interpreter, and on `os._exit`.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import select
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from fleethook.fairness.shares import Shares
+from fleethook.outbound.errors import escaped
+
+_STANDARD_ERROR: Final = 2
+_FLUSH_SECONDS: Final = 0.05
+_FLUSH_BYTES: Final = 64 * 1024
+_MINUTE: Final = 60.0
+# The lines of two minutes are about 20 MiB. The kubelet keeps 50 MiB of a container's log by default.
+_MAX_LINES: Final = 30_000
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LineShares:
+    """The log lines of consumers. In a minute, each gets as many as it leaves free of 30,000."""
+
+    def __init__(self, *, limit: int = _MAX_LINES, clock: Callable[[], float] = time.monotonic) -> None:
+        """Prepare; ``clock`` returns seconds."""
+        self._clock: Final = clock
+        self._shares: Final = Shares(limit)
+        self._missing: Final[Counter[str]] = Counter()
+        self._until = 0.0
+
+    def take(self, consumer: str) -> bool:
+        """Return whether a line about a consumer may be written; an API server, ``""``, has all of them."""
+        if not consumer:
+            return True
+        now = self._clock()
+        if now >= self._until:
+            self._until = now + _MINUTE
+            self._shares.clear()
+            self._report()
+        if self._shares.take(consumer, 1):
+            return True
+        self._missing[consumer] += 1
+        return False
+
+    def _report(self) -> None:
+        """Log how many lines are missing."""
+        if self._missing:
+            (consumer, count), *others = self._missing.most_common()
+            further = f", and {sum(one for _, one in others)} of {len(others)} others" if others else ""
+            text = "%d reviews of logical cluster %s have no log line, because it had more than its share of lines%s"
+            _log.warning(text, count, escaped(consumer), further)
+            self._missing.clear()
+
+
+class LogLines:
+    """Writes complete lines in their order.
+
+    Worker processes share the stream. A pipe keeps a write together only up to PIPE_BUF (4 KiB, POSIX write(2)), about
+    ten lines. So each write, of any length, holds a lock that all workers share.
+    """
+
+    def __init__(self, descriptor: int = _STANDARD_ERROR, *, lock_file: Path | None = None) -> None:
+        """Prepare.
+
+        Args:
+            descriptor: The file descriptor of the stream.
+            lock_file: Locked during each write; None if no other process writes to the same stream.
+        """
+        self._descriptor: Final = descriptor
+        # Each process opens the file itself: an inherited descriptor would share its lock (flock(2)).
+        self._lock_file: Final = None if lock_file is None else os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+        self._mutex: Final = threading.RLock()
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._flushing: asyncio.AbstractEventLoop | None = None
+
+    def write(self, line: bytes) -> None:
+        """Buffer a line, which ends with a newline; call this in a running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._mutex:
+            self._lines.append(line)
+            self._size += len(line)
+            if self._size >= _FLUSH_BYTES:
+                self.flush()
+            elif self._flushing is not loop:
+                # A flush for another reason leaves the timer, so timers cause at most one write in 50 ms.
+                self._flushing = loop
+                loop.call_later(_FLUSH_SECONDS, self._flush_in_time)
+
+    def write_at_once(self, line: bytes) -> None:
+        """Write the buffered lines and this line, from any thread."""
+        with self._mutex:
+            self._lines.append(line)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the buffered lines."""
+        with self._mutex:
+            if not self._lines:
+                return
+            text = b"".join(self._lines)
+            self._lines, self._size = [], 0
+            if self._lock_file is None:
+                self._write(text)
+                return
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            try:
+                self._write(text)
+            finally:
+                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    def _flush_in_time(self) -> None:
+        with self._mutex:
+            self._flushing = None
+            self.flush()
+
+    def _write(self, text: bytes) -> None:
+        view = memoryview(text)
+        while view:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except BlockingIOError:
+                # The parent process made the pipe non-blocking, and it is full.
+                select.select([], [self._descriptor], [])
+            except OSError:
+                # The reader has gone, or the disk is full. Reviews are answered without a log then.
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.flush()
+
+
+class LinesHandler(logging.Handler):
+    """Writes log records at once, after the lines that were buffered before them."""
+
+    def __init__(self, lines: LogLines) -> None:
+        super().__init__()
+        self._lines: Final = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        try:
+            self._lines.write_at_once(self.format(record).encode() + b"\n")
+        except Exception:  # noqa: BLE001 - as in every handler: a record never ends the program
+            self.handleError(record)

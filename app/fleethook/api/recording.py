@@ -1,0 +1,72 @@
+"""The facts about an answered review that a recording keeps.
+
+The endpoints pass them to an object that the caller of `fleethook.asgi.create_app` gives. They know nothing of
+recordings.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from fleethook.model.asked_calls import AskedCall
+from fleethook.model.json import JSON
+
+
+class AnsweredReview(NamedTuple):
+    """A review and its answer.
+
+    Attributes:
+        time: The time of the answer, in seconds since the epoch.
+        route: The route's template.
+        path: The path as requested, percent-encoded.
+        query: The query as requested, ``b""`` without one.
+        cluster: The logical cluster in which the review was decided, ``""`` for a plain cluster.
+        consumer: The logical cluster that has a share of the recording, ``""`` for callers without one.
+        seconds: From the review to its answer.
+        status: The HTTP status.
+        caller: Facts about the HTTP request that the answer depends on.
+        uid: The uid of the review, ``""`` if it has none.
+        body: The body as received.
+        answer: The body as sent.
+        calls: The answers of webhooks and scripts, and the live reads, that the answer depended on.
+    """
+
+    time: float
+    route: str
+    path: bytes
+    query: bytes
+    cluster: str
+    consumer: str
+    seconds: float
+    status: int
+    caller: Mapping[str, JSON]
+    uid: str
+    body: bytes
+    answer: bytes
+    calls: Sequence[AskedCall]
+
+
+class RecordReview(Protocol):
+    """Takes answered reviews. Both methods return at once and raise nothing: they are called on the event loop."""
+
+    def wants(self, uid: str, consumer: str, body: bytes, answer: bytes) -> bool:
+        """Return whether a review is to be recorded, before its facts are collected, and count one that is dropped."""
+
+    def __call__(self, review: AnsweredReview) -> None:
+        """Take a review that `wants` has accepted."""
+
+
+class RecordSettingError(ValueError):
+    """A setting of the recorder cannot be used."""
+
+
+def choose_routes(routes: Collection[str], chosen: Collection[str]) -> frozenset[str]:
+    """Return the routes to record: all of them if none is chosen.
+
+    Raises:
+        RecordSettingError: A chosen route does not exist.
+    """
+    unknown = sorted(set(chosen) - set(routes))
+    if unknown:
+        known = ", ".join(sorted(routes))
+        raise RecordSettingError(f"--record-route: this server has no route {', '.join(unknown)}; it has {known}")
+    return frozenset(chosen or routes)

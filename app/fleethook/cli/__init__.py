@@ -1,0 +1,142 @@
+"""The ``fleethook`` command: one module per subcommand, imported when the subcommand runs."""
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from fleethook import __version__
+from fleethook.cli.command_line import CommandSpec, Group, run
+from fleethook.cli.exit_codes import INTERRUPTED, exit_at_interrupt, fail
+from fleethook.cli.parameters import Option
+from fleethook.cli.standard_output import check_arguments, report_output_errors
+from fleethook.cli.terminal import write
+
+PROGRAM: Final = "fleethook"
+_PLUGIN: Final = "kubectl-fleethook"
+_COMPLETE_VARIABLE: Final = "_FLEETHOOK_COMPLETE"
+"""Set by the completion scripts of `fleethook.cli.kubectl_completion`."""
+
+
+def _describe_program(
+    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+    show_completion: Annotated[
+        str, Option(metavar="[bash|zsh|fish]", help="Print the completion script of a shell and exit.")
+    ] = "",
+) -> None:
+    if version:
+        write(f"{PROGRAM} {__version__}")
+        return
+    from fleethook.cli.kubectl_completion import print_script  # noqa: PLC0415 - only this option needs it
+
+    print_script(show_completion)
+
+
+COMMANDS: Final = Group(
+    "Admission and review webhooks for a fleet of Kubernetes clusters.",
+    {
+        "serve": CommandSpec("fleethook.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+        "console": CommandSpec(
+            "fleethook.cli.console",
+            "console",
+            "Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.",
+        ),
+        "render": CommandSpec(
+            "fleethook.cli.render",
+            "render",
+            "Print the workload of every node pool, before you apply anything.",
+        ),
+        "explain": CommandSpec(
+            "fleethook.cli.explain",
+            "explain",
+            "List the webhooks that a request is sent to, and the reason for skipping each other one.",
+        ),
+        "lint": CommandSpec(
+            "fleethook.cli.lint",
+            "lint",
+            "Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.",
+        ),
+        "diff": CommandSpec(
+            "fleethook.cli.diff",
+            "diff",
+            "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
+        ),
+        "convert": CommandSpec(
+            "fleethook.cli.convert",
+            "convert_command",
+            "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.",
+        ),
+        "compile": CommandSpec(
+            "fleethook.cli.compile",
+            "compile_command",
+            "Compile overriders to MutatingAdmissionPolicies, which kube-apiserver applies without a webhook.",
+        ),
+        "policies": CommandSpec(
+            "fleethook.cli.policies",
+            "policies",
+            "Manage the MutatingAdmissionPolicies of overriders in a cluster.",
+        ),
+        "replay": CommandSpec(
+            "fleethook.cli.replay",
+            "replay",
+            "Ask recorded reviews again, and report which are decided differently.",
+        ),
+        "doctor": CommandSpec(
+            "fleethook.cli.doctor",
+            "doctor",
+            "Examine the registration of fleethook with an apiserver, and name a remedy for each fault.",
+        ),
+        "uninstall": CommandSpec(
+            "fleethook.cli.uninstall",
+            "uninstall",
+            "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
+        ),
+        "webhook": CommandSpec(
+            "fleethook.cli.webhook", "webhook", "Test admission webhooks before they are registered."
+        ),
+        "certs": CommandSpec("fleethook.cli.certs", "certs", "Create and show serving certificates."),
+        "crds": CommandSpec(
+            "fleethook.cli.crds",
+            "crds",
+            "Fetch, verify and cache the CRD tarballs of Karmada.",
+        ),
+        "interpret": CommandSpec(
+            "fleethook.cli.interpret",
+            "interpret",
+            "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
+        ),
+    },
+    _describe_program,
+)
+
+
+def run_command(words: Sequence[str], program: str = PROGRAM) -> None:
+    """Run a command line without the program's name."""
+    try:
+        run(COMMANDS, words, program)
+    except OSError as error:
+        # Of a path that cannot be examined, for example below a directory that the user may not read.
+        if error.filename is None:
+            raise
+        fail(f"{os.fsdecode(error.filename)}: {error.strerror}")
+
+
+def main() -> None:
+    """Run the command line, as ``fleethook`` or as kubectl's plugin."""
+    exit_at_interrupt()
+    # A collection would visit modules that are being imported, of which it can free nothing. `run` enables it again.
+    gc.disable()
+    is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
+    try:
+        with report_output_errors():
+            check_arguments(sys.argv[1:])
+            if os.environ.get(_COMPLETE_VARIABLE):
+                from fleethook.cli.kubectl_completion import complete  # noqa: PLC0415 - only scripts of shells need it
+
+                complete(sys.argv[1:])
+                return
+            run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)
+    except KeyboardInterrupt:
+        # Of a command that calls `raise_at_interrupt`.
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,221 @@
+"""Accepting connections, which are counted and timed from the moment of accept.
+
+uvicorn and the event loop see a connection only after its TLS handshake. Without this module, a client that never
+starts the handshake would hold an uncounted connection and its buffers for the 60 seconds of uvloop's limit.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from fleethook.api.connections import Connection, Connections
+
+_log: Final = logging.getLogger(__name__)
+
+# Connections accepted before the event loop handles other events. A handshake takes about 0.5 ms.
+_MAX_ACCEPTS_PER_EVENT: Final = 32
+# Seconds after which a waiting connection is tried again if no other one has gone: others may have become idle.
+_RETRY_SECONDS: Final = 0.1
+# Pause in accepting after the process or the system ran out of file descriptors; asyncio pauses as long.
+_PAUSE_SECONDS: Final = 1.0
+# uvloop reads up to 256 KiB at once into buffers that a connection keeps. A smaller receive buffer bounds that. The
+# kernel doubles it for its own use. With a round trip of 1 ms, a client can still send 64 MB/s.
+_RECEIVE_BYTES: Final = 64 * 1024
+# Length of the kernel's queue of connections that wait for accept; uvicorn's default.
+_BACKLOG: Final = 2048
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Transports(NamedTuple):
+    """Parameters of accepted connections.
+
+    Attributes:
+        context: The TLS context.
+        handshake_timeout: Seconds from accept to the end of the TLS handshake.
+        write_timeout: Seconds until a client that acknowledges no sent byte is disconnected.
+    """
+
+    context: ssl.SSLContext
+    handshake_timeout: float
+    write_timeout: float
+
+
+class Acceptor:
+    """Listening sockets with the interface of `asyncio.Server` that uvicorn uses at shutdown."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        *,
+        connections: Connections,
+        transports: Transports,
+        make: Callable[[Connection], asyncio.Protocol],
+    ) -> None:
+        """Prepare; `start` begins to accept.
+
+        Args:
+            sockets: Listening sockets.
+            connections: Counts and limits the connections.
+            transports: Parameters of accepted connections.
+            make: Returns the protocol for a connection.
+        """
+        self.sockets: Final = sockets
+        self._connections: Final = connections
+        self._transports: Final = transports
+        self._make: Final = make
+        self._handshakes: Final[set[asyncio.Task[None]]] = set()
+        self._resume: asyncio.TimerHandle | None = None
+        # An accepted connection for which there is no room yet. While it waits, the system queues the next ones.
+        self._waiting: tuple[socket.socket, Any] | None = None
+        self._is_closed = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a connection waits for room."""
+        return self._waiting is not None
+
+    def start(self) -> None:
+        """Accept connections."""
+        for listener in self.sockets:
+            listener.setblocking(False)
+            # An accepted connection has the options of its listener.
+            timeout = max(1, round(1000 * self._transports.write_timeout))
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        self._listen()
+
+    def close(self) -> None:
+        """Stop accepting; running handshakes continue."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        loop = asyncio.get_running_loop()
+        if self._resume is not None:
+            self._resume.cancel()
+        if self._waiting is not None:
+            self._waiting[0].close()
+        for listener in self.sockets:
+            loop.remove_reader(listener)
+            listener.close()
+
+    async def wait_closed(self) -> None:
+        """Cancel the running handshakes; uvicorn calls this after all other connections are closed."""
+        for task in self._handshakes:
+            task.cancel()
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
+
+    def retry(self) -> None:
+        """Admit the connection that waits, if any, because another one has gone."""
+        if self._waiting is not None and not self._is_closed and self._admit(*self._waiting):
+            self._waiting = None
+            if self._resume is not None:
+                self._resume.cancel()
+            self._listen()
+
+    def _listen(self) -> None:
+        self._resume = None
+        loop = asyncio.get_running_loop()
+        for listener in self.sockets:
+            loop.add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_MAX_ACCEPTS_PER_EVENT):
+            try:
+                accepted, address = listener.accept()
+            except OSError as error:
+                # Other errors mean that another worker accepted the connection, or the client closed it.
+                if error.errno in _OUT_OF_DESCRIPTORS:
+                    _log.error(
+                        "accepting paused for %g s: %s: raise the limit of open files (ulimit -n)",
+                        _PAUSE_SECONDS, error,
+                    )  # fmt: skip
+                    self._pause(_PAUSE_SECONDS, self._listen)
+                return
+            accepted.setblocking(False)
+            if not self._admit(accepted, address):
+                self._waiting = accepted, address
+                self._pause(_RETRY_SECONDS, self._try_again)
+                return
+
+    def _try_again(self) -> None:
+        self.retry()
+        if self._waiting is not None:
+            self._resume = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._try_again)
+
+    def _admit(self, accepted: socket.socket, address: Any) -> bool:
+        """Start the handshake of an accepted connection; return False if there is no room for it yet."""
+        connection = self._connections.admit(accepted, address)
+        if connection is None:
+            return False
+        task = asyncio.get_running_loop().create_task(self._connect(accepted, connection))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+        return True
+
+    def _pause(self, seconds: float, resume: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in self.sockets:
+            loop.remove_reader(listener)
+        self._resume = loop.call_later(seconds, resume)
+
+    async def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+        transports = self._transports
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._make(connection),
+                accepted,
+                ssl=transports.context,
+                ssl_handshake_timeout=transports.handshake_timeout,
+                ssl_shutdown_timeout=transports.write_timeout,
+            )
+        except ConnectionAbortedError:
+            # The event loop raises it after handshake_timeout.
+            self._connections.note_timeout(connection)
+        except OSError:
+            # Any client can cause failed handshakes, and operators cannot act on them, so no log line.
+            return
+        finally:
+            if connection.exchange is None:
+                # The handshake failed, so no protocol will report the end of the connection.
+                self._connections.remove(connection)
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on every address of a host, all on the same port.
+
+    Raises:
+        OSError: The host has no address, or the port is in use.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            # Port 0 lets the system choose a port for the first socket; the others use the same one.
+            chosen = listeners[0].getsockname()[1] if listeners else port
+            listeners.append(_listen_on(family, (address[0], chosen, *address[2:])))
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+def _listen_on(family: int, address: tuple[str | int, ...]) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise OSError(
+            error.errno, f"cannot listen on {address[0]}:{address[1]}: {str(error.strerror).lower()}"
+        ) from None
+    return listener

@@ -1,0 +1,176 @@
+"""``fleethook console``: a read-only web page about the objects of a directory or a cluster."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvloop
+
+from fleethook.api.logs import configure_logging
+from fleethook.certs.files import CertificateError
+from fleethook.cli.acceptor import bind
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.load_settings import load_settings
+from fleethook.cli.options import (
+    ContextOption,
+    ExcludeOption,
+    FilenameOption,
+    FilesArgument,
+    InClusterOption,
+    InterpretersOption,
+    KcpCacheOption,
+    KcpOption,
+    KubeconfigOption,
+)
+from fleethook.cli.parameters import Option
+from fleethook.cli.sources import SourceOptions, check_options, find_default_cluster
+from fleethook.cli.terminal import flush, write
+from fleethook.console.metrics_sampler import MetricsTarget, check_target
+from fleethook.console.process import ConsoleOptions, run_console
+from fleethook.interpret.python_interpreter import LoadError
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.settings import Settings
+from fleethook.store.manifest_files import STANDARD_INPUT
+
+
+def console(
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
+    exclude: ExcludeOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    in_cluster: InClusterOption = False,
+    kcp: KcpOption = False,
+    kcp_cache_kubeconfig: KcpCacheOption = None,
+    namespace: Annotated[
+        str | None,
+        Option(
+            "--namespace",
+            "-n",
+            help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system).",
+        ),
+    ] = None,
+    interpreters: InterpretersOption = None,
+    records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
+    crd_cache: Annotated[
+        Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
+    ] = None,
+    playground: Annotated[bool, Option(help="Let the playground run scripts in a sandbox.")] = True,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    cert_dir: Annotated[
+        Path | None, Option(help="Directory of the serving certificate, for other addresses than loopback.")
+    ] = None,
+    client_ca_file: Annotated[
+        Path | None, Option(help="PEM file of the CAs of client certificates that users may present.")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None, Option(help="Name by which the console may be called (default: any); repeatable.")
+    ] = None,
+    metrics_url: Annotated[
+        str | None, Option(help="URL of a server's /metrics, for the charts of the overview.")
+    ] = None,
+    metrics_ca_file: Annotated[
+        Path | None,
+        Option(help="PEM file of the CAs that --metrics-url is verified with (default: the system's)."),
+    ] = None,
+    metrics_token_file: Annotated[
+        Path | None, Option(help="File with a bearer token for --metrics-url; it is read for each request.")
+    ] = None,
+    port: Annotated[int, Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
+) -> None:
+    """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
+
+    The pages are read-only. They show the objects of FILES or of a cluster (--kubeconfig, --in-cluster), and follow
+    their changes; standard input is read once. Every page shows the command that prints the same.
+
+    On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
+    the cluster or a client certificate, and see the kinds that they may get.
+
+    Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
+    """
+    given = SourceOptions(
+        [*(files or ()), *(filename or ())], kubeconfig, context, in_cluster, kcp,
+        kcp_cache_kubeconfig=kcp_cache_kubeconfig,
+    )  # fmt: skip
+    check_options(given)
+    flags: dict[str, Any] = {
+        "exclude": exclude or None,
+        "kubeconfig": find_kubeconfig_or_fail(kubeconfig) if kubeconfig or context else None,
+        "context": context,
+        "in_cluster": in_cluster or None,
+        "kcp": kcp or None,
+        "kcp_cache_kubeconfig": kcp_cache_kubeconfig,
+        "namespace": namespace,
+        "interpreters": interpreters,
+        "cert_dir": cert_dir,
+        "client_ca_file": client_ca_file,
+        "host": host,
+        "port": port,
+    }
+    settings = _load(given, {name: value for name, value in flags.items() if value is not None})
+    paths = given.files or ([] if settings.manifests is None else [settings.manifests])
+    _check_files(paths)
+    _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host))
+    metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
+    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, tuple(allowed_host or ()), metrics)
+    configure_logging()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            listeners = bind(settings.host, settings.port)
+            runner.run(run_console(settings, options, listeners, ready=lambda port: _announce(settings, port)))
+    except (APIError, UnreachableError, CertificateError, LoadError, OSError) as error:
+        fail(str(error))
+
+
+def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:
+    """Return the settings. Without any source, it is the cluster that kubectl would use."""
+    settings = load_settings({**flags, **({"manifests": given.files[0]} if given.files else {})}, None)
+    if settings.manifests is not None or settings.follows_cluster:
+        return settings
+    return load_settings({**flags, "kubeconfig": find_default_cluster(given.kubeconfig, given.context)}, None)
+
+
+def _check_files(paths: Sequence[Path]) -> None:
+    """Exit with a message if a path does not exist. The pages report files that cannot be read."""
+    for one in paths:
+        if one != STANDARD_INPUT and not one.exists():
+            fail(f"-f: there is no file or directory {one}")
+
+
+def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool) -> None:
+    """Exit with a message if the address and the options of its security contradict."""
+    if settings.listens_on_loopback:
+        if has_certificate or has_hosts or settings.client_ca_file is not None:
+            fail(
+                f"--cert-dir, --client-ca-file and --allowed-host are for other addresses than {settings.host}: on "
+                "loopback, the console serves HTTP without credentials; give --host"
+            )
+        return
+    where = f"--host: {settings.host} is no loopback address"
+    if not settings.follows_cluster:
+        fail(f"{where}, and only a cluster can authorize users; give --kubeconfig or --in-cluster, or use 127.0.0.1")
+    if settings.kcp:
+        fail(f"{where}, and users of logical clusters cannot be authorized with --kcp; use 127.0.0.1")
+    if not has_certificate:
+        fail(f"{where}, and needs HTTPS; give --cert-dir DIR, or use 127.0.0.1")
+
+
+def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None) -> MetricsTarget | None:
+    """Return the server whose metrics are shown; exit with a message if its options cannot be used."""
+    if url is None:
+        if ca_file is not None or token_file is not None:
+            fail("--metrics-ca-file and --metrics-token-file are for --metrics-url; give it, too")
+        return None
+    target = MetricsTarget(url, ca_file, token_file)
+    if reason := check_target(target):
+        fail(f"--metrics-url: {reason}")  # The URL itself may contain a password.
+    return target
+
+
+def _announce(settings: Settings, port: int) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "http" if settings.listens_on_loopback else "https"
+    write(f"fleethook console: {scheme}://{host}:{port}/")
+    flush()

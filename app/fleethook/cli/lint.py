@@ -1,0 +1,108 @@
+"""``fleethook lint``: find mistakes in overriders, their subjects and webhook configurations."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Final
+
+from fleethook.cli.annotations import AnnotationFormat, annotate_row, write_annotations
+from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.findings_output import (
+    Row,
+    has_failures,
+    make_input_row,
+    make_overrider_row,
+    make_webhook_row,
+    print_text,
+    select_new,
+)
+from fleethook.cli.input_errors import annotate_errors
+from fleethook.cli.json_output import write_json
+from fleethook.cli.manifests import write_input_errors
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.parameters import Option
+from fleethook.cli.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
+from fleethook.dispatch.schema_owner import INDEXES
+from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
+from fleethook.overrider.manifest_findings import check_documents
+from fleethook.store import key_of
+from fleethook.store.sources.kubernetes.resources import RESOURCES
+from fleethook.store.yaml_reader import Document
+
+_LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))
+"""Kinds without which there are no findings about webhooks."""
+
+
+class Output(StrEnum):
+    """Output formats of the command."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def lint(
+    files: FilesArgument = None,
+    filename: FilenameOption = None,
+    live: ClusterOptions = ClusterOptions(),
+    new: Annotated[bool, Option("--new", help="Report only findings that --change or --without causes.")] = False,
+    reading: InputOptions = InputOptions(),
+    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+) -> None:
+    """Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.
+
+    YurtAppOverriders, YurtAppSets and YurtAppDaemons get the findings of admission, with file and line. These are
+    errors: a finding that admission refuses, an overrider whose subject does not exist, and an entry for a node pool
+    that its subject lacks. Admission only warns about a missing object, because it may be created later. Without any
+    subject, missing subjects are warnings here, too.
+
+    The objects are in FILES or in a cluster. --change and --without change them first, and --new then reports
+    only the findings that the change causes.
+
+    Prints nothing if there are no findings; `--output json` prints an empty list. `--output sarif` is for code
+    scanning, and `--output github` makes GitHub show the findings beside the lines of a pull request.
+
+    Documents that are no Kubernetes objects are skipped. Documents that cannot be read are errors; all others are
+    checked.
+
+    Exit codes: 0 success; 1 errors; 2 invalid arguments or unreadable input.
+    """
+    options = live.beside(files, filename, reading=reading)
+    if new and not options.changes:
+        fail("--new needs --change or --without")
+    source = read_source(
+        options, [*RESOURCES, *select_dispatching(kcp=live.kcp or live.kcp_export is not None)], partial=True
+    )
+    write_input_errors(source.errors)
+    rows = _check(options, source.documents)
+    if new and rows:
+        rows = select_new(rows, _check(options, source.before))
+    if output is Output.JSON:
+        write_json([*map(make_input_row, source.errors), *rows])
+    elif output is Output.TEXT:
+        print_text(rows)
+    else:
+        annotations = [*annotate_errors(source.errors), *map(annotate_row, rows)]
+        write_annotations(annotations, AnnotationFormat(output))
+    if source.errors:
+        raise SystemExit(UNREADABLE)
+    if has_failures(rows, strict=reading.strict):
+        raise SystemExit(CHECK_FAILED)
+
+
+def _check(options: SourceOptions, documents: Sequence[Document]) -> list[Row]:
+    """Return the findings about all objects."""
+    store = fill_store(documents, [OVERRIDERS_BY_SUBJECT, *INDEXES])
+    places = {key_of(one.object): one.place for one in documents}
+    rows = [make_overrider_row(one) for one in check_documents(documents, store)]
+    if options.reads_cluster:
+        from fleethook.cli.server_check import check_on_server  # noqa: PLC0415 - as for `read_source`
+
+        rows += check_on_server(options, documents, store, rows)
+    if not any(key_of(one.object).group_kind in _LINTED for one in documents):
+        return rows
+    from fleethook.dispatch.lint.lint import (  # noqa: PLC0415 - it needs CEL, and overriders do not
+        lint as lint_webhooks,
+    )
+
+    return rows + [make_webhook_row(one) for one in lint_webhooks(store, places=places)]

@@ -1,0 +1,50 @@
+"""Reads the settings of the server for commands: flags, the environment and the file of ``--config``."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fleethook.cli.exit_codes import fail
+from fleethook.settings import CONFIG_VARIABLE, Settings
+
+
+def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
+    """Return the settings. Exits with a message if one of them is invalid.
+
+    Args:
+        flags: Settings that override the environment and the file.
+        config: The file; None for the one that ``FLEETHOOK_CONFIG`` names, if any.
+    """
+    if config is not None and not config.is_file():
+        fail(f"--config: {config} is not a file")
+    try:
+        with _set_config_variable(config):
+            return Settings(**flags)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
+        )
+        fail(f"settings: {problems}")
+    # Errors of YAML and of its encoding, and of a file that is no mapping.
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        fail(f"--config: {config or os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
+
+
+@contextlib.contextmanager
+def _set_config_variable(config: Path | None) -> Iterator[None]:
+    """Name the file in the environment, from which `Settings` takes it, and restore the environment afterwards."""
+    former = os.environ.get(CONFIG_VARIABLE)
+    if config is not None:
+        os.environ[CONFIG_VARIABLE] = str(config)
+    try:
+        yield
+    finally:
+        os.environ.pop(CONFIG_VARIABLE, None)
+        if former is not None:
+            os.environ[CONFIG_VARIABLE] = former

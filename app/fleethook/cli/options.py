@@ -1,0 +1,142 @@
+"""Options that several commands share, so that each has one help text."""
+
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.parameters import Argument, Option
+from fleethook.model.fixed_addresses import FixedAddresses, parse_fixed_addresses
+from fleethook.model.karmada import ConventionsMode
+
+FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
+FilenameOption = Annotated[
+    list[Path] | None,
+    Option(
+        "--filename",
+        "-f",
+        old=("--manifests", "--file"),
+        help="Manifest file or directory, '-' for standard input; may be repeated.",
+    ),
+]
+EditOption = Annotated[
+    list[Path] | None,
+    Option(
+        "--filename",
+        "-f",
+        old=("--file",),
+        help="Manifest file or directory to apply, '-' for standard input; may be repeated.",
+    ),
+]
+NamespaceOption = Annotated[
+    str, Option("--namespace", "-n", help="Read only objects of this namespace, and those without one as if in it.")
+]
+SubjectOption = Annotated[
+    str | None,
+    Option("--subject", metavar="KIND/NAME", help="Take only this YurtAppSet or YurtAppDaemon: KIND/NAMESPACE/NAME."),
+]
+KubeconfigOption = Annotated[
+    Path | None,
+    Option(
+        "--kubeconfig",
+        help="Read the objects of this cluster, and write nothing. Without files, the default is $KUBECONFIG, "
+        "then ~/.kube/config.",
+    ),
+]
+ContextOption = Annotated[
+    str | None, Option("--context", help="Context of the kubeconfig (default: its current context).")
+]
+InClusterOption = Annotated[bool, Option("--in-cluster", help="Read the objects of the cluster that this pod runs in.")]
+KcpOption = Annotated[bool, Option("--kcp", help="Read all logical clusters of a kcp at once.")]
+KcpCacheOption = Annotated[
+    Path | None,
+    Option(
+        "--kcp-cache-kubeconfig",
+        help="With --kcp, kubeconfig of the kcp's cache server, which has the exports and webhooks of all shards.",
+    ),
+]
+KcpExportOption = Annotated[
+    str | None,
+    Option(
+        "--kcp-export",
+        metavar="NAME",
+        help="Read a kcp with the rights of an API provider: the workspace of the kubeconfig, and the APIBindings of "
+        "all consumers in the virtual workspace of this APIExport.",
+    ),
+]
+ChangeOption = Annotated[
+    list[Path] | None,
+    Option(
+        "--change",
+        help="Manifest file or directory to apply to the objects, '-' for standard input; may be repeated.",
+    ),
+]
+WithoutOption = Annotated[
+    list[str] | None,
+    Option(
+        "--without",
+        metavar="KIND/NAME",
+        help="Object to remove, as KIND/NAME, with .GROUP, NAMESPACE/ and @CLUSTER if needed: "
+        "KIND.GROUP/NAMESPACE/NAME. May be repeated.",
+    ),
+]
+ConventionsOption = Annotated[
+    ConventionsMode,
+    Option(
+        "--conventions",
+        help="Operations to answer by the conventions of Kubernetes for custom resources that nothing else interprets, "
+        "as the setting interpret_conventions.",
+    ),
+]
+InterpretersOption = Annotated[
+    list[str] | None,
+    Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
+]
+
+
+def read_addresses(entries: list[str] | None) -> FixedAddresses:
+    """Return the addresses of ``--resolve``. Exits with a message if one is malformed."""
+    try:
+        return parse_fixed_addresses(entries or ())
+    except ValueError as error:
+        fail(f"--resolve {error}")
+
+
+ResolveOption = Annotated[
+    list[str] | None,
+    Option(
+        "--resolve",
+        metavar="HOST:PORT:ADDRESS[:PORT]",
+        help="Connect to this address for the host and port of a webhook, for example "
+        "NAME.NAMESPACE.svc:443:127.0.0.1:8443 for a forwarded Service; may be repeated.",
+    ),
+]
+StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
+
+
+ExcludeOption = Annotated[
+    list[str] | None,
+    Option(
+        "--exclude",
+        metavar="GLOB",
+        help="Leave out files or directories by name, or by path if GLOB has a slash; may be repeated.",
+    ),
+]
+
+
+class InputOptions(NamedTuple):
+    """The options of commands that read objects of files (`fleethook.cli.manifests`).
+
+    Attributes:
+        exclude: Patterns of files to leave out.
+        verbose: Whether to name each document that is skipped.
+        strict: Whether such a document, or a warning, is an error.
+    """
+
+    exclude: ExcludeOption = None
+    verbose: Annotated[
+        bool,
+        Option("--verbose", "-v", help="Show more: each document that is skipped, because it is no Kubernetes object."),
+    ] = False
+    strict: Annotated[
+        bool, Option("--strict", help="Treat warnings, and documents that are no Kubernetes objects, as errors.")
+    ] = False

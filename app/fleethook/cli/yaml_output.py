@@ -1,0 +1,29 @@
+"""Objects as YAML text."""
+
+import yaml
+
+from fleethook.model.json import JSON
+from fleethook.model.text import is_inert
+from fleethook.store.yaml_scalars import quote_texts
+
+
+@quote_texts
+class _Dumper(yaml.CSafeDumper):
+    """Writes YAML that kubectl reads as the same values."""
+
+
+class NoAliasDumper(_Dumper):
+    """Writes YAML without anchors, because users edit the output."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return True, so that a shared value is written at each place."""
+        del data
+        return True
+
+
+def yaml_text(value: JSON, *, dumper: type[yaml.CSafeDumper] = _Dumper) -> str:
+    """Return a value as YAML. If it has terminal control characters, all characters beyond ASCII are escaped."""
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    if not is_inert(text.replace("\n", "")):
+        text = yaml.dump(value, Dumper=dumper, sort_keys=False)
+    return text

@@ -1,0 +1,81 @@
+"""The objects and options that all pages of a console share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fleethook.asgi import INDEXES as REVIEW_INDEXES
+from fleethook.console.access import Authorizer, OpenAuthorizer
+from fleethook.console.lease_watch import LeaseWatch
+from fleethook.console.metrics_sampler import MetricsSampler
+from fleethook.console.review_index import ReviewIndex
+from fleethook.console.review_replay import ReviewReplay
+from fleethook.control.worker import Worker
+from fleethook.interpret.python_interpreter import Interpreter
+from fleethook.model.karmada import ConventionsMode
+from fleethook.overrider.bound_workloads import WORKLOAD_INDEXES
+from fleethook.settings import Settings
+from fleethook.store import Store
+from fleethook.store.sources.manifests import ManifestSource
+from fleethook.store.sources.source import PartState
+
+if TYPE_CHECKING:
+    from fleethook.lifetime import Cluster
+
+
+INDEXES: Final = (*REVIEW_INDEXES, *WORKLOAD_INDEXES.values())
+"""The indexes of a console's store: those that reviews need, and the workloads of each subject."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConsoleContext:
+    """The objects and options of a console.
+
+    Attributes:
+        store: The objects; pages only read them.
+        manifests: The source of the objects if they are in files, else None.
+        cluster: The source of the objects if they are in a cluster, else None.
+        command_source: The options that name the source in an equivalent command, such as ``-f examples``.
+        records: Directory of recordings, None without one.
+        crd_cache: Data directory of the CRD cache, None for that of the user.
+        playground: Whether the playground may run scripts.
+        authorizer: Decides which kinds the user of a request may read.
+        worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
+            changes; take the objects out first.
+        lease: Reads the Lease of the server's leader, None without a cluster.
+        reviews: The recorded reviews, None without recordings.
+        replay: Asks recorded reviews again, None without recordings.
+        sampler: Reads the metrics of a server, None without one.
+        interpreters: The interpreters in Python, from the files and modules of ``interpreter_sources``.
+        interpreter_sources: Files and modules, as the option ``--interpreters`` names them.
+        bundle: Whether the bundled interpreters answer, too.
+        conventions: The operations that conventions answer for kinds that nothing else interprets.
+        karmada_namespace: The namespace of the ConfigMap ``karmada-config``.
+    """
+
+    store: Store
+    manifests: ManifestSource | None = None
+    cluster: "Cluster | None" = None
+    command_source: str = ""
+    records: Path | None = None
+    crd_cache: Path | None = None
+    playground: bool = True
+    authorizer: Authorizer = field(default_factory=OpenAuthorizer)
+    worker: Worker = field(default_factory=Worker)
+    lease: LeaseWatch | None = None
+    reviews: ReviewIndex | None = None
+    replay: ReviewReplay | None = None
+    sampler: MetricsSampler | None = None
+    interpreters: tuple[Interpreter, ...] = ()
+    interpreter_sources: tuple[str, ...] = ()
+    bundle: bool = True
+    conventions: ConventionsMode = ConventionsMode.OFF
+    karmada_namespace: str = str(Settings.model_fields["karmada_namespace"].default)
+
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of each part of the source: the directory, or each resource."""
+        if self.manifests is not None:
+            yield from self.manifests.parts()
+        if self.cluster is not None:
+            yield from self.cluster.source.parts()

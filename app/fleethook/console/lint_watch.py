@@ -1,0 +1,65 @@
+"""Counts the findings of the current objects in the background, again after each change that a page asks about."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from fleethook.console.context import ConsoleContext
+from fleethook.console.views.findings import FindingCount, collect_documents, count_findings, select_checked
+from fleethook.control.worker import Worker
+from fleethook.store import ObjectKey
+from fleethook.store.partial import PARTIAL_KINDS
+from fleethook.store.store import Stored
+from fleethook.store.yaml_reader import Document
+
+
+class LintState(NamedTuple):
+    """The last findings.
+
+    Attributes:
+        counts: The findings, None before the first result.
+        is_current: Whether they are about the current objects; otherwise newer ones are being computed.
+        problem: Why the last attempt failed, ``""`` if it did not.
+    """
+
+    counts: tuple[FindingCount, ...] | None
+    is_current: bool
+    problem: str = ""
+
+
+class LintWatch:
+    """Computes findings in a thread. A page never waits for them."""
+
+    def __init__(self, context: ConsoleContext) -> None:
+        """Follow the changes of the store; nothing is computed before `find`."""
+        self._context: Final = context
+        # A thread of its own: findings of a large fleet take seconds, and pages need the other one.
+        self._worker: Final = Worker()
+        self._version = 0
+        self._counted = -1
+        self._counts: tuple[FindingCount, ...] | None = None
+        self._problem = ""
+        self._task: asyncio.Task[None] | None = None
+        context.store.subscribe(self._note_change)
+
+    def find(self) -> LintState:
+        """Return the last findings, and have newer ones computed if the objects have changed."""
+        is_current = self._counted == self._version
+        if not is_current and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._count(), name="findings of the overview")
+        return LintState(self._counts, is_current, self._problem)
+
+    async def _count(self) -> None:
+        version, manifests = self._version, self._context.manifests
+        store = self._context.store
+        documents: Sequence[Document] = collect_documents(store) if manifests is None else manifests.documents()
+        try:
+            counts = await self._worker.run("", lambda: count_findings(select_checked(documents)))
+        except Exception as error:  # noqa: BLE001 - a defect in a check must not end the page, and the page names it
+            self._problem = f"{type(error).__name__}: {error}"
+        else:
+            self._counts, self._problem = tuple(counts), ""
+        self._counted = version
+
+    def _note_change(self, key: ObjectKey, _before: Stored | None, _after: object) -> None:
+        self._version += key.group_kind not in PARTIAL_KINDS

@@ -1,0 +1,232 @@
+"""Reads a server's ``/metrics`` in the background and keeps the reviews between samples in a bounded ring."""
+
+import asyncio
+import base64
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample as Line
+
+from fleethook.console.views.review_rates import Increase, Sample, measure_increase
+from fleethook.control.worker import Worker
+from fleethook.outbound.body import BodyError, read_body
+from fleethook.outbound.credential import Credential, CredentialError
+from fleethook.outbound.trust import TrustError, create_context
+from fleethook.settings import is_loopback
+
+REVIEWS: Final = "fleethook_reviews_total"
+DURATIONS: Final = "fleethook_review_duration_seconds_bucket"
+CERTIFICATE: Final = "fleethook_certificate_expiry_timestamp_seconds"
+MAX_SERIES: Final = 5_000
+"""Series that are read. A server has one for each route, operation and outcome, and 18 for each route."""
+MAX_LABEL_CHARACTERS: Final = 64
+"""Longer values of labels are cut: the outcomes of fleethook have at most 10 characters."""
+# A double counts up to this number without gaps; a sum of further ones could be infinite.
+_MAX_VALUE: Final = 2.0**53
+_PREFIXES: Final = (REVIEWS, DURATIONS, CERTIFICATE)
+
+
+class MetricsError(ValueError):
+    """The text has no metrics of fleethook, or cannot be read; the message quotes none of it."""
+
+
+def read_sample(text: str, *, time: float) -> Sample:
+    """Return the counters of a server.
+
+    Args:
+        text: The metrics in the Prometheus text format 0.0.4.
+        time: When they were read, in seconds since the epoch.
+
+    Raises:
+        MetricsError: The text cannot be used.
+    """
+    # The other metrics have many series, and the parser takes some 10 µs for each line.
+    wanted = [line for line in text.split("\n") if line.startswith(_PREFIXES)]
+    if not wanted:
+        raise MetricsError("the answer has no metrics of fleethook: give the URL of a server's /metrics")
+    if len(wanted) > MAX_SERIES:
+        raise MetricsError(f"the answer has more than {MAX_SERIES} series of reviews")
+    try:
+        lines = [line for family in text_string_to_metric_families("\n".join(wanted) + "\n") for line in family.samples]
+        return _collect(lines, time)
+    except (ValueError, KeyError, IndexError):
+        raise MetricsError("the answer is not in the Prometheus text format") from None
+
+
+def _collect(lines: Iterable[Line], time: float) -> Sample:
+    reviews: dict[tuple[str, str, str], float] = {}
+    buckets: dict[tuple[str, float], float] = {}
+    ends: list[float] = []
+    for line in lines:
+        labels = {name: value[:MAX_LABEL_CHARACTERS] for name, value in line.labels.items()}
+        if not 0 <= line.value < _MAX_VALUE:  # a NaN, too
+            continue
+        if line.name == REVIEWS:
+            review = labels["route"], labels["operation"], labels["outcome"]
+            reviews[review] = reviews.get(review, 0.0) + line.value
+        elif line.name == DURATIONS:
+            bucket = labels["route"], float(labels["le"])
+            buckets[bucket] = buckets.get(bucket, 0.0) + line.value
+        elif line.name == CERTIFICATE:
+            ends.append(line.value)
+    return Sample(time, reviews, buckets, min(ends, default=None))
+
+
+INTERVAL_SECONDS: Final = 5.0
+"""Time between two samples."""
+MAX_INCREASES: Final = 4_320
+"""Kept increases: six hours. One has about 30 numbers, so all of them take some 10 MB."""
+MAX_BODY_BYTES: Final = 8 << 20
+"""The largest answer. 1,000 logical clusters, the default limit of series, make 4 MB."""
+TIMEOUT_SECONDS: Final = 10.0
+"""Until the answer of a server is complete."""
+MAX_FILE_BYTES: Final = 1 << 20
+"""The largest file with a token or authorities."""
+_HEADERS: Final = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "fleethook"}
+
+
+class MetricsTarget(NamedTuple):
+    """The server to sample.
+
+    Attributes:
+        url: Its URL with the scheme http or https.
+        ca_file: PEM file of the authorities to trust, None for those of the system.
+        token_file: File with a bearer token, which is read for each sample; None for no credentials.
+    """
+
+    url: str
+    ca_file: Path | None = None
+    token_file: Path | None = None
+
+
+class SamplerState(NamedTuple):
+    """The samples of a server.
+
+    Attributes:
+        increases: The reviews between consecutive samples, oldest first.
+        sampled_at: Seconds since the epoch of the last sample, None before the first.
+        certificate_end: End of the server's certificate in seconds since the epoch, None if unknown.
+        problem: Why the last attempt failed, ``""`` if it did not.
+    """
+
+    increases: Sequence[Increase] = ()
+    sampled_at: float | None = None
+    certificate_end: float | None = None
+    problem: str = ""
+
+
+def check_target(target: MetricsTarget) -> str:
+    """Return the reason why a server cannot be sampled, ``""`` if it can. No secret is part of the text."""
+    try:
+        parts = urlsplit(target.url)
+        port = parts.port
+    except ValueError:
+        return "it is no valid URL"
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        return "it needs the form https://HOST:PORT/metrics"
+    if (
+        parts.username is not None or parts.query or parts.fragment
+    ):  # a password comes after a username, if an empty one
+        return "it must have no credentials, query or fragment; a bearer token comes from --metrics-token-file"
+    if target.token_file is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
+        return "a bearer token is sent over https only, or to a loopback address"
+    return ""
+
+
+class MetricsSampler:
+    """Samples one server."""
+
+    def __init__(self, target: MetricsTarget, *, clock: Callable[[], float] = time.time) -> None:
+        """Store the arguments; `run` samples.
+
+        Args:
+            target: The server, for which `check_target` finds no reason.
+            clock: Returns seconds since the epoch.
+        """
+        self.url: Final = target.url
+        self._target: Final = target
+        self._clock: Final = clock
+        # A thread of its own: a slow parse must not delay the work of pages.
+        self._worker: Final = Worker()
+        self._increases: Final[deque[Increase]] = deque(maxlen=MAX_INCREASES)
+        self._last: Sample | None = None
+        self._problem = ""
+
+    def find(self) -> SamplerState:
+        """Return the samples."""
+        last = self._last
+        if last is None:
+            return SamplerState(problem=self._problem)
+        return SamplerState(list(self._increases), last.time, last.certificate_end, self._problem)
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        while True:
+            await self.sample()
+            await asyncio.sleep(INTERVAL_SECONDS)
+
+    async def sample(self) -> None:
+        """Take one sample. A failure is kept as the problem, and the samples before it stay."""
+        try:
+            body = await self._fetch()
+            sample = await self._worker.run("", _decode, body, self._clock())
+        except TimeoutError:
+            self._problem = f"no complete answer within {TIMEOUT_SECONDS:.0f} s"
+            return
+        except (MetricsError, BodyError, CredentialError, TrustError, aiohttp.ClientError, OSError) as error:
+            self._problem = str(error) or type(error).__name__
+            return
+        before, self._last, self._problem = self._last, sample, ""
+        if before is not None and (increase := measure_increase(before, sample)) is not None:
+            self._increases.append(increase)
+
+    async def _fetch(self) -> bytes:
+        """Return the body of an answer. No redirect is followed: it could lead the token elsewhere."""
+        context = await asyncio.to_thread(_make_tls_context, self._target)
+        headers = await asyncio.to_thread(_make_headers, self._target)
+        limits = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=limits, auto_decompress=False) as session,
+            session.get(self.url, headers=headers, allow_redirects=False) as response,
+        ):
+            if response.status != 200:
+                raise MetricsError(f"the server answers {response.status} instead of 200")
+            return await read_body(response, limit=MAX_BODY_BYTES)
+
+
+def _decode(body: bytes, at: float) -> Sample:
+    return read_sample(body.decode("utf-8", "replace"), time=at)
+
+
+def _make_tls_context(target: MetricsTarget) -> ssl.SSLContext:
+    if target.ca_file is None:
+        return create_context("")
+    bundle = _read(target.ca_file)
+    if not bundle:  # An empty bundle would mean the authorities of the system.
+        raise TrustError(f"{target.ca_file} has no certificate")
+    return create_context(base64.b64encode(bundle).decode())
+
+
+def _make_headers(target: MetricsTarget) -> dict[str, str]:
+    if target.token_file is None:
+        return _HEADERS
+    credential = Credential(token=_read(target.token_file))
+    if not credential.authorization:
+        raise CredentialError(f"{target.token_file} has no token")
+    return {**_HEADERS, "Authorization": credential.authorization}
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        content = stream.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise MetricsError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+    return content

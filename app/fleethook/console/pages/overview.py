@@ -1,0 +1,235 @@
+"""The section ``/``: sources and their age, the number of objects of each kind, and findings by severity."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from fleethook.console.access import LOCAL_USER
+from fleethook.console.kept_value import KeptValue
+from fleethook.console.lint_watch import LintWatch
+from fleethook.console.memo import Memo
+from fleethook.console.permissions import select_permitted
+from fleethook.console.permitted_reviews import select_permitted_reviews
+from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.views.certificates import CONFIGURATIONS, Certificates, collect_bundles, judge_certificates
+from fleethook.console.views.findings import select_kinds
+from fleethook.console.views.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
+from fleethook.control.server_lease import LEASE
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject, as_object
+from fleethook.store import Store
+
+State = Literal["leads", "not renewed", "released", "absent"]
+
+
+class Leader(NamedTuple):
+    """The leader.
+
+    Attributes:
+        state: ``leads``; ``not renewed`` for longer than the Lease lasts, so another replica may take over;
+            ``released`` by a leader that ended; ``absent`` if there is no Lease.
+        holder: The identity of the replica: its host name and a random part, ``""`` without a holder.
+        since: When it took the Lease, in UTC; ``""`` if unknown.
+        renewed: Seconds since the last renewal by the clock of the console, None if unknown.
+        transitions: How often the leader has changed.
+    """
+
+    state: State
+    holder: str = ""
+    since: str = ""
+    renewed: float | None = None
+    transitions: int = 0
+
+
+def describe_lease(lease: JSONObject | None, *, now: datetime) -> Leader:
+    """Return the leader that a Lease names.
+
+    Args:
+        lease: The Lease, None if there is none.
+        now: The time by the clock of the console.
+    """
+    if lease is None:
+        return Leader("absent")
+    spec = as_object(lease.get("spec"))
+    holder = str(spec.get("holderIdentity") or "")
+    acquired, renewed = _read_time(spec.get("acquireTime")), _read_time(spec.get("renewTime"))
+    age = None if renewed is None else max(0.0, (now - renewed).total_seconds())
+    duration, transitions = _read_number(spec.get("leaseDurationSeconds")), _read_number(spec.get("leaseTransitions"))
+    state: State = "released" if not holder else "leads" if age is not None and age <= duration else "not renewed"
+    return Leader(state, holder, "" if acquired is None else f"{acquired:%Y-%m-%d %H:%M:%S}", age, transitions)
+
+
+def _read_time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+class KindCount(NamedTuple):
+    """The number of stored objects of a kind, over all clusters."""
+
+    group_kind: GroupKind
+    total: int
+
+
+def count_objects(store: Store) -> list[KindCount]:
+    """Return the numbers of objects, by kind and group."""
+    counts = (KindCount(kind, total) for kind, total in store.counts().items() if total)
+    return sorted(counts, key=lambda one: (one.group_kind.kind, one.group_kind.group))
+
+
+MISSING: Final = "-"
+"""The text of a figure that was not measured."""
+MAX_ROWS: Final = 60
+"""Rows of the table, the newest first: all points of a series."""
+
+
+class Row(NamedTuple):
+    """One time span of the table: texts, `MISSING` where nothing was measured."""
+
+    time: str
+    per_second: str
+    median: str
+    tail: str
+    verdicts: tuple[str, ...]
+
+
+def build_charts(rates: Rates) -> list[JSONObject]:
+    """Return the charts: ``title``, ``unit``, ``times`` in seconds, and ``lines`` with ``name`` and ``values``."""
+    median = [None if one is None else one * 1000 for one in rates.median]
+    tail = [None if one is None else one * 1000 for one in rates.tail]
+    return [
+        _build_chart("Reviews per second", "/s", rates, {"all": list(rates.per_second)}),
+        _build_chart("Duration", "ms", rates, {"median": median, "99 %": tail}),
+        _build_chart("Verdicts per second", "/s", rates, rates.verdicts),
+    ]
+
+
+def _build_chart(title: str, unit: str, rates: Rates, lines: Mapping[str, Sequence[float | None]]) -> JSONObject:
+    named = [{"name": name, "values": list(values)} for name, values in lines.items()]
+    return {"title": title, "unit": unit, "times": list(rates.times), "lines": named}
+
+
+def list_rows(rates: Rates) -> list[Row]:
+    """Return the rows of the table, newest first."""
+    rows = [
+        Row(
+            f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}",
+            _format(rates.per_second[index]),
+            _format(rates.median[index], factor=1000),
+            _format(rates.tail[index], factor=1000),
+            tuple(_format(values[index]) for values in rates.verdicts.values()),
+        )
+        for index, time in enumerate(rates.times)
+    ]
+    return rows[::-1][:MAX_ROWS]
+
+
+def _format(value: float | None, *, factor: float = 1) -> str:
+    """Return a figure with three significant digits."""
+    if value is None:
+        return MISSING
+    return f"{value * factor:.3g}" if value * factor < 1000 else f"{value * factor:.0f}"
+
+
+router: Final = APIRouter()
+_bundles: Final = KeptValue(lambda context: Memo(context.store, CONFIGURATIONS, collect_bundles))
+
+
+@router.get("/")
+async def show(request: Request, context: Context) -> HTMLResponse:
+    """Show the overview."""
+    counts = count_objects(context.store)
+    permitted = await select_permitted(request, [one.group_kind for one in counts])
+    return await render(
+        request,
+        "overview/index.html",
+        command=f"fleethook lint {context.command_source}".strip(),
+        parts=list(context.parts()),
+        counts=[one for one in counts if one.group_kind in permitted],
+        **await _find_leader(request),
+        certificates=await _find_certificates(request),
+        **await _find_rates(request),
+        **await _find_findings(request),
+    )
+
+
+@router.get("/rates")
+async def show_rates(request: Request) -> HTMLResponse:
+    """Show the charts alone; the overview asks for them again and again."""
+    return await render(request, "overview/rates.html", **await _find_rates(request))
+
+
+@router.get("/findings")
+async def show_findings(request: Request) -> HTMLResponse:
+    """Show the findings alone; the overview asks for them while they are being computed."""
+    return await render(request, "overview/findings.html", **await _find_findings(request))
+
+
+async def _find_findings(request: Request) -> dict[str, Any]:
+    """Return the last findings about the kinds that the user may get."""
+    context = find_context(request)
+    watch: LintWatch = request.app.state.lint_watch
+    state = watch.find()
+    permitted = await select_permitted(request, context.store.counts())
+    return {"lint": state, "findings": select_kinds(state.counts or (), permitted)}
+
+
+async def _find_rates(request: Request) -> dict[str, Any]:
+    """Return the series of reviews: of the server with --metrics-url, else of the recordings that the user may see."""
+    context, now = find_context(request), time.time()
+    asked = request.query_params.get("window", DEFAULT_WINDOW)
+    window = asked if asked in WINDOWS else DEFAULT_WINDOW
+    values: dict[str, Any] = {"window": window, "windows": WINDOWS, "source": "", "age": None, "problem": ""}
+    rates = Rates()
+    if context.sampler is not None:
+        state = context.sampler.find()
+        rates = rate_increases(state.increases, window=WINDOWS[window], now=now)
+        age = None if state.sampled_at is None else max(0.0, now - state.sampled_at)
+        values |= {"source": context.sampler.url, "age": age, "problem": state.problem}
+    elif context.reviews is not None:
+        permitted = await select_permitted_reviews(request, await context.reviews.find())
+        rates = await context.worker.run("", partial(rate_recordings, permitted, window=WINDOWS[window]))
+        values["source"] = "recordings"
+    return {**values, "rates": rates, "charts": build_charts(rates), "rows": list_rows(rates)}
+
+
+async def _find_certificates(request: Request) -> Certificates:
+    """Return the ends of the server's certificate, and of the authorities in configurations that the user may get."""
+    context = find_context(request)
+    bundles = await _bundles.find(request).get(context.worker)
+    end = None if context.sampler is None else context.sampler.find().certificate_end
+    permitted = await select_permitted(request, CONFIGURATIONS)
+    return judge_certificates(bundles, permitted, server_end=end, now=datetime.now(UTC))
+
+
+async def _find_leader(request: Request) -> dict[str, Any]:
+    """Return the leader, None without a cluster; ``refused`` has the namespace whose Lease the user may not get."""
+    context = find_context(request)
+    values: dict[str, Any] = {
+        "leader": None,
+        "lease_problem": "",
+        "refused": "",
+        "lease_namespace": "",
+        "has_cluster": context.lease is not None,
+    }
+    if context.lease is None:
+        return values
+    namespace = context.lease.namespace
+    if not await context.authorizer.permits(getattr(request.state, "user", LOCAL_USER), LEASE, namespace):
+        return {**values, "refused": namespace}
+    state = await context.lease.find()
+    leader = describe_lease(state.lease, now=datetime.now(UTC)) if state.is_read else None
+    return {**values, "leader": leader, "lease_problem": state.problem, "lease_namespace": namespace}

@@ -1,0 +1,237 @@
+"""The section ``/reviews``: the search for recorded reviews, one review, and reviews asked again ("and now?")."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from fleethook.console.access import AccessError
+from fleethook.console.context import ConsoleContext
+from fleethook.console.forms import FormFields
+from fleethook.console.kept_value import KeptValue
+from fleethook.console.permissions import require_kind, select_permitted
+from fleethook.console.permitted_reviews import select_permitted_reviews
+from fleethook.console.rendering import Context, render
+from fleethook.console.replay_jobs import ReplayJob, ReplayJobs, Start
+from fleethook.console.review_index import Indexed, ReviewIndex
+from fleethook.console.review_replay import ReviewReplay
+from fleethook.console.views.reviews.batch import list_rows, select_changed
+from fleethook.console.views.reviews.detail import describe_review
+from fleethook.console.views.reviews.search import (
+    SORTS,
+    Query,
+    encode_query,
+    find_reviews,
+    list_choices,
+    parse_query,
+    select_page,
+)
+from fleethook.console.views.reviews.summary import VERDICTS, ReviewSummary
+from fleethook.records.changes import UNDECIDABLE
+from fleethook.records.describe import DiffLine, describe_change
+from fleethook.records.replay import Replayed
+
+
+class Outcome(NamedTuple):
+    """The result for one review.
+
+    Attributes:
+        state: ``same``, ``changed``, ``undecidable`` or ``skipped``.
+        text: The reason why it was not compared, ``""`` if it was.
+        lines: The lines about the change: ``-`` was recorded, ``+`` is the answer now.
+        unasked: Webhooks that are not asked any more.
+    """
+
+    state: str
+    text: str
+    lines: Sequence[DiffLine]
+    unasked: Sequence[str]
+
+
+def describe_outcome(one: Replayed) -> Outcome:
+    """Return the result of replaying one review."""
+    state, text = find_state(one), one.skipped
+    if one.unknown_route:
+        text = f"this fleethook has no route {one.entry.record.route}"
+    lines = () if one.change is None else describe_change(one.change)
+    return Outcome(state, text, lines, [str(name) for name in one.unasked])
+
+
+def find_state(one: Replayed) -> str:
+    """Return the state of a replayed review, as in `Outcome`."""
+    if one.skipped or one.unknown_route:
+        return "skipped"
+    if one.change is None:
+        return "same"
+    return UNDECIDABLE if UNDECIDABLE in one.change.kinds else "changed"
+
+
+router: Final = APIRouter(prefix="/reviews")
+_NO_RECORDS: Final = "There are no recordings: start the console with --records DIR."
+
+
+@router.get("")
+async def show_list(request: Request, context: Context) -> HTMLResponse:
+    """Show the reviews that a search finds."""
+    query = parse_query(request.query_params)
+    indexed = Indexed() if context.reviews is None else await context.reviews.find()
+    permitted = await select_permitted_reviews(request, indexed)
+    found = await context.worker.run("", find_reviews, permitted, query, None)
+    selection = select_page(found, query.page)
+    return await render(
+        request,
+        "reviews/list.html",
+        command=_make_command(context, query),
+        notice=_NO_RECORDS if context.reviews is None else "",
+        indexed=indexed,
+        query=query,
+        selection=selection,
+        # A value that only hidden reviews have must not be among the choices.
+        choices=await context.worker.run("", list_choices, permitted),
+        verdicts=VERDICTS,
+        sorts=SORTS,
+        page_url=lambda page: f"/reviews?{encode_query(query, page=page)}",
+        verdict_url=lambda name: f"/reviews?{encode_query(query, verdict=name, page=1)}",
+        replay_url=f"/reviews/replay?{encode_query(query, page=1)}",
+        review_url=lambda one: _review_url(indexed, one),
+    )
+
+
+@router.get("/review")
+async def show_review(request: Request, context: Context, file: str, line: int, now: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
+    """Show one review and, on request, its outcome with the current objects."""
+    index, replay = _need_records(context)
+    await index.find()
+    summary = index.locate(file, line)
+    entries = [] if summary is None else await index.load([summary])
+    if summary is None or not entries:
+        raise HTTPException(404, f"there is no review at line {line} of {file}; its file may have been deleted")
+    await _require(request, context, summary)
+    results = await replay.replay(entries) if now else []
+    here = {"file": file, "line": line}
+    return await render(
+        request,
+        "reviews/review.html",
+        command=_make_command(context, Query(route=summary.route)),
+        one=summary,
+        file=file,
+        detail=describe_review(entries[0], summary.group_kind),
+        outcome=describe_outcome(results[0]) if results else None,
+        now_url=f"/reviews/review?{urlencode({**here, 'now': '1'})}#now",
+    )
+
+
+@router.post("/replay")
+async def start_replay(request: Request, context: Context, fields: FormFields) -> RedirectResponse:
+    """Start to ask the reviews that a search finds again, or stop it, and lead to the page that shows the progress."""
+    index, replay = _need_records(context)
+    query = parse_query(request.query_params)._replace(page=1)
+    job = await _find_job(request, query)
+    if fields.get("action") == "stop":
+        if job is not None:
+            job.stop()
+    else:
+        await _begin(request, context, query, index=index, replay=replay)
+    return RedirectResponse(f"/reviews/replay?{encode_query(query)}", status_code=303)
+
+
+@router.get("/replay")
+async def show_replay(request: Request, context: Context, page: int = 1, resume: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
+    """Ask the next reviews of the user's job again, and show the changes so far.
+
+    Without a job, start one. A request that resumes does not: otherwise two open pages would drop each other's jobs.
+    """
+    index, replay = _need_records(context)
+    query = parse_query(request.query_params)._replace(page=1)
+    here = f"/reviews/replay?{encode_query(query)}"
+    job = await _find_job(request, query)
+    if job is None and resume:
+        return await render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
+    if job is None:
+        job = await _begin(request, context, query, index=index, replay=replay)
+    await job.advance(replay, context.worker)
+    rows = list_rows(job.report, job.examples)
+    changed, paging = select_changed(job.changed, page)
+    return await render(
+        request,
+        "reviews/replay.html",
+        command=_make_command(context, query),
+        query=query,
+        selects_more=query._replace(route="", since="", sort=SORTS[0]) != Query(),
+        job=job,
+        are_objects_changed=job.start.version != replay.version,
+        rows=rows,
+        groups_left_out=len(job.report.groups) - len(rows),
+        changed=changed,
+        paging=paging,
+        here=here,
+        resume_url=f"/reviews/replay?{encode_query(query, page=page)}&resume=1",
+        list_url=f"/reviews?{encode_query(query)}",
+        page_url=lambda number: f"/reviews/replay?{encode_query(query, page=number)}",
+        change_url=lambda change: (
+            f"/reviews/review?{urlencode({'file': change.file, 'line': change.line, 'now': '1'})}#now"
+        ),
+    )
+
+
+async def _find_job(request: Request, query: Query) -> ReplayJob | None:
+    """Return the user's job for a search, None without one, or if the user has lost the right to see a part of it."""
+    job = _JOBS.find(request).find(request.state.user.name, query)
+    if job is not None and await select_permitted(request, job.start.kinds) != job.start.kinds:
+        return None
+    return job
+
+
+async def _begin(
+    request: Request, context: ConsoleContext, query: Query, *, index: ReviewIndex, replay: ReviewReplay
+) -> ReplayJob:
+    found = await _find(request, context, await index.find(), query)
+    start = Start(query, found, replay.version, frozenset(one.group_kind for one in found))
+    return _JOBS.find(request).begin(request.state.user.name, start)
+
+
+def _make_jobs(context: ConsoleContext) -> ReplayJobs:
+    index, _ = _need_records(context)
+    return ReplayJobs(index)
+
+
+_JOBS: Final = KeptValue(_make_jobs)
+
+
+def _need_records(context: ConsoleContext) -> tuple[ReviewIndex, ReviewReplay]:
+    if context.reviews is None or context.replay is None:
+        raise HTTPException(404, _NO_RECORDS)
+    return context.reviews, context.replay
+
+
+async def _find(request: Request, context: ConsoleContext, indexed: Indexed, query: Query) -> list[ReviewSummary]:
+    """Return the reviews that a search finds, without those of kinds that the user may not get."""
+    permitted = await select_permitted_reviews(request, indexed)
+    return await context.worker.run("", find_reviews, permitted, query, None)
+
+
+async def _require(request: Request, context: ConsoleContext, one: ReviewSummary) -> None:
+    """Refuse a user who may get the kind of a review neither in all namespaces nor in its own; raises AccessError."""
+    user = request.state.user
+    try:
+        await require_kind(context.authorizer, user, one.group_kind)
+    except AccessError:
+        await require_kind(context.authorizer, user, one.group_kind, namespace=one.namespace)
+
+
+def _review_url(indexed: Indexed, one: ReviewSummary) -> str:
+    return f"/reviews/review?{urlencode({'file': indexed.files[one.file], 'line': one.line})}"
+
+
+def _make_command(context: ConsoleContext, query: Query) -> str:
+    if context.records is None:
+        return ""
+    words = ["fleethook", "replay", str(context.records)]
+    words += ["--route", query.route] if query.route else []
+    words += ["--since", query.since] if query.since else []
+    return f"{shlex.join(words)} {context.command_source}"

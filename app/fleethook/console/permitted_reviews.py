@@ -1,0 +1,20 @@
+"""The recorded reviews that the user of a request may see."""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+from fleethook.console.permissions import select_permitted
+from fleethook.console.rendering import find_context
+from fleethook.console.review_index import Indexed
+from fleethook.console.views.reviews.search import Query, find_reviews
+from fleethook.console.views.reviews.summary import ReviewSummary
+
+
+async def select_permitted_reviews(request: Request, indexed: Indexed) -> Sequence[ReviewSummary]:
+    """Return the reviews of kinds that the user may get in all namespaces."""
+    context = find_context(request)
+    if not context.authorizer.needs_credentials:
+        return indexed.reviews
+    kinds = await select_permitted(request, {one.group_kind for one in indexed.reviews})
+    return await context.worker.run("", find_reviews, indexed.reviews, Query(sort="oldest"), kinds)

@@ -1,0 +1,252 @@
+"""The process of the console: it follows the source of objects, and serves the pages until a signal."""
+
+import asyncio
+import contextlib
+import shlex
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from fleethook.certs.files import ensure_certificates, renew_certificates
+from fleethook.certs.tls_context import ReloadingContext
+from fleethook.console.access import Authorizer, OpenAuthorizer
+from fleethook.console.application import create_console
+from fleethook.console.client_certificate import CertificateProtocol
+from fleethook.console.context import INDEXES, ConsoleContext
+from fleethook.console.lease_watch import LeaseWatch
+from fleethook.console.metrics_sampler import MetricsSampler, MetricsTarget
+from fleethook.console.remote_access import ApiserverAuthorizer
+from fleethook.console.review_index import ReviewIndex
+from fleethook.console.review_replay import ReviewReplay
+from fleethook.console.security import loopback_names
+from fleethook.control.server_lease import LEASE, NAME, RESOURCE, find_namespace
+from fleethook.interpret.python_interpreter import load
+from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
+from fleethook.model.gvk import GroupKind
+from fleethook.settings import Settings
+from fleethook.store import Store
+from fleethook.store.sources.kubernetes.resources import KARMADAS, WORKLOADS
+from fleethook.store.sources.manifests import ManifestSource
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_KEEP_ALIVE_SECONDS: Final = 30
+_SHUTDOWN_SECONDS: Final = 3
+_MAX_CONNECTIONS: Final = 256
+
+
+class ConsoleOptions(NamedTuple):
+    """The options of ``fleethook console`` that are not settings of the source.
+
+    Attributes:
+        files: Manifest files and directories; without them, the objects are those of a cluster.
+        records: Directory of recordings.
+        crd_cache: Data directory of the CRD cache.
+        playground: Whether the playground may run scripts.
+        allowed_hosts: The names by which a console on another address than loopback may be called; empty for any.
+        metrics: The server whose metrics the overview shows, None for none.
+    """
+
+    files: tuple[Path, ...] = ()
+    records: Path | None = None
+    crd_cache: Path | None = None
+    playground: bool = True
+    allowed_hosts: tuple[str, ...] = ()
+    metrics: MetricsTarget | None = None
+
+
+async def run_console(
+    settings: Settings, options: ConsoleOptions, listeners: Sequence[socket.socket], *, ready: Callable[[int], None]
+) -> None:
+    """Serve the pages until SIGTERM or SIGINT.
+
+    Args:
+        settings: The source of objects, and the address.
+        options: The other options.
+        listeners: The sockets to accept connections on.
+        ready: Called with the port once the console listens.
+
+    Raises:
+        APIError: The apiserver refuses a request that the start needs.
+        UnreachableError: The apiserver does not answer.
+        CertificateError: The files of the certificate cannot be used.
+        LoadError: A file or module of interpreters cannot be loaded.
+        OSError: The manifests or the directory of the certificate cannot be used.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        tls = None if settings.listens_on_loopback else await _prepare_tls(settings, options, stack)
+        context = await stack.enter_async_context(open_context(settings, options))
+        app = create_console(context, hosts=_find_hosts(settings, options))
+        await ConsoleServer(app, tls, ready=ready).serve(sockets=list(listeners))
+
+
+def _find_hosts(settings: Settings, options: ConsoleOptions) -> tuple[str, ...] | None:
+    """Return the names by which the console may be called, None for any."""
+    if settings.listens_on_loopback:
+        return tuple(loopback_names(settings.host))
+    return tuple(one.lower() for one in options.allowed_hosts) or None
+
+
+async def _prepare_tls(settings: Settings, options: ConsoleOptions, stack: contextlib.AsyncExitStack) -> ssl.SSLContext:
+    """Return the TLS context of the serving certificate, which is renewed and reloaded within the stack."""
+    names = list(dict.fromkeys([*settings.dns_names, *options.allowed_hosts]))
+    files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
+    reloading = ReloadingContext(files, settings.client_ca_file)
+    renewal = renew_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval)
+    for work, name in ((renewal, "certificate renewal"), (reloading.watch(), "certificate reload")):
+        await stack.enter_async_context(run_in_background(work, name=name, ended=_ignore_end))
+    return reloading.context
+
+
+def _ignore_end(_reason: str) -> None:
+    """Do nothing: `run_in_background` has logged the failure, and the console keeps its certificate and samples."""
+
+
+def _choose_authorizer(settings: Settings, cluster: Cluster | None) -> Authorizer:
+    """Return the authorizer for the address of the console."""
+    if settings.listens_on_loopback:
+        return OpenAuthorizer()
+    if cluster is None:
+        raise ValueError("a console on another address than loopback needs a cluster, which authorizes its users")
+    source = cluster.source
+
+    def find_resource(group_kind: GroupKind) -> str | None:
+        if group_kind == LEASE:  # The overview reads it without following it.
+            return RESOURCE
+        try:
+            return source.informer(group_kind).resource.plural
+        except KeyError:
+            return None
+
+    return ApiserverAuthorizer(cluster.connection.json, find_resource)
+
+
+def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
+    from fleethook.kube.leader_election import LeaseName  # noqa: PLC0415 - see app.kube
+
+    namespace = find_namespace(settings)
+    return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
+
+
+def make_cluster(settings: Settings, store: Store) -> Cluster:
+    """Return the apiserver of the settings, with all resources that a console follows."""
+    return Cluster(settings, store, further=(*WORKLOADS, KARMADAS))
+
+
+@contextlib.asynccontextmanager
+async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIterator[ConsoleContext]:
+    """Follow the source of objects within the context; arguments and errors as for `run_console`."""
+    store = Store(INDEXES)
+    # The engines of a replay follow the changes of the store, so they come before its objects.
+    replay = None if options.records is None else ReviewReplay(store)
+    manifests = ManifestSource(options.files, store, exclude=settings.exclude) if options.files else None
+    cluster = make_cluster(settings, store) if settings.follows_cluster else None
+    context = ConsoleContext(
+        store,
+        manifests,
+        cluster,
+        command_source=describe_source(settings, options.files),
+        records=options.records,
+        crd_cache=options.crd_cache,
+        playground=options.playground,
+        authorizer=_choose_authorizer(settings, cluster),
+        lease=None if cluster is None else _watch_lease(settings, cluster),
+        reviews=None if options.records is None else ReviewIndex(options.records),
+        replay=replay,
+        sampler=None if options.metrics is None else MetricsSampler(options.metrics),
+        interpreters=tuple(one for source in settings.interpreters for one in load(source)),
+        interpreter_sources=tuple(settings.interpreters),
+        bundle=settings.bundle,
+        conventions=settings.interpret_conventions,
+        karmada_namespace=settings.karmada_namespace,
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        if replay is not None:
+            stack.push_async_callback(replay.close)
+        if context.sampler is not None:
+            sampling = run_in_background(context.sampler.run(), name="metrics of the server", ended=_ignore_end)
+            await stack.enter_async_context(sampling)
+        if manifests is not None:
+            await stack.enter_async_context(follow_manifests(manifests, changed=_ignore_change))
+        if cluster is not None:
+            ended: list[str] = []
+            following = follow_cluster(cluster, synced=lambda: None, ended=ended.append)
+            await stack.enter_async_context(following)
+        yield context
+
+
+async def _ignore_change() -> None:
+    """Do nothing: pages read the store at each request."""
+
+
+def describe_source(settings: Settings, files: Sequence[Path]) -> str:
+    """Return the options of a command that reads the same objects."""
+    if files:
+        given = [("-f", str(one)) for one in files] + [("--exclude", one) for one in settings.exclude]
+        return shlex.join(word for pair in given for word in pair)
+    words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
+    words += [] if settings.context is None else ["--context", settings.context]
+    words += ["--kcp"] if settings.kcp else []
+    cache = settings.kcp_cache_kubeconfig
+    return shlex.join([*words, *([] if cache is None else ["--kcp-cache-kubeconfig", str(cache)])])
+
+
+class ConsoleServer(uvicorn.Server):
+    """Serves the pages until a signal; a second signal ends the server without waiting for requests."""
+
+    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None, *, ready: Callable[[int], None]) -> None:
+        """Prepare.
+
+        Args:
+            app: The application.
+            tls: The TLS context, None for plain HTTP.
+            ready: Called with the port once the server listens.
+        """
+        config = uvicorn.Config(
+            app,
+            http=CertificateProtocol,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )
+        config.load()
+        config.ssl = tls
+        super().__init__(config)
+        self._ready: Final = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals on the event loop while serving. uvicorn's handlers would end the process by the signal."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+            # The rest of the shutdown is bounded, and a KeyboardInterrupt within it would print a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections on ``sockets``, and report the port."""
+        await super().startup(sockets)
+        if self.started and sockets:
+            self._ready(int(sockets[0].getsockname()[1]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish the requests, unless a second signal arrives."""
+        hide_cancelled_requests()
+        await super().shutdown(sockets)

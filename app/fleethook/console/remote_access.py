@@ -1,0 +1,159 @@
+"""The users of a console on other addresses than loopback, and their rights; an apiserver decides about both."""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from starlette.requests import Request
+
+from fleethook.api.access import bearer_token
+from fleethook.api.expiring_cache import ExpiringCache
+from fleethook.api.token_review import (
+    ACCESS_REVIEWS,
+    REVIEW_SECONDS,
+    TOKEN_REVIEWS,
+    build_token_review,
+    is_allowed,
+    read_reviewed_user,
+)
+from fleethook.console.access import AccessError, User
+from fleethook.console.client_certificate import find_certificate_user
+from fleethook.console.sessions import Sessions
+from fleethook.dispatch.cel.access_check import AccessQuestion
+from fleethook.dispatch.live_lookups import Post, build_access_review
+from fleethook.kube.errors import APIError, UnreachableError
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject
+from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
+
+_log: Final = logging.getLogger(__name__)
+
+CACHE_SECONDS: Final = 30.0
+"""A removed right or token has effect after this time."""
+REFUSED_SECONDS: Final = 5.0
+"""A new right has effect after this time."""
+MAX_ENTRIES: Final = 10_000
+"""Cached answers of each kind."""
+# Reviews in flight: for one client address and one kind of review, for one client address, for all.
+_QUOTAS: Final = Quotas(connections=8, calls=16, total=32)
+
+LACK: Final = (
+    "this console needs credentials: sign in with a bearer token, send `Authorization: Bearer …`, or present a client "
+    "certificate if --client-ca-file is set"
+)
+_SILENCE: Final = "the apiserver cannot check your access now; try again, or look into the log of the console"
+_REFUSED_TOKEN: Final = "the apiserver does not accept the bearer token; it may have expired"  # noqa: S105 - a message
+
+FindResource = Callable[[GroupKind], str | None]
+"""Returns the resource of a kind (``yurtappsets``), None for a kind that the console does not read."""
+
+
+class ApiserverAuthorizer:
+    """Asks the apiserver by TokenReview and SubjectAccessReview. Without an answer, it refuses the request."""
+
+    needs_credentials: Final = True
+
+    def __init__(
+        self,
+        post: Post,
+        find_resource: FindResource,
+        *,
+        sessions: Sessions | None = None,
+        limit: int = MAX_ENTRIES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            post: Posts to the apiserver.
+            find_resource: Names the resources of kinds.
+            sessions: The sessions of browsers.
+            limit: The most cached answers of each kind.
+            clock: Returns the time in seconds.
+        """
+        self._post: Final = post
+        self._find_resource: Final = find_resource
+        self.sessions: Final = sessions or Sessions(clock=clock)
+        self._secret: Final = secrets.token_bytes(32)
+        self._users: Final[ExpiringCache[bytes, User]] = ExpiringCache(limit, clock=clock)
+        self._rights: Final[ExpiringCache[AccessQuestion, bool]] = ExpiringCache(limit, clock=clock)
+        self._slots: Final = CallSlots(_QUOTAS)
+
+    async def authenticate(self, request: Request) -> User:
+        """Return the user of a request: of its bearer token, else of its session, else of its client certificate.
+
+        A refused token is an error even beside a certificate. The certificate may be that of a proxy, whose rights the
+        proxy's users must not get.
+
+        Raises:
+            AccessError: The request has no valid credentials (401), or the apiserver gives no answer (503).
+        """
+        token = bearer_token(request.scope)
+        if not token and "authorization" in request.headers:
+            raise AccessError(401, "the header Authorization needs the form `Bearer TOKEN`, once")
+        token = token or self.sessions.find_token(request)
+        if token:
+            return await self.review_token(token, client=request.client.host if request.client else "")
+        if (user := find_certificate_user(request.scope)) is not None:
+            return user
+        raise AccessError(401, LACK)
+
+    async def review_token(self, token: str, *, client: str) -> User:
+        """Return the user of a token.
+
+        Args:
+            token: The bearer token; caches hold a keyed hash of it.
+            client: The address of the client; the clients share the reviews in flight.
+
+        Raises:
+            AccessError: The token is not accepted (401), or the apiserver gives no answer (503).
+        """
+        digest = hmac.digest(self._secret, token.encode(), hashlib.sha256)
+        if (known := self._users.get("", digest)) is not None:
+            return known
+        answer = await self._ask(TOKEN_REVIEWS, build_token_review(token, ()), asker=client, token=token)
+        found = read_reviewed_user(answer, ())
+        if found is None:
+            raise AccessError(401, _REFUSED_TOKEN)
+        user = User(*found)
+        self._users.put("", digest, user, seconds=CACHE_SECONDS)
+        return user
+
+    async def permits(self, user: User, group_kind: GroupKind, namespace: str) -> bool:
+        """Return whether a user may get objects of a kind, as `Authorizer` describes."""
+        resource = self._find_resource(group_kind)
+        if resource is None:
+            return False
+        question = AccessQuestion(
+            user.name,
+            "get",
+            uid=user.uid,
+            groups=user.groups,
+            extra=user.extra,
+            group=group_kind.group,
+            resource=resource,
+            namespace=namespace,
+        )
+        if (known := self._rights.get(user.name, question)) is not None:
+            return known
+        answer = await self._ask(ACCESS_REVIEWS, build_access_review(question), asker=user.name)
+        allowed = is_allowed(answer)
+        self._rights.put(user.name, question, allowed, seconds=CACHE_SECONDS if allowed else REFUSED_SECONDS)
+        return allowed
+
+    async def _ask(self, path: str, review: JSONObject, *, asker: str, token: str = "") -> JSON:
+        try:
+            async with asyncio.timeout(2 * REVIEW_SECONDS), self._slots.hold(asker, path, seconds=REVIEW_SECONDS):
+                return await self._post("POST", path, body=review, timeout=REVIEW_SECONDS)
+        except FullError:
+            raise AccessError(503, "too many requests wait for the apiserver; try again later") from None
+        except (APIError, UnreachableError, TimeoutError, ValueError) as error:
+            text = str(error) or type(error).__name__
+            reason = text.replace(token, "(token)") if token else text
+            _log.warning("cannot check the access of a user", extra={"fields": {"path": path, "error": reason}})
+            raise AccessError(503, _SILENCE) from None

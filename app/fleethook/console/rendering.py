@@ -1,0 +1,145 @@
+"""Renders a template within the frame: navigation, freshness of the data, equivalent command."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+from fastapi import Depends
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from fleethook.console.context import ConsoleContext
+from fleethook.console.sections import SECTIONS, Section, find_section
+from fleethook.console.sessions import COOKIE as SESSION_COOKIE
+from fleethook.store.sources.source import PartState
+
+
+class Freshness(NamedTuple):
+    """The age of the data.
+
+    Attributes:
+        age: Seconds since the oldest part was known to be current, None if nothing has been read.
+        waiting: The parts that were never read.
+        problems: A line for each part that cannot be read now.
+    """
+
+    age: float | None
+    waiting: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def summarize_parts(parts: Sequence[PartState]) -> Freshness:
+    """Return the age of the oldest part and all problems."""
+    ages = [one.age for one in parts if one.age is not None]
+    return Freshness(
+        max(ages, default=None),
+        tuple(one.name for one in parts if not one.synced and one.needed),
+        tuple(f"{one.name}: {one.detail}" for one in parts if one.failing),
+    )
+
+
+def describe_age(seconds: float | None) -> str:
+    """Return an age as text: ``5 s``, ``3 min``, ``2 h``, ``4 d``; ``never`` for None."""
+    if seconds is None:
+        return "never"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+MAX_PARTS: Final = 500
+"""The parts of a page that are written in one turn of the event loop. The matrix of a large fleet has 4,000."""
+
+_environment: Final = Environment(
+    loader=PackageLoader("fleethook.console"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters["age"] = describe_age
+
+
+class Frame(NamedTuple):
+    """The part of a page that every page has.
+
+    Attributes:
+        sections: The entries of the navigation.
+        section: The current one, None for pages without an entry.
+        freshness: The age and the problems of the data, None for a request without a user.
+        command: The command that prints the same, ``""`` if there is none.
+        csrf_token: The token that a form with method POST sends as ``csrf_token``.
+        user: The name of the user, ``""`` on a loopback address.
+        has_session: Whether the user signed in with the form.
+        needs_sign_in: Whether the request needs credentials, and its user is not known.
+    """
+
+    sections: tuple[Section, ...]
+    section: Section | None
+    freshness: Freshness | None
+    command: str
+    csrf_token: str
+    user: str
+    has_session: bool
+    needs_sign_in: bool
+
+
+def load_templates() -> None:
+    """Compile all templates. Otherwise the first request of each page takes 40 ms longer."""
+    for name in _environment.list_templates():
+        _environment.get_template(name)
+
+
+def find_context(request: Request) -> ConsoleContext:
+    """Return the context of the console that answers a request."""
+    context: ConsoleContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ConsoleContext, Depends(find_context)]
+"""The context, as a parameter of a page's function."""
+
+
+async def render(
+    request: Request, template: str, *, command: str = "", status: int = 200, **values: Any
+) -> HTMLResponse:
+    """Return a page. Other requests are answered between its parts, so ``values`` must not change meanwhile.
+
+    Args:
+        request: The request.
+        template: The path of the template below ``templates/``.
+        command: The command that prints the same.
+        status: The HTTP status.
+        values: The variables of the template, besides ``frame`` (`Frame`).
+    """
+    context = find_context(request)
+    tokens = request.app.state.form_tokens
+    user = getattr(request.state, "user", None)
+    # The problems of sources name servers and resources, so only users see them.
+    needs_sign_in = user is None and context.authorizer.needs_credentials
+    frame = Frame(
+        SECTIONS,
+        find_section(request.url.path),
+        None if needs_sign_in else summarize_parts(list(context.parts())),
+        command,
+        tokens.make(request),
+        "" if user is None else user.name,
+        SESSION_COOKIE in request.cookies,
+        needs_sign_in,
+    )
+    text = await join_in_turns(_environment.get_template(template).generate(frame=frame, **values))
+    response = HTMLResponse(text, status_code=status)
+    tokens.remember(request, response)
+    return response
+
+
+async def join_in_turns(parts: Iterable[str]) -> str:
+    """Return the text of all parts. Other requests are answered before and after every `MAX_PARTS` of them."""
+    joined: list[str] = []
+    for part in parts:
+        if len(joined) % MAX_PARTS == 0:
+            await asyncio.sleep(0)
+        joined.append(part)
+    return "".join(joined)

@@ -1,0 +1,182 @@
+"""Keeps the facts about recorded reviews current: a thread reads the files that have changed."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fleethook.console.views.reviews.summary import ReviewSummary, summarize
+from fleethook.control.worker import Worker
+from fleethook.records.format import FILE_SUFFIX
+from fleethook.records.reader import Entry, Problem, read_entries
+
+MAX_REVIEWS: Final = 200_000
+"""Reviews whose facts are kept, those of the newest files: about 100 MB."""
+MAX_PROBLEMS: Final = 20
+"""Problems of one file that are kept."""
+_SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
+# A page does not wait longer for files that are being read, and shows the former facts.
+_PATIENCE_SECONDS: Final = 0.2
+
+
+class FileFacts(NamedTuple):
+    """The facts about the reviews of one file, and the state of the file that they were read from.
+
+    Attributes:
+        name: The path of the file below the directory.
+        size: Its bytes.
+        changed: Its modification time in nanoseconds.
+        reviews: Its reviews, in their order.
+        problems: Its first problems.
+        problem_count: The number of all of them.
+    """
+
+    name: str
+    size: int
+    changed: int
+    reviews: Sequence[ReviewSummary]
+    problems: Sequence[Problem]
+    problem_count: int
+
+
+class Indexed(NamedTuple):
+    """The facts about all recorded reviews that are known.
+
+    Attributes:
+        files: The names of the files; a summary has the place of its file in this list.
+        reviews: The facts, in the order of the files.
+        problems: The first problems of each file.
+        problem_count: The number of all of them.
+        is_reading: Whether files are being read, so that facts are missing.
+        left_out: The number of older files whose reviews are not kept.
+    """
+
+    files: Sequence[str] = ()
+    reviews: Sequence[ReviewSummary] = ()
+    problems: Sequence[Problem] = ()
+    problem_count: int = 0
+    is_reading: bool = False
+    left_out: int = 0
+
+
+class ReviewIndex:
+    """The recorded reviews below a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Prepare; the first call of `find` reads the files."""
+        self._directory: Final = directory
+        # A thread of its own: reading a large recording must not delay the work of other pages.
+        self._worker: Final = Worker()
+        self._numbers: Final[dict[str, int]] = {}
+        self._facts: dict[str, FileFacts] = {}
+        self._indexed = Indexed()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def find(self) -> Indexed:
+        """Return the known facts. Changed files are read in the background, and short ones are waited for."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        await asyncio.wait([self._reading], timeout=_PATIENCE_SECONDS)
+        return self._indexed._replace(is_reading=not self._reading.done())
+
+    async def wait(self) -> Indexed:
+        """Return the facts about all files as they are now."""
+        if self._reading is not None and not self._reading.done():
+            await self._reading
+        await self._read()
+        return self._indexed
+
+    async def load(self, reviews: Iterable[ReviewSummary]) -> list[Entry]:
+        """Return the records of reviews, in the order of their files and lines; those that are gone are left out."""
+        return await self._worker.run("", list, self.each(reviews))
+
+    def each(self, reviews: Iterable[ReviewSummary]) -> Iterator[Entry]:
+        """Iterate over the records of reviews as `load` does. A thread must continue the iterator: it reads files."""
+        lines: dict[str, set[int]] = {}
+        for one in reviews:
+            lines.setdefault(self._indexed.files[one.file], set()).add(one.line)
+        return _each_entry(self._directory, lines)
+
+    def locate(self, file: str, line: int) -> ReviewSummary | None:
+        """Return the review at a line of a file; None if there is none, or the file is not in the directory."""
+        facts = self._facts.get(file)
+        found = () if facts is None else facts.reviews
+        return next((one for one in found if one.line == line), None)
+
+    async def _read(self) -> None:
+        newest_first, known = await self._worker.run("", _list_files, self._directory), dict[str, FileFacts]()
+        total = left_out = 0
+        for name, size, changed in newest_first:
+            if total >= MAX_REVIEWS:
+                left_out += 1
+                continue
+            facts = self._facts.get(name)
+            if facts is None or (facts.size, facts.changed) != (size, changed):
+                number = self._numbers.setdefault(name, len(self._numbers))
+                facts = await self._worker.run("", _read_facts, self._directory, name, size, changed, number)
+                await self._publish({**self._facts, name: facts}, left_out=0)
+            known[name] = facts
+            total += len(facts.reviews)
+        if known.keys() != self._facts.keys() or left_out != self._indexed.left_out:
+            await self._publish(known, left_out=left_out)
+
+    async def _publish(self, facts: Mapping[str, FileFacts], *, left_out: int) -> None:
+        self._facts = dict(sorted(facts.items()))
+        indexed = await self._worker.run("", _join_facts, list(self._numbers), list(self._facts.values()))
+        self._indexed = indexed._replace(left_out=left_out)
+
+
+def _join_facts(files: Sequence[str], facts: Sequence[FileFacts]) -> Indexed:
+    return Indexed(
+        files,
+        [review for one in facts for review in one.reviews],
+        [problem for one in facts for problem in one.problems],
+        sum(one.problem_count for one in facts),
+    )
+
+
+def _list_files(directory: Path) -> list[tuple[str, int, int]]:
+    """Return name, size and modification time of the recordings below a directory, newest first."""
+    found = []
+    for path in directory.rglob("*.jsonl*"):
+        if path.name.endswith(_SUFFIXES) and path.is_file():
+            try:
+                facts = path.stat()
+            except OSError:  # deleted meanwhile
+                continue
+            found.append((path.relative_to(directory).as_posix(), facts.st_size, facts.st_mtime_ns))
+    return sorted(found, key=lambda one: (one[2], one[0]), reverse=True)
+
+
+def _read_facts(directory: Path, name: str, size: int, changed: int, number: int) -> FileFacts:
+    reviews: deque[ReviewSummary] = deque(maxlen=MAX_REVIEWS)
+    problems: list[Problem] = []
+    count = 0
+    try:
+        with (directory / name).open("rb") as stream:
+            for one in read_entries(stream, name):
+                if isinstance(one, Entry):
+                    reviews.append(summarize(one, number))
+                else:
+                    count += 1
+                    if len(problems) < MAX_PROBLEMS:
+                        problems.append(one)
+    except OSError as error:
+        problems, count = [Problem(name, 1, f"it cannot be read: {error.strerror}")], 1
+    return FileFacts(name, size, changed, reviews, problems, count)
+
+
+def _each_entry(directory: Path, lines: Mapping[str, set[int]]) -> Iterator[Entry]:
+    for name, wanted in sorted(lines.items()):
+        left = set(wanted)
+        try:
+            with (directory / name).open("rb") as stream:
+                for one in read_entries(stream, name):
+                    if one.line in left and isinstance(one, Entry):
+                        left.discard(one.line)
+                        yield one
+                    if not left:
+                        break
+        except OSError:  # deleted meanwhile
+            continue

@@ -1,0 +1,229 @@
+"""Series of reviews per second, latency and verdicts, from samples of a server's metrics or from recorded reviews.
+
+The series have at most `MAX_BINS` + 1 points. A point is the average of its time span, so a chart of a day is as small
+as one of a quarter of an hour. A duration is None where nothing was measured.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, TypeVar
+
+from fleethook.console.views.reviews.summary import ReviewSummary
+
+_K = TypeVar("_K", bound=Hashable)
+
+MAX_BINS: Final = 60
+"""Points of a series."""
+MAX_VERDICTS: Final = 8
+"""Verdicts with a line of their own; a chart with more lines cannot be read. The others are added up."""
+OTHER: Final = "other"
+"""The sum of further verdicts."""
+WINDOWS: Final[Mapping[str, int]] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
+"""Lengths of the shown time in seconds, by their name in the URL."""
+DEFAULT_WINDOW: Final = "15m"
+_LAST_TIME: Final = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
+_MAX_SECONDS: Final = 1e6
+_MEDIAN: Final = 0.5
+_TAIL: Final = 0.99
+
+
+class Sample(NamedTuple):
+    """The counters of a server at one time.
+
+    Attributes:
+        time: Seconds since the epoch.
+        reviews: Answered reviews, by route, operation and outcome.
+        buckets: Reviews that took at most some seconds, by route and that bound; the last bound is infinite.
+        certificate_end: End of the serving certificate in seconds since the epoch, None if the server gives none.
+    """
+
+    time: float
+    reviews: Mapping[tuple[str, str, str], float]
+    buckets: Mapping[tuple[str, float], float]
+    certificate_end: float | None = None
+
+
+class Increase(NamedTuple):
+    """The reviews that a server answered between two samples.
+
+    Attributes:
+        start: Seconds since the epoch.
+        end: Seconds since the epoch.
+        verdicts: Reviews by outcome.
+        buckets: Reviews that took at most some seconds, by that bound.
+    """
+
+    start: float
+    end: float
+    verdicts: Mapping[str, float]
+    buckets: Mapping[float, float]
+
+
+class Rates(NamedTuple):
+    """Series of equal length.
+
+    Attributes:
+        times: The end of each time span, in seconds since the epoch.
+        per_second: Answered reviews per second.
+        median: The duration in seconds that half of the reviews do not exceed.
+        tail: The duration in seconds that 99 % of the reviews do not exceed.
+        verdicts: Reviews per second, by verdict.
+    """
+
+    times: Sequence[float] = ()
+    per_second: Sequence[float] = ()
+    median: Sequence[float | None] = ()
+    tail: Sequence[float | None] = ()
+    verdicts: Mapping[str, Sequence[float]] = {}
+
+
+def measure_increase(before: Sample, after: Sample) -> Increase | None:
+    """Return the reviews between two samples of one server, None if the clock did not advance.
+
+    Counters of a process never decrease. If one does, or is gone, the server has started again between the samples,
+    and all its counters began at 0.
+    """
+    if after.time <= before.time:
+        return None
+    has_restarted = _has_decreased(before.reviews, after.reviews) or _has_decreased(before.buckets, after.buckets)
+    verdicts: defaultdict[str, float] = defaultdict(float)
+    buckets: defaultdict[float, float] = defaultdict(float)
+    for review, total in after.reviews.items():
+        verdicts[review[2]] += total - (0.0 if has_restarted else before.reviews.get(review, 0.0))
+    for bucket, total in after.buckets.items():
+        buckets[bucket[1]] += total - (0.0 if has_restarted else before.buckets.get(bucket, 0.0))
+    return Increase(before.time, after.time, dict(verdicts), dict(buckets))
+
+
+def _has_decreased(before: Mapping[_K, float], after: Mapping[_K, float]) -> bool:
+    return any(after.get(key, -1.0) < total for key, total in before.items())
+
+
+def estimate_quantile(rank: float, buckets: Mapping[float, float]) -> float | None:
+    """Return a quantile of a histogram as PromQL's ``histogram_quantile`` does.
+
+    Args:
+        rank: From 0 to 1.
+        buckets: The number of observations up to each bound, of which one is infinite.
+
+    Returns:
+        A bound that is interpolated within its bucket. In the infinite bucket, the highest finite bound. None without
+        observations.
+    """
+    total = buckets.get(math.inf, 0.0)
+    if total <= 0:
+        return None
+    wanted, lower, below = rank * total, 0.0, 0.0
+    for bound, count in sorted(buckets.items()):
+        if math.isinf(bound):
+            break
+        if count >= wanted:
+            share = 1.0 if count == below else (wanted - below) / (count - below)
+            return lower + (bound - lower) * share
+        lower, below = bound, count
+    return lower
+
+
+def rate_increases(increases: Iterable[Increase], *, window: int, now: float) -> Rates:
+    """Return the series of a server.
+
+    Args:
+        increases: The reviews between consecutive samples, oldest first.
+        window: Seconds before ``now`` that the series cover.
+        now: Seconds since the epoch.
+    """
+    width = window / MAX_BINS
+    bins: defaultdict[int, list[Increase]] = defaultdict(list)
+    for one in increases:
+        if now - window < one.end <= now:
+            bins[math.ceil(one.end / width)].append(one)
+    rows = [(number * width, *_join_increases(members)) for number, members in sorted(bins.items())]
+    names = _name_verdicts(row[2] for row in rows)
+    return Rates(
+        [min(end, now) for end, *_ in rows],
+        [sum(verdicts.values()) / seconds for _, seconds, verdicts, _ in rows],
+        [estimate_quantile(_MEDIAN, buckets) for *_, buckets in rows],
+        [estimate_quantile(_TAIL, buckets) for *_, buckets in rows],
+        _split_verdicts(names, [(seconds, verdicts) for _, seconds, verdicts, _ in rows]),
+    )
+
+
+def _join_increases(members: Sequence[Increase]) -> tuple[float, Mapping[str, float], Mapping[float, float]]:
+    verdicts: defaultdict[str, float] = defaultdict(float)
+    buckets: defaultdict[float, float] = defaultdict(float)
+    for one in members:
+        for name, total in one.verdicts.items():
+            verdicts[name] += total
+        for bound, total in one.buckets.items():
+            buckets[bound] += total
+    return sum(one.end - one.start for one in members), verdicts, buckets
+
+
+def rate_recordings(reviews: Iterable[ReviewSummary], *, window: int) -> Rates:
+    """Return the series of recorded reviews.
+
+    Args:
+        reviews: The reviews in any order. Those whose time cannot be read are left out.
+        window: Seconds before the newest review that the series cover.
+    """
+    timed = [(time, one) for one in reviews if (time := _read_time(one.time)) is not None]
+    if not timed:
+        return Rates()
+    width = window / MAX_BINS
+    last = math.ceil(max(time for time, _ in timed) / width)
+    bins: dict[int, list[ReviewSummary]] = {number: [] for number in range(last - MAX_BINS + 1, last + 1)}
+    for time, one in timed:
+        if (members := bins.get(math.ceil(time / width))) is not None:
+            members.append(one)
+    counts: list[tuple[float, Mapping[str, float]]] = [
+        (width, {name: float(total) for name, total in Counter(one.verdict for one in members).items()})
+        for members in bins.values()
+    ]
+    durations = [sorted(one.seconds for one in members if 0 <= one.seconds < _MAX_SECONDS) for members in bins.values()]
+    return Rates(
+        [number * width for number in bins],
+        [len(members) / width for members in bins.values()],
+        [_select_quantile(_MEDIAN, one) for one in durations],
+        [_select_quantile(_TAIL, one) for one in durations],
+        _split_verdicts(_name_verdicts(totals for _, totals in counts), counts),
+    )
+
+
+def _read_time(text: str) -> float | None:
+    try:
+        time = datetime.fromisoformat(text)
+        seconds = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < _LAST_TIME else None
+
+
+def _select_quantile(rank: float, ordered: Sequence[float]) -> float | None:
+    """Return the nearest-rank quantile of sorted numbers."""
+    return ordered[max(0, math.ceil(rank * len(ordered)) - 1)] if ordered else None
+
+
+def _name_verdicts(rows: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the most frequent verdicts in the order of their names."""
+    totals: defaultdict[str, float] = defaultdict(float)
+    for row in rows:
+        for name, total in row.items():
+            totals[name] += total
+    frequent = sorted((name for name in totals if totals[name] > 0), key=lambda name: (-totals[name], name))
+    return sorted(frequent[:MAX_VERDICTS])
+
+
+def _split_verdicts(
+    names: Sequence[str], rows: Sequence[tuple[float, Mapping[str, float]]]
+) -> dict[str, Sequence[float]]:
+    """Return the reviews per second of each named verdict, and the sum of the others if there are any."""
+    series: dict[str, Sequence[float]] = {
+        name: [totals.get(name, 0.0) / seconds for seconds, totals in rows] for name in names
+    }
+    rest = [sum(total for name, total in totals.items() if name not in names) / seconds for seconds, totals in rows]
+    if any(rest):
+        known = series.get(OTHER, [0.0] * len(rest))
+        series[OTHER] = [one + more for one, more in zip(known, rest, strict=True)]
+    return series

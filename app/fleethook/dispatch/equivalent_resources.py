@@ -1,0 +1,253 @@
+"""Finds the resources that share storage, for ``matchPolicy: Equivalent`` (upstream: EquivalentResourceMapper).
+
+A rule that names one version of a resource also matches requests for its other versions. The definition of a custom
+resource lists its versions. For built-in resources, ``builtins.json`` lists them; ``schemas/builtins.py`` reads that
+table from an apiserver. Versions are in an apiserver's order of registration, because the first match counts.
+"""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import API_RESOURCE_SCHEMA
+from fleethook.store import Index, Stored, StoreView
+
+DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
+
+# The number of definitions whose versions are cached. Those of rarely used definitions are computed again.
+_MAX_CACHED: Final = 1024
+
+
+def _index_resource(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
+    spec = as_object(definition.get("spec"))
+    return [(_read_text(spec.get("group")), _read_text(as_object(spec.get("names")).get("plural")))]
+
+
+def _read_text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+DEFINITIONS_BY_RESOURCE: Final = Index("definitions_by_resource", DEFINITION, _index_resource)
+
+
+class Equivalent(NamedTuple):
+    """A resource in one version, and the kind of its objects."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind | None
+    """None if the kind is unknown."""
+
+
+class _Storage(NamedTuple):
+    """The resources that share one storage."""
+
+    namespaced: bool | None
+    equivalents: Mapping[str, tuple[Equivalent, ...]]
+    """By subresource; ``""`` is the resource itself."""
+
+
+class _Identity:
+    """A definition as a cache key that is compared by identity.
+
+    A store replaces definitions and never changes them. The key holds its definition, so the identity cannot be reused
+    while the entry exists.
+    """
+
+    __slots__ = ("definition",)
+
+    def __init__(self, definition: JSONObject) -> None:
+        self.definition: Final = definition
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.definition is self.definition
+
+    def __hash__(self) -> int:
+        return id(self.definition)
+
+
+def find_equivalents(
+    store: StoreView,
+    *,
+    cluster: str,
+    resource: GroupVersionResource,
+    subresource: str,
+    kind: GroupVersionKind,
+    schema: tuple[str, str] | None = None,
+) -> tuple[Equivalent, ...]:
+    """Return the resources that share storage with a request's resource, in order of registration.
+
+    The request's own resource is always included.
+
+    Args:
+        store: Indexed by `DEFINITIONS_BY_RESOURCE`.
+        cluster: The logical cluster of the object.
+        resource: The resource of the request.
+        subresource: The subresource, ``""`` for none. Only versions with that subresource are equivalents.
+        kind: The kind of the object in the review.
+        schema: Cluster and name of the APIResourceSchema of a bound resource.
+    """
+    storage = _find_storage(store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema)
+    found = storage.equivalents.get(subresource, ()) if storage is not None else ()
+    if any(one.resource == resource for one in found):
+        return found
+    return (*found, Equivalent(resource, kind))
+
+
+def is_namespaced(
+    store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
+) -> bool | None:
+    """Return whether a resource is namespaced in any version, None if it is unknown."""
+    storage = _find_storage(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    return None if storage is None else storage.namespaced
+
+
+def has_subresource(
+    store: StoreView,
+    *,
+    cluster: str,
+    group: str,
+    resource: str,
+    subresource: str,
+    schema: tuple[str, str] | None = None,
+) -> bool | None:
+    """Return whether a resource has a subresource in any version, None if the resource is unknown.
+
+    The subresource ``""`` is the resource itself.
+    """
+    storage = _find_storage(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    return None if storage is None else subresource in storage.equivalents
+
+
+def find_definition(
+    store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
+) -> JSONObject | None:
+    """Return the definition of a custom resource in a cluster, None for others; arguments as for `find_equivalents`.
+
+    The definition is a CustomResourceDefinition of the cluster, or the APIResourceSchema of a bound resource. Both have
+    the same ``spec``.
+    """
+    if schema is not None:
+        owner, name = schema
+        found: JSONObject | None = store.get(owner, API_RESOURCE_SCHEMA, "", name)
+        return found
+    definitions = store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource))
+    return definitions[0] if definitions else None
+
+
+def _find_storage(
+    store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None
+) -> _Storage | None:
+    definition = find_definition(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    if definition is not None:
+        return _read_definition(_Identity(definition))
+    # A bound resource without a schema in the store is not a built-in resource.
+    return _load_builtins().get((group, resource)) if schema is None else None
+
+
+@functools.lru_cache(maxsize=_MAX_CACHED)
+def _read_definition(key: _Identity) -> _Storage:
+    spec = as_object(key.definition.get("spec"))
+    scope = spec.get("scope")
+    return _Storage(
+        namespaced=scope == "Namespaced" if scope in ("Namespaced", "Cluster") else None,
+        equivalents=_list_versions(spec),
+    )
+
+
+def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]]:
+    """Return the versions of a custom resource by subresource, in the order of its definition.
+
+    Versions that are not served are included: an object is converted to them if a rule names no other version
+    (apiextensions-apiserver: customresource_handler.go, getOrCreateServingInfoFor).
+    """
+    group, names = _read_text(spec.get("group")), as_object(spec.get("names"))
+    found: dict[str, list[Equivalent]] = {}
+    versions = spec.get("versions")
+    for version in map(as_object, versions if isinstance(versions, list) else ()):
+        name = _read_text(version.get("name"))
+        if not name:
+            continue
+        resource = GroupVersionResource(group, name, _read_text(names.get("plural")))
+        kind = GroupVersionKind(group, name, _read_text(names.get("kind")))
+        subresources = as_object(version.get("subresources"))
+        for subresource, its_kind in (("", kind), ("status", kind), ("scale", SCALE)):
+            if not subresource or subresources.get(subresource) is not None:
+                known = its_kind if its_kind.kind else None
+                found.setdefault(subresource, []).append(Equivalent(resource, known))
+    return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}
+
+
+def list_versions(group: str, resource: str) -> list[tuple[str, str]]:
+    """Return version and kind of each version in which kube-apiserver serves a built-in resource in a group."""
+    storage = _load_builtins().get((group, resource))
+    found = storage.equivalents.get("", ()) if storage is not None else ()
+    return [(one.resource.version, one.kind.kind) for one in found if one.kind and one.resource.group == group]
+
+
+def is_builtin(group: str, resource: str) -> bool:
+    """Return whether a resource is one of kube-apiserver's own, which has a Go type."""
+    return (group, resource) in _load_builtins()
+
+
+class _Builtin(msgspec.Struct, frozen=True):
+    """A row of the table of built-in resources."""
+
+    resource: str
+    namespaced: bool
+    served: dict[str, dict[str, str]]
+    """Kinds by ``apiVersion`` and subresource; ``<apiVersion>/<kind>`` for a kind of another group or version."""
+
+
+# msgspec describes a type at its first use. In two threads at once, this crashes the process.
+_decode_builtins: Final = msgspec.json.Decoder(list[_Builtin]).decode
+
+
+@functools.cache
+def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
+    """Return the built-in resources of an apiserver by group and resource."""
+    text = Path(__file__).with_name("builtins.json").read_bytes()
+    return {
+        (parse_api_version(api_version)[0], builtin.resource): storage
+        for builtin in _decode_builtins(text)
+        for storage in (_Storage(builtin.namespaced, _list_served(builtin)),)
+        for api_version in builtin.served
+    }
+
+
+@functools.cache
+def list_builtins(kind: GroupKind) -> tuple[tuple[str, Equivalent], ...]:
+    """Return subresource and resource of each built-in resource and subresource that takes objects of a kind.
+
+    Resources precede subresources with a kind of their own, such as Scale. A subresource with the kind of its resource,
+    such as status, is not included.
+    """
+    found = [
+        (subresource, one)
+        for (group, resource), storage in _load_builtins().items()
+        for subresource, equivalents in storage.equivalents.items()
+        for one in equivalents
+        if one.kind is not None
+        and GroupKind(one.kind.group, one.kind.kind) == kind
+        # Groups that share a storage have one entry each.
+        and (one.resource.group, one.resource.resource) == (group, resource)
+        and (not subresource or one.kind not in [own.kind for own in storage.equivalents.get("", ())])
+    ]
+    return tuple(sorted(found, key=lambda pair: bool(pair[0])))
+
+
+def _list_served(builtin: _Builtin) -> dict[str, tuple[Equivalent, ...]]:
+    found: dict[str, list[Equivalent]] = {}
+    for api_version, kinds in builtin.served.items():
+        resource = GroupVersionResource(*parse_api_version(api_version), builtin.resource)
+        for subresource, text in kinds.items():
+            other, _, kind = text.rpartition("/")
+            known = GroupVersionKind(*parse_api_version(other or api_version), kind)
+            found.setdefault(subresource, []).append(Equivalent(resource, known))
+    return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}

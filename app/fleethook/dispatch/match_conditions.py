@@ -1,0 +1,193 @@
+"""Evaluates ``matchConditions`` (upstream: k8s.io/apiserver pkg/admission/plugin/webhook/matchconditions)."""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.dispatch.cel import (
+    AccessQuestion,
+    Activation,
+    CostError,
+    EvaluationError,
+    ExpressionError,
+    PendingChecksError,
+    Program,
+    compile_condition,
+)
+from fleethook.dispatch.cel.program import LIMITS, EvaluationLimits
+
+# k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
+MAX_COST_OF_WEBHOOK: Final = 2_500_000
+# For all webhooks of one request, unless a setting differs: the budget of four webhooks. kube-apiserver has no such
+# limit. The number is that of RuntimeCELCostBudget, its limit for the validation rules of one object.
+MAX_COST_OF_REQUEST: Final = 10_000_000
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class Condition(NamedTuple):
+    """One entry of ``matchConditions``."""
+
+    name: str
+    expression: str
+
+
+class ConditionsVerdict(NamedTuple):
+    """The verdict of a webhook's matchConditions.
+
+    Attributes:
+        matched: Whether the webhook is called. False with ``errors`` refuses the request, False without skips the
+            webhook.
+        failed: The name of the first condition that is false.
+        errors: The reasons of a refusal, one for each condition without a result.
+        questions: The questions that the authorizer must answer first. The other attributes do not count then.
+        results: The name of each evaluated condition, with ``true``, ``false``, ``error: ...`` or ``undecided``.
+    """
+
+    matched: bool
+    failed: str = ""
+    errors: tuple[str, ...] = ()
+    questions: frozenset[AccessQuestion] = frozenset()
+    results: tuple[tuple[str, str], ...] = ()
+
+
+class ConditionResult(NamedTuple):
+    """The result of one condition.
+
+    Attributes:
+        result: ``true``, ``false``, ``error: ...`` or ``undecided``.
+        cost: Kubernetes' charge for the evaluation.
+        used: The part of the request's budget that it used.
+        error: The reason of an error, ``""`` without one.
+        questions: The questions that the authorizer must answer first.
+        exhausted: Whether the evaluation exceeded its limits.
+    """
+
+    result: str
+    cost: int = 0
+    used: int = 0
+    error: str = ""
+    questions: frozenset[AccessQuestion] = frozenset()
+    exhausted: bool = False
+
+
+class Budget:
+    """The budget for the matchConditions of one request, in Kubernetes' units of cost.
+
+    Attributes:
+        limit: The initial budget.
+        remaining: The remaining budget.
+        held: The units used on the event loop since other requests had a turn.
+    """
+
+    __slots__ = ("held", "limit", "remaining")
+
+    def __init__(self, limit: int = MAX_COST_OF_REQUEST) -> None:
+        """Initialize the budget."""
+        self.limit: Final = limit
+        self.remaining = limit
+        self.held = 0
+
+    def use(self, used: int) -> str:
+        """Use a part of the budget; return the error if that exceeds it."""
+        self.remaining -= min(used, self.remaining + 1)
+        if self.remaining >= 0:
+            return ""
+        return (
+            f"the matchConditions of all webhooks cost more than {self.limit}, the limit of one request "
+            "(setting dispatch_cel_budget)"
+        )
+
+
+Evaluation = Generator[tuple[Condition, EvaluationLimits], ConditionResult, ConditionsVerdict]
+"""Yields each condition with its limits, receives its result, and returns the verdict."""
+
+
+def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget) -> Evaluation:
+    """Yield conditions for evaluation, and return the verdict of a webhook.
+
+    All conditions are evaluated in order. The first false condition decides, even if others have errors. Otherwise an
+    error skips the webhook with ``fail_open`` (``failurePolicy: Ignore``), and refuses the request without it.
+
+    Conditions that exceed the webhook's limit are an error of the webhook, even if one is false. Conditions that exceed
+    the request's limit refuse the request, even with ``fail_open``. Otherwise, the author of a large object could
+    switch off webhooks with failurePolicy Ignore.
+    """
+    results: list[ConditionResult] = []
+    remaining = MAX_COST_OF_WEBHOOK
+    for condition in conditions:
+        if exceeded := budget.use(0):
+            return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
+        result = yield condition, EvaluationLimits(min(LIMITS.cost, remaining), LIMITS.work)
+        remaining -= result.cost
+        if remaining < 0:
+            return _report_errors((_OUT_OF_BUDGET,), _list_results(conditions, results), fail_open=fail_open)
+        if exceeded := budget.use(result.used):
+            return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
+        results.append(result)
+    return _decide(conditions, results, fail_open=fail_open)
+
+
+def evaluate_conditions(
+    conditions: Sequence[Condition], scope: Activation, *, fail_open: bool, budget: Budget | None = None
+) -> ConditionsVerdict:
+    """Evaluate the conditions of a webhook, as `evaluate_in_order` decides."""
+    steps = evaluate_in_order(conditions, fail_open=fail_open, budget=budget or Budget())
+    try:
+        condition, limits = next(steps)
+        while True:
+            condition, limits = steps.send(evaluate_condition(condition, scope, limits))
+    except StopIteration as end:
+        verdict: ConditionsVerdict = end.value
+        return verdict
+
+
+def _decide(
+    conditions: Sequence[Condition], answers: Sequence[ConditionResult], *, fail_open: bool
+) -> ConditionsVerdict:
+    results = _list_results(conditions, answers)
+    for name, result in results:
+        if result == "false":
+            return ConditionsVerdict(matched=False, failed=name, results=results)
+    questions = frozenset[AccessQuestion]().union(*(answer.questions for answer in answers))
+    if questions:
+        return ConditionsVerdict(matched=False, questions=questions, results=results)
+    errors = tuple(answer.error for answer in answers if answer.error)
+    if errors:
+        return _report_errors(errors, results, fail_open=fail_open)
+    return ConditionsVerdict(matched=True, results=results)
+
+
+def _report_errors(
+    errors: tuple[str, ...], results: tuple[tuple[str, str], ...], *, fail_open: bool
+) -> ConditionsVerdict:
+    return ConditionsVerdict(matched=False, errors=() if fail_open else errors, results=results)
+
+
+def _list_results(conditions: Sequence[Condition], answers: Sequence[ConditionResult]) -> tuple[tuple[str, str], ...]:
+    return tuple((condition.name, answer.result) for condition, answer in zip(conditions, answers, strict=False))
+
+
+def evaluate_condition(
+    condition: Condition,
+    scope: Activation,
+    limits: EvaluationLimits = LIMITS,
+    get_program: Callable[[str], Program] = compile_condition,
+) -> ConditionResult:
+    """Evaluate one condition.
+
+    Args:
+        condition: The condition.
+        scope: The variables of the request.
+        limits: The limits of the evaluation.
+        get_program: Returns the program of an expression; raises ExpressionError.
+    """
+    try:
+        value, cost, used = get_program(condition.expression).measure(scope, limits)
+    except PendingChecksError as undecided:
+        return ConditionResult("undecided", questions=undecided.questions)
+    except ExpressionError as error:
+        text = f"compilation error: {error}"
+        return ConditionResult(f"error: {text}", error=text)
+    except EvaluationError as error:
+        exhausted = isinstance(error, CostError)
+        return ConditionResult(f"error: {error}", error.cost, error.used, str(error), exhausted=exhausted)
+    return ConditionResult("true" if value else "false", cost, used)

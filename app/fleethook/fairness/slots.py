@@ -1,0 +1,265 @@
+"""Slots of a limited resource, which consumers share: threads, turns of the event loop, calls, transfers."""
+
+import asyncio
+import contextlib
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Hashable
+from typing import Final, NamedTuple
+
+from fleethook.fairness.lanes import Lanes
+
+Turn = asyncio.Future[None]
+"""The future of a caller that waits for a slot."""
+
+
+class Limits(NamedTuple):
+    """Maximum numbers of slots that are held at a time."""
+
+    total: int
+    """All slots."""
+    reserved: int = 0
+    """Those of them that only lanes get that hold none, one each."""
+    each: int = sys.maxsize
+    """Slots of one lane."""
+    part: int = sys.maxsize
+    """Slots of one part of a lane, for example of one endpoint that a consumer calls."""
+    long: int = sys.maxsize
+    """Slots of long work, so that short work finds one of the others."""
+
+
+class _Lane:
+    """The slots that a lane holds, and the callers that wait for its next ones."""
+
+    __slots__ = ("held", "parts", "queued", "waiting")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.parts: Final[dict[Hashable, int]] = {}
+        self.queued = 0
+        # By whether they wait for long work; the lanes in it are the parts.
+        self.waiting: Final[dict[bool, Lanes[Turn]]] = {}
+
+
+class Slots:
+    """Grants slots within limits. The lane with the fewest slots is next, and lanes with equal numbers take turns.
+
+    The parts of a lane take turns, too. Short work goes before long work. Only lanes that hold slots or wait
+    have state.
+    """
+
+    def __init__(self, limits: Limits, *, starts: int = sys.maxsize) -> None:
+        """Prepare.
+
+        Args:
+            limits: The limits.
+            starts: Slots that are granted in one iteration of the event loop.
+        """
+        self.limits: Final = limits
+        self._shared: Final = limits.total - limits.reserved
+        self._max_starts: Final = starts
+        self._is_paced: Final = starts < sys.maxsize
+        self._lanes: Final[dict[Hashable, _Lane]] = {}
+        # The lanes with waiting callers, in the order of their turns, by whether these wait for long work.
+        self._order: Final[tuple[OrderedDict[Hashable, None], ...]] = (OrderedDict(), OrderedDict())
+        self._starts = 0
+        self._next_iteration: asyncio.Handle | None = None
+        self.held = 0
+        """Slots that are held."""
+        self.held_long = 0
+        """Slots of them for long work."""
+        self.queued = 0
+        """Callers that wait."""
+
+    def count(self, lane: Hashable) -> int:
+        """Return how many callers of a lane hold a slot or wait."""
+        state = self._lanes.get(lane)
+        return 0 if state is None else state.held + state.queued
+
+    def waiting(self, lane: Hashable) -> int:
+        """Return how many callers of a lane wait."""
+        state = self._lanes.get(lane)
+        return 0 if state is None else state.queued
+
+    def held_by_lane(self) -> dict[Hashable, int]:
+        """Return the number of slots of each lane that holds some."""
+        return {lane: state.held for lane, state in self._lanes.items() if state.held}
+
+    @contextlib.asynccontextmanager
+    async def hold(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it while the context is open.
+
+        Args:
+            lane: The lane.
+            part: The part of the lane.
+            long: Whether it is for long work.
+        """
+        turn = self.join(lane, part, long=long)
+        if turn is not None:
+            await self.wait(turn, lane, part, long=long)
+        try:
+            yield
+        finally:
+            self.release(lane, part, long=long)
+
+    def join(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> Turn | None:
+        """Take a slot and return None, or return the turn for which the caller has to `wait`. Cancelling it ends it."""
+        if self._starts < self._max_starts and self.allows(lane, part, long=long):
+            self.take(lane, part, long=long)
+            return None
+        state = self._find_lane(lane)
+        waiting = state.waiting.get(long)
+        if waiting is None:
+            waiting = state.waiting[long] = Lanes()
+        turn: Turn = asyncio.get_running_loop().create_future()
+        waiting.add(part, turn)
+        state.queued += 1
+        self.queued += 1
+        self._order[long].setdefault(lane)
+        if self._is_paced:
+            self._plan_next_iteration()
+        return turn
+
+    async def wait(self, turn: Turn, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
+        """Wait for a turn from `join`. A cancelled caller gives it back."""
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._leave(turn, lane, part, long=long)
+            else:
+                self.release(lane, part, long=long)
+            raise
+
+    def allows(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> bool:
+        """Return whether a caller may take a slot now, because the limits permit it and none of its part waits."""
+        if self.held >= self.limits.total or (long and self.held_long >= self.limits.long):
+            return False
+        state = self._lanes.get(lane)
+        if state is None:
+            return True
+        waiting = state.waiting.get(long)
+        return self._permits(state) and self._permits_part(state, part) and not (waiting and part in waiting)
+
+    def find_exhausted(self, lane: Hashable, part: Hashable = None) -> str:
+        """Return the name of the limit that lets a caller wait, ``""`` if there is none."""
+        state = self._lanes.get(lane) or _Lane()
+        if not self._permits_part(state, part):
+            return "part"
+        if state.held >= self.limits.each:
+            return "each"
+        return "" if self._permits(state) and self.held < self.limits.total else "total"
+
+    def take(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
+        """Take a slot that `allows` permits."""
+        self._start(self._find_lane(lane), part, long=long)
+
+    def release(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
+        """Give a slot back, and grant it to the next caller."""
+        state = self._lanes[lane]
+        self.held -= 1
+        self.held_long -= long
+        state.held -= 1
+        if part is not None:
+            left = state.parts[part] - 1
+            if left:
+                state.parts[part] = left
+            else:
+                del state.parts[part]
+        self._forget_unused(lane, state)
+        if self.queued:
+            self._grant()
+
+    async def take_start(self) -> None:
+        """Wait for an iteration of the event loop in which a caller that holds a slot may start once more."""
+        while self._starts >= self._max_starts:  # noqa: ASYNC110 - it counts iterations
+            await asyncio.sleep(0)
+        self._starts += 1
+        self._plan_next_iteration()
+
+    def _find_lane(self, lane: Hashable) -> _Lane:
+        state = self._lanes.get(lane)
+        if state is None:
+            state = self._lanes[lane] = _Lane()
+        return state
+
+    def _forget_unused(self, lane: Hashable, state: _Lane) -> None:
+        if not state.held and not state.queued:
+            del self._lanes[lane]
+
+    def _permits(self, state: _Lane) -> bool:
+        return not state.held or (state.held < self.limits.each and self.held < self._shared)
+
+    def _permits_part(self, state: _Lane, part: Hashable) -> bool:
+        return state.parts.get(part, 0) < self.limits.part
+
+    def _start(self, state: _Lane, part: Hashable, *, long: bool) -> None:
+        self.held += 1
+        self.held_long += long
+        state.held += 1
+        if part is not None:
+            state.parts[part] = state.parts.get(part, 0) + 1
+        if self._is_paced:
+            self._starts += 1
+            self._plan_next_iteration()
+
+    def _leave(self, turn: Turn, lane: Hashable, part: Hashable, *, long: bool) -> None:
+        """Remove a cancelled turn, unless `_grant` has removed it."""
+        state = self._lanes.get(lane)
+        if state is not None and long in state.waiting and state.waiting[long].discard(part, turn):
+            self._note_removed(lane, state, long=long)
+            self._forget_unused(lane, state)
+
+    def _note_removed(self, lane: Hashable, state: _Lane, *, long: bool) -> None:
+        state.queued -= 1
+        self.queued -= 1
+        if not state.waiting[long]:
+            del self._order[long][lane]
+
+    def _plan_next_iteration(self) -> None:
+        """Reset the count of starts in the next iteration of the event loop, and start waiting callers there."""
+        if self._next_iteration is None:
+            self._next_iteration = asyncio.get_running_loop().call_soon(self._begin_iteration)
+
+    def _begin_iteration(self) -> None:
+        self._next_iteration = None
+        self._starts = 0
+        if self.queued:
+            self._grant()
+
+    def _grant(self) -> None:
+        """Grant slots to as many waiting callers as the limits and this iteration of the event loop allow."""
+        while self._starts < self._max_starts and self.held < self.limits.total:
+            long = False
+            found = self._find_next(long=False)
+            if found is None and self._order[True] and self.held_long < self.limits.long:
+                long, found = True, self._find_next(long=True)
+            if found is None:
+                return
+            lane, part = found
+            state = self._lanes[lane]
+            turn = state.waiting[long].take_from(part)
+            self._note_removed(lane, state, long=long)
+            if lane in self._order[long]:
+                self._order[long].move_to_end(lane)
+            if turn.cancelled():
+                self._forget_unused(lane, state)
+                continue
+            self._start(state, part, long=long)
+            turn.set_result(None)
+
+    def _find_next(self, *, long: bool) -> tuple[Hashable, Hashable] | None:
+        """Return the lane and the part of the next caller, None if the limits allow none."""
+        best: tuple[Hashable, Hashable] | None = None
+        fewest = sys.maxsize
+        for lane in self._order[long]:
+            state = self._lanes[lane]
+            if state.held >= fewest or not self._permits(state):
+                continue
+            for part in state.waiting[long]:
+                if self._permits_part(state, part):
+                    best, fewest = (lane, part), state.held
+                    break
+            if not fewest:
+                break
+        return best

@@ -1,0 +1,135 @@
+"""Typed access to members of documents that no schema has validated."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from fleethook.model.json import JSON, JSONObject
+
+_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_EMPTY: Final[JSONObject] = {}
+T = TypeVar("T")
+
+
+class InterpretError(ValueError):
+    """An operation failed; the text names the member at fault and the reason.
+
+    Attributes:
+        code: The HTTP status code of the answer.
+    """
+
+    def __init__(self, message: str, *, code: int = 422) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _find_member(document: Mapping[str, JSON], path: Sequence[str]) -> JSON:
+    found: Any = document
+    for name in path:
+        if type(found) is not dict:
+            raise _make_path_error(document, path)
+        found = found.get(name)
+        if found is None:
+            return None
+    return found
+
+
+def _make_path_error(document: Mapping[str, JSON], path: Sequence[str]) -> InterpretError:
+    """Return the error for a path that leads through a value other than an object."""
+    found: Any = document
+    for position, name in enumerate(path):
+        if not isinstance(found, dict):
+            return _make_type_error(found, path[:position], "object")
+        found = found[name]
+    return _make_type_error(found, path, "object")
+
+
+def json_type(value: JSON) -> str:
+    """Return the JSON name for the type of a value."""
+    return _NAMES.get(type(value), "null")
+
+
+def _make_type_error(value: JSON, path: Sequence[str], expected: str) -> InterpretError:
+    found = json_type(value)
+    return InterpretError(f".{'.'.join(path)} accessor error: it is of type {found}, expected {expected}")
+
+
+def _read_member(document: Mapping[str, JSON], path: Sequence[str], kind: type[T]) -> T | None:
+    """Return a member of a JSON type, None if it is missing or null; raises InterpretError."""
+    found: Any = _find_member(document, path)
+    if found is None:
+        return None
+    # Not isinstance: True is an int.
+    if type(found) is not kind:
+        raise _make_type_error(found, path, _NAMES[kind])
+    return found
+
+
+def number(document: Mapping[str, JSON], *path: str) -> int | None:
+    """Return an integer, None if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, int)
+
+
+def count(document: Mapping[str, JSON], *path: str) -> int:
+    """Return an integer, 0 if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, int) or 0
+
+
+def text(document: Mapping[str, JSON], *path: str) -> str:
+    """Return a string, ``""`` if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, str) or ""
+
+
+def flag(document: Mapping[str, JSON], *path: str) -> bool:
+    """Return a boolean, False if it is missing or null; raises InterpretError."""
+    return _read_member(document, path, bool) or False
+
+
+def mapping(document: Mapping[str, JSON], *path: str) -> JSONObject:
+    """Return an object, ``{}`` if it is missing or null; raises InterpretError. Callers must not change it."""
+    found = _read_member(document, path, dict)
+    return _EMPTY if found is None else found
+
+
+def listing(document: Mapping[str, JSON], *path: str) -> list[JSON]:
+    """Return an array, ``[]`` if it is missing or null; raises InterpretError. Callers must not change it."""
+    found = _read_member(document, path, list)
+    return [] if found is None else found
+
+
+def objects(document: Mapping[str, JSON], *path: str) -> list[JSONObject]:
+    """Return an array of objects, ``[]`` if missing or null; raises InterpretError. Callers must not change it."""
+    found = listing(document, *path)
+    for index, element in enumerate(found):
+        if not isinstance(element, dict):
+            raise _make_type_error(element, [*path, str(index)], "object")
+    return found
+
+
+def present(document: Mapping[str, JSON], *path: str) -> bool:
+    """Return whether a member exists and is not null; raises InterpretError if its parent is not an object."""
+    return _find_member(document, path) is not None
+
+
+def with_member(document: JSONObject, value: JSON, *path: str) -> JSONObject:
+    """Return ``document`` with a member set; values outside the path are shared. Raises InterpretError."""
+    name, *rest = path
+    if rest:
+        inner = document.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise _make_type_error(inner, [name], "object")
+        value = with_member(inner or {}, value, *rest)
+    return {**document, name: value}
+
+
+def without(document: JSONObject, *path: str) -> JSONObject:
+    """Return ``document`` without a member; the same document if it has no such member."""
+    name, *rest = path
+    if name not in document:
+        return document
+    if not rest:
+        return {kept: value for kept, value in document.items() if kept != name}
+    inner = document[name]
+    if not isinstance(inner, dict):
+        return document
+    kept_inner = without(inner, *rest)
+    return document if kept_inner is inner else {**document, name: kept_inner}

@@ -1,0 +1,309 @@
+"""Fixtures: questions with expected answers, in Karmada's format for the tests of its third-party customizations.
+
+A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
+``output``. The answer must equal the members of ``output``; ``{{EXCLUDE}}`` matches any value.
+
+In fleethook's format, fixtures share objects: a document has ``objects``, by name, and ``tests``, each as above.
+Instead of an object or a status, a test may give a name, or ``{from: NAME, with: MERGE PATCH}`` (RFC 7386).
+A test with ``each: [NAME, ...]`` runs once for each of these objects, which has the name ``each``.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from fleethook.interpret.question import Answer, Question
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import OPERATIONS, Operation
+from fleethook.model.quantity import Quantity
+from fleethook.patch import diff, merge_patch, resolve_pointer
+
+EXCLUDE: Final = "{{EXCLUDE}}"
+
+_RESULTS: Final = {
+    Operation.RETAIN: ("retained",),
+    Operation.REPLICA: ("replica", "requires"),
+    Operation.COMPONENT: ("components",),
+    Operation.REVISE_REPLICA: ("revised",),
+    Operation.STATUS: ("status",),
+    Operation.AGGREGATE_STATUS: ("aggregatedStatus",),
+    Operation.HEALTH: ("healthy",),
+    Operation.DEPENDENCY: ("dependencies",),
+    Operation.PRUNE: ("packed",),
+}
+_STATUSES: Final = frozenset({"status", "aggregatedStatus"})
+_OBJECTS: Final = frozenset({"retained", "revised", "status", "aggregatedStatus", "packed"})
+_BY_LOWER: Final = {
+    # The operation's name in Karmada's description of the format.
+    "retention": Operation.RETAIN,
+    **{name.lower(): row.operation for row in OPERATIONS for name in (row.proposed, row.operation.value)},
+}
+
+
+class FixtureError(ValueError):
+    """A fixture is malformed; the text names the problem."""
+
+    test = 0
+    """The index of its test in ``tests``."""
+
+
+class Fixture(NamedTuple):
+    """A question with its expected answer."""
+
+    name: str
+    question: Question
+    output: JSONObject
+    test: int = 0
+    """The index of its test in ``tests``."""
+
+
+class Difference(NamedTuple):
+    """A value that differs from the expected answer."""
+
+    path: str
+    expected: JSON
+    found: JSON
+
+
+def find_operation(name: str) -> Operation:
+    """Return the operation with a name, shipped or proposed, ignoring case; raises FixtureError."""
+    found = _BY_LOWER.get(name.lower())
+    if found is None:
+        known = ", ".join(one.value for one in Operation)
+        raise FixtureError(f"operation {name!r} is unknown: use one of {known}")
+    return found
+
+
+def is_fixture(document: JSON) -> bool:
+    """Return whether a document has the members of a fixture of either format."""
+    return isinstance(document, dict) and ("tests" in document or "operation" in document or "output" in document)
+
+
+def read_fixtures(document: JSON) -> Iterator[Fixture]:
+    """Yield the fixtures of a document of either format; raises FixtureError."""
+    if not isinstance(document, dict) or "tests" not in document:
+        yield read_fixture(document)
+        return
+    tests, objects = document["tests"], document.get("objects") or {}
+    if not isinstance(tests, list) or not isinstance(objects, dict):
+        raise FixtureError("tests must be a list, and objects must be an object")
+    known: JSONObject = {}
+    for name, value in objects.items():
+        known[name] = _resolve_object(value, known)
+    for index, test in enumerate(tests):
+        try:
+            for expanded, named in _repeat_test(test, known):
+                yield read_fixture(_resolve_objects(expanded, named))._replace(test=index)
+        except FixtureError as error:
+            error.test = index
+            raise
+
+
+def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONObject]]:
+    """Yield a test for each of the objects that it lists, which has the name ``each`` there; raises FixtureError."""
+    if not isinstance(test, dict) or "each" not in test:
+        yield test, objects
+        return
+    names = test["each"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FixtureError("each must be a list of names of objects")
+    for name in names:
+        rest = {member: value for member, value in test.items() if member != "each"}
+        yield rest | {"name": f"{test.get('name')}: {name}"}, objects | {"each": _resolve_object(name, objects)}
+
+
+def _resolve_objects(test: JSON, objects: JSONObject) -> JSON:
+    if not isinstance(test, dict):
+        return test
+    found = dict(test)
+    for member in ("desiredObj", "observedObj"):
+        if member in found:
+            found[member] = _resolve_object(found[member], objects)
+    items = found.get("statusItems")
+    if isinstance(items, list):
+        found["statusItems"] = [
+            {**item, "status": _resolve_object(item["status"], objects)}
+            if isinstance(item, dict) and "status" in item
+            else item
+            for item in items
+        ]
+    output = found.get("output")
+    if isinstance(output, dict):
+        found["output"] = {
+            name: _resolve_object(value, objects) if name in _OBJECTS else value for name, value in output.items()
+        }
+    return found
+
+
+def _resolve_object(value: JSON, objects: JSONObject) -> JSON:
+    """Return the object for a name, or for a name with a merge patch; raises FixtureError."""
+    if isinstance(value, str):
+        if value not in objects:
+            raise FixtureError(f"unknown object {value!r}: objects has {', '.join(objects) or 'none'}")
+        return objects[value]
+    if isinstance(value, dict) and "from" in value and value.keys() <= {"from", "with"}:
+        return merge_patch(_resolve_object(value["from"], objects), value.get("with") or {})
+    return value
+
+
+def read_fixture(document: JSON) -> Fixture:
+    """Return the fixture of a document of Karmada's format; raises FixtureError."""
+    if not isinstance(document, dict):
+        raise FixtureError("is not an object")
+    name, operation_name = document.get("name") or "(no name)", document.get("operation")
+    if not isinstance(operation_name, str):
+        raise FixtureError(f"{name}: operation is missing")
+    if "output" not in document:
+        raise FixtureError(
+            f"{name}: output is missing: give the expected answer, or an empty object to accept any answer"
+        )
+    output = document["output"] or {}
+    if not isinstance(output, dict):
+        raise FixtureError(f"{name}: output is not an object")
+    operation = find_operation(operation_name)
+    unknown = sorted(output.keys() - set(_RESULTS[operation]))
+    if unknown:
+        raise FixtureError(
+            f"{name}: output of {operation} has no {', '.join(unknown)}: use {', '.join(_RESULTS[operation])}"
+        )
+    question = make_question(
+        operation,
+        desired=document.get("desiredObj"),
+        observed=document.get("observedObj"),
+        items=document.get("statusItems"),
+        replicas=document.get("inputReplicas") or 0,
+    )
+    return Fixture(str(name), question, output)
+
+
+def make_question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:
+    """Return the question for the values of a fixture or of a command line; raises FixtureError."""
+    if operation is Operation.RETAIN and not (isinstance(desired, dict) and isinstance(observed, dict)):
+        raise FixtureError("Retain needs the desired and the observed object")
+    document = desired if isinstance(desired, dict) else observed
+    if not isinstance(document, dict):
+        raise FixtureError(f"{operation} needs a desired or an observed object")
+    if operation is Operation.REVISE_REPLICA and not isinstance(replicas, int):
+        raise FixtureError("ReviseReplica needs the desired number of replicas")
+    if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
+        raise FixtureError("the status items are not a list of objects")
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise FixtureError("the object has no apiVersion and kind")
+    gvk = GroupVersionKind(*parse_api_version(api_version), kind)
+    kept = observed if operation is Operation.RETAIN else None
+    return Question(operation, gvk, document, kept, replicas if isinstance(replicas, int) else 0, items)
+
+
+def name_results(question: Question, answer: Answer) -> JSONObject:
+    """Return the members of an answer by their names in fixtures and in karmadactl."""
+    names = _RESULTS[question.operation]
+    if question.operation is Operation.REPLICA:
+        return {"replica": answer.replicas, "requires": answer.requirements}
+    value: Mapping[Operation, Any] = {
+        Operation.COMPONENT: answer.components, Operation.STATUS: answer.status, Operation.HEALTH: answer.healthy,
+        Operation.DEPENDENCY: answer.dependencies,
+    }  # fmt: skip
+    return {names[0]: value.get(question.operation, answer.object)}
+
+
+def compare_answer(case: Fixture, answer: Answer) -> Iterator[Difference]:
+    """Yield the differences between an answer and the expected answer."""
+    found = name_results(case.question, answer)
+    for name, expected in case.output.items():
+        if name == "aggregatedStatus" and isinstance(expected, dict) and "kind" in expected:
+            yield from _compare_member(name, _add_unnamed_members(expected, case.question.object), found[name])
+        else:
+            yield from _compare_member(name, expected, found[name])
+
+
+def _add_unnamed_members(expected: JSONObject, template: JSONObject) -> JSONObject:
+    """Return an expected object with the template's members that the fixture does not name.
+
+    Karmada writes only the status. Some of its scripts drop spec, and return an empty status for a missing one.
+    """
+    kept = {member: value for member, value in template.items() if member != "status"}
+    return kept | {member: value for member, value in expected.items() if member != "status" or value != {}}
+
+
+def _compare_member(name: str, expected: JSON, found: JSON) -> Iterator[Difference]:
+    if name == "aggregatedStatus" and isinstance(expected, dict) and "kind" not in expected:
+        found = (found or {}).get("status")
+    if name in ("requires", "components", "dependencies"):
+        # Karmada compares Go types, which omit empty members.
+        expected, found = _drop_empty(expected) or None, _drop_empty(found) or None
+    if name == "requires":
+        expected, found = _normalize_quantities(expected), _normalize_quantities(found)
+    elif name == "components":
+        expected, found = (
+            [_normalize_quantities(one) for one in _sort_elements(value, "name")] for value in (expected, found)
+        )
+    elif name == "dependencies":
+        expected, found = (
+            _sort_elements(value, "apiVersion", "kind", "namespace", "name") for value in (expected, found)
+        )
+    for step in diff({"": expected}, {"": found}):
+        path = step["path"].removeprefix("/")
+        before = _find_value({"": expected}, step["path"]) if step["op"] != "add" else None
+        if _is_excluded({"": expected}, step["path"]) or (name in _STATUSES and _adds_empty_member(expected, step)):
+            continue
+        yield Difference(f"{name}{path}", before, step.get("value"))
+
+
+def _drop_empty(value: JSON) -> JSON:
+    """Return a value without members that are null or empty."""
+    if isinstance(value, dict):
+        members = {name: _drop_empty(member) for name, member in value.items()}
+        return {name: member for name, member in members.items() if member not in (None, "", {}, [])}
+    return [_drop_empty(element) for element in value] if isinstance(value, list) else value
+
+
+def _adds_empty_member(expected: JSON, step: JSONObject) -> bool:
+    """Return whether a step only adds an empty member.
+
+    Karmada's Lua drops empty members, so its fixtures cannot contain those of a status.
+    """
+    parent = _find_value({"": expected}, step["path"].rpartition("/")[0])
+    return step["op"] == "add" and step["value"] in ({}, []) and isinstance(parent, dict)
+
+
+def _sort_elements(value: JSON, *members: str) -> list[JSON]:
+    elements = value if isinstance(value, list) else []
+    return sorted(elements, key=lambda one: [str(one.get(member) or "") for member in members])
+
+
+def _normalize_quantities(requirements: JSON) -> JSON:
+    """Return requirements with their quantities in canonical form."""
+    if not isinstance(requirements, dict):
+        return requirements
+    written = dict(requirements)
+    if isinstance(requests := written.get("resourceRequest"), dict):
+        written["resourceRequest"] = {name: _normalize_quantity(text) for name, text in requests.items()}
+    if "replicaRequirements" in written:
+        written["replicaRequirements"] = _normalize_quantities(written["replicaRequirements"])
+    return written
+
+
+def _normalize_quantity(amount: JSON) -> JSON:
+    try:
+        return str(Quantity(Quantity.parse(amount).value))
+    except (ValueError, TypeError):
+        return amount
+
+
+def _find_value(document: JSONObject, pointer: str) -> JSON:
+    try:
+        return resolve_pointer(document, pointer)
+    except LookupError:
+        return None
+
+
+def _is_excluded(document: JSONObject, pointer: str) -> bool:
+    """Return whether the expected answer accepts any value at a place or at one of its parents."""
+    while pointer:
+        if _find_value(document, pointer) == EXCLUDE:
+            return True
+        pointer = pointer.rpartition("/")[0]
+    return False

@@ -1,0 +1,78 @@
+"""Reflects the status of an object in a member cluster: selects the members to report.
+
+Source: karmada v1.16 pkg/resourceinterpreter/default/native/reflectstatus.go.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from fleethook.interpret.access import InterpretError, count, mapping, objects, present, text
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import GENERATION_ANNOTATION
+
+_INTEGER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+def whole(document: JSONObject) -> JSONObject | None:
+    """Return the complete status of an object of any kind, None if it has none."""
+    return mapping(document, "status") if present(document, "status") else None
+
+
+def selected(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
+    """Return a function that reports some members of the status, without zeros except for the members in ``always``."""
+
+    def reflect(document: JSONObject) -> JSONObject | None:
+        status = whole(document)
+        if status is None:
+            return None
+        found = {name: _read_value(status, name) for name in members}
+        return {name: value for name, value in found.items() if value or name in always}
+
+    return reflect
+
+
+_READERS: Final[dict[str, Callable[[JSONObject, str], JSON]]] = {
+    "conditions": objects,
+    "startTime": text,
+    "completionTime": text,
+    "disruptedPods": mapping,
+}
+"""Readers of the members that are not counters."""
+
+
+def _read_value(status: JSONObject, name: str) -> JSON:
+    return _READERS.get(name, count)(status, name)
+
+
+def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
+    """Return a function that reports some members, with the generations of the object and of its template.
+
+    Karmada writes the template's generation to an annotation.
+    """
+    reflect_members = selected(*members, always=always)
+
+    def reflect(document: JSONObject) -> JSONObject | None:
+        found = reflect_members(document)
+        if found is None:
+            return None
+        written = text(document, "metadata", "annotations", GENERATION_ANNOTATION)
+        if not _INTEGER.fullmatch(written):
+            raise InterpretError(
+                f"annotation {GENERATION_ANNOTATION} is {written!r}, expected the generation of the resource template"
+            )
+        generations = {
+            "generation": count(document, "metadata", "generation"),
+            "resourceTemplateGeneration": int(written),
+        }
+        # None means that the member cluster has not reported a status yet.
+        return {**{name: value for name, value in generations.items() if value}, **found} or None
+
+    return reflect
+
+
+def service(document: JSONObject) -> JSONObject | None:
+    """Return the load balancer of a Service; None for the other types."""
+    if text(document, "spec", "type") != "LoadBalancer" or whole(document) is None:
+        return None
+    return {"loadBalancer": mapping(document, "status", "loadBalancer")}

@@ -1,0 +1,50 @@
+"""API types and rules of the Kubernetes API that engines share. Pure: no I/O, no clock, no settings.
+
+The supported types are `msgspec` structs that decode and encode the JSON of each API group. The modules are
+`admission`, `openyurt`, `karmada` (interpreter reviews and configurations) and `operator` (instances of Karmada). This
+package itself has the names that all of them use.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from fleethook.model import admission, karmada, openyurt, operator
+    from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
+    from fleethook.model.json import JSON, JSONObject
+    from fleethook.model.quantity import Quantity
+
+__all__ = [
+    "JSON",
+    "GroupKind",
+    "GroupVersionKind",
+    "GroupVersionResource",
+    "JSONObject",
+    "Quantity",
+    "admission",
+    "gvk_of",
+    "karmada",
+    "openyurt",
+    "operator",
+    "parse_api_version",
+]
+
+_MODULES: Final = {
+    "JSON": "fleethook.model.json",
+    "JSONObject": "fleethook.model.json",
+    "Quantity": "fleethook.model.quantity",
+    "GroupKind": "fleethook.model.gvk",
+    "GroupVersionKind": "fleethook.model.gvk",
+    "GroupVersionResource": "fleethook.model.gvk",
+    "gvk_of": "fleethook.model.gvk",
+    "parse_api_version": "fleethook.model.gvk",
+}
+
+if not TYPE_CHECKING:
+    # Each module of fleethook imports this package, and most need few of these modules.
+    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers see the imports above
+        if name in _MODULES:
+            return getattr(importlib.import_module(_MODULES[name]), name)
+        if name in __all__:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,325 @@
+"""AdmissionReview, ``admission.k8s.io/v1`` and ``v1beta1``, and the response of a handler.
+
+The two versions have the same fields and differ only in the rules for responses. One set of types serves both, and the
+response repeats the ``apiVersion`` of the request (k8s.io/api/admission).
+
+``object`` and ``oldObject`` stay undecoded bytes until a handler needs them: an UPDATE review carries the workload
+twice, and most handlers need one of them.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from fleethook.model.desired import Outline, PartiallyDecoded
+from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
+from fleethook.model.template_cache import decode_template
+
+__all__ = [
+    "AdmissionRequest",
+    "AdmissionResponse",
+    "AdmissionReview",
+    "Kind",
+    "Resource",
+    "Status",
+    "StatusCause",
+    "StatusDetails",
+]
+
+API_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
+KIND: Final = "AdmissionReview"
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
+
+
+# Maximum bytes of an object that may be decoded partially first and completely later.
+_MAX_DECODED_TWICE: Final = 32 * 1024
+_NULL: Final = msgspec.Raw(b"null")
+_decode = msgspec.json.Decoder().decode
+_decode_partially = msgspec.json.Decoder(PartiallyDecoded).decode
+_decode_outline = msgspec.json.Decoder(Outline | None).decode
+
+
+def _null() -> msgspec.Raw:
+    # A factory instead of a default: a JSON Schema contains defaults, and cannot express this type.
+    return _NULL
+
+
+MAX_NAME: Final = 1024
+"""Maximum characters of a name in a review: of an object, a kind, a resource or the review itself. Kubernetes limits
+names to 253 characters. Messages and responses repeat these names."""
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """``metav1.GroupVersionKind`` of a review."""
+
+    group: Name = ""
+    version: Name = ""
+    kind: Name = ""
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """``metav1.GroupVersionResource`` of a review."""
+
+    group: Name = ""
+    version: Name = ""
+    resource: Name = ""
+
+
+class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
+    """The request of a review; fields as in k8s.io/api/admission/v1."""
+
+    uid: Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="Identifies this call; the response repeats it.")]
+    operation: Operation
+    kind: Kind = Kind()
+    resource: Resource = Resource()
+    sub_resource: Name = ""
+    request_kind: Kind | None = None
+    request_resource: Resource | None = None
+    request_sub_resource: Name = ""
+    name: Name = ""
+    namespace: Name = ""
+    user_info: msgspec.Raw = msgspec.field(default_factory=_null)
+    object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="object")
+    old_object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="oldObject")
+    dry_run: bool | None = None
+    options: msgspec.Raw = msgspec.field(default_factory=_null)
+
+    @cached_property
+    def object(self) -> JSON:
+        """The object under review, decoded on first use; None on DELETE. Raises msgspec.DecodeError."""
+        return _decode(self.object_raw)
+
+    @cached_property
+    def desired_object(self) -> JSON:
+        """The object without status and managed fields, which no handler needs: about a fifth of its text.
+
+        Objects of other reviews may share its ``spec.template``.
+        """
+        if "object" in self.__dict__ or len(self.object_raw) > _MAX_DECODED_TWICE:
+            return self.object
+        try:
+            document: JSON = _decode_partially(self.object_raw)
+        except msgspec.ValidationError:
+            return self.object
+        if (spec := document.get("spec")) is not None:
+            document["spec"] = self._decode_spec(spec, cluster=cluster_of(document))
+        return document
+
+    def _decode_spec(self, members: Mapping[str, msgspec.Raw], *, cluster: str) -> JSONObject:
+        return {
+            name: decode_template(text, cluster=cluster, namespace=self.namespace)
+            if name == "template"
+            else _decode(text)
+            for name, text in members.items()
+        }
+
+    @cached_property
+    def outline(self) -> JSON:
+        """The names and annotations of the object; all of it if these are none. Raises msgspec.DecodeError."""
+        return self._read_outline(self.object_raw, "object")
+
+    @cached_property
+    def old_outline(self) -> JSON:
+        """The names and annotations of the stored object, as `outline` has them. Raises msgspec.DecodeError."""
+        return self._read_outline(self.old_object_raw, "old_object")
+
+    def _read_outline(self, raw: msgspec.Raw, member: str) -> JSON:
+        if member not in self.__dict__ and len(raw) <= _MAX_DECODED_TWICE:
+            with contextlib.suppress(msgspec.ValidationError):
+                found: JSON = _decode_outline(raw)
+                return found
+        whole: JSON = getattr(self, member)
+        return whole
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the objects may be decoded in part first and completely later."""
+        return self.size <= _MAX_DECODED_TWICE
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the fields that decoding the review skipped are UTF-8. Decoding checks the text that it reads."""
+        try:
+            for raw in (self.object_raw, self.old_object_raw, self.options, self.user_info):
+                str(raw, "utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @cached_property
+    def old_object(self) -> JSON:
+        """The stored object, decoded on first use; None on CREATE. Raises msgspec.DecodeError."""
+        return _decode(self.old_object_raw)
+
+    @cached_property
+    def user(self) -> JSON:
+        """The requesting user, decoded on first use. Raises msgspec.DecodeError."""
+        return _decode(self.user_info)
+
+    @cached_property
+    def decoded_options(self) -> JSON:
+        """The options of the operation, decoded on first use. Raises msgspec.DecodeError."""
+        return _decode(self.options)
+
+    @cached_property
+    def unread(self) -> list[str]:
+        """Reasons why current objects could not be read for this review; its preparation adds them."""
+        return []
+
+    @property
+    def size(self) -> int:
+        """The bytes of the fields that may be large."""
+        return sum(map(len, (self.object_raw, self.old_object_raw, self.options, self.user_info)))
+
+
+class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One cause of a rejection: ``metav1.StatusCause``."""
+
+    field: Annotated[str, msgspec.Meta(description="Path of the field, such as entries[0].patches[1].path.")] = ""
+    message: str = ""
+    reason: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``metav1.StatusDetails``."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``metav1.Status``, the result of a response and the body of an HTTP error."""
+
+    api_version: str = ""
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    details: StatusDetails | None = None
+    code: int = 0
+
+
+class AdmissionResponse(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The response of a review; ``patch`` is the text of a JSON Patch, base64 in JSON."""
+
+    uid: str
+    allowed: bool
+    status: Status | None = None
+    patch: bytes | None = None
+    patch_type: Literal["JSONPatch"] | None = None
+    audit_annotations: dict[str, str] | None = None
+    warnings: list[str] | None = None
+
+
+class AdmissionReview(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The envelope of requests and responses."""
+
+    api_version: AdmissionAPIVersion
+    kind: Literal["AdmissionReview"]
+    request: AdmissionRequest | None = None
+    response: AdmissionResponse | None = None
+
+
+class Response(msgspec.Struct, frozen=True):
+    """The decision of a handler: the HTTP edge encodes it, the CLI prints it, and tests compare it."""
+
+    allowed: bool
+    patch: Sequence[JSONObject] = ()
+    warnings: tuple[str, ...] = ()
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    audit_annotations: dict[str, str] | None = None
+    status: Status | None = None
+    """The complete Status of another webhook's denial; it replaces a Status of the fields above."""
+
+
+_CLUSTER_BYTES: Final = CLUSTER_ANNOTATION.encode()
+_ALLOWED: Final = Response(allowed=True)
+
+
+def allowed(*, warnings: Sequence[str] = ()) -> Response:
+    """Admit the object unchanged."""
+    return Response(allowed=True, warnings=tuple(warnings)) if warnings else _ALLOWED
+
+
+def patched(operations: Sequence[JSONObject], *, warnings: Sequence[str] = ()) -> Response:
+    """Admit the object with these RFC 6902 operations."""
+    return Response(allowed=True, patch=operations, warnings=tuple(warnings))
+
+
+def denied(message: str, *, warnings: Sequence[str] = ()) -> Response:
+    """Refuse the object with 403 Forbidden, like ``Denied`` of controller-runtime."""
+    return Response(allowed=False, code=403, reason="Forbidden", message=message, warnings=tuple(warnings))
+
+
+def errored(message: str, *, code: int = 400, reason: str = "BadRequest") -> Response:
+    """Refuse because the review cannot be handled, not because a rule forbids the object."""
+    return Response(allowed=False, code=code, reason=reason, message=message)
+
+
+def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[str] = ()) -> Response:
+    """Refuse with all findings: 422 Invalid, like the validation of kube-apiserver."""
+    return Response(
+        allowed=False, code=422, reason="Invalid", message=message, causes=tuple(causes), warnings=tuple(warnings)
+    )
+
+
+def cluster_conflict(request: AdmissionRequest) -> str:
+    """Return an error message if an update has objects of two logical clusters, else ``""``.
+
+    The annotation decides about the cluster of an object. Without this check, a user could change the annotation and
+    read the objects of another cluster through the response.
+    """
+    if request.operation != "UPDATE":
+        return ""
+    cluster = _read_cluster(request.desired_object)
+    stored = _read_cluster(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
+    if cluster == stored:
+        return ""
+    return (
+        f"request.object is in logical cluster {cluster!r} and request.oldObject in {stored!r} "
+        f"(annotation {CLUSTER_ANNOTATION}): an update cannot move an object; do not change the annotation"
+    )
+
+
+def _read_cluster(document: JSON) -> str:
+    return cluster_of(document) if isinstance(document, dict) else ""
+
+
+# DNS1123SubdomainMaxLength of k8s.io/apimachinery/pkg/util/validation, for names of custom resources.
+_MAX_NAME_LENGTH: Final = 253
+
+
+def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:
+    """Return the response to a review that is no CREATE or UPDATE of one of ``kinds``, None if it is one."""
+    group_kind = GroupKind(request.kind.group, request.kind.kind)
+    if group_kind not in kinds:
+        known = " or ".join(one.kind for one in kinds)
+        return errored(f"expected a {known} but got a {group_kind.kind or 'nothing'}")
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+        return allowed()
+    metadata = as_object(request.object).get("metadata")
+    if not isinstance(metadata, dict):
+        return errored("request.object is not an object with metadata")
+    for member in ("name", "generateName", "namespace"):
+        # Messages print names, and printing a value of 8 MiB would block the event loop for up to 2 s.
+        value = metadata.get(member) or ""
+        if not isinstance(value, str) or len(value) > _MAX_NAME_LENGTH:
+            text = f"/metadata/{member} must be text of at most {_MAX_NAME_LENGTH} characters"
+            return errored(f"request.object: {text}")
+    # Rules must not prevent a client from removing a finalizer.
+    return allowed() if metadata.get("deletionTimestamp") else None

@@ -1,0 +1,56 @@
+"""Group, version, kind and resource: the names of API types."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from fleethook.model.json import JSONObject
+
+
+class GroupKind(NamedTuple):
+    """A kind without version; the core group is ``""``."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+class GroupVersionKind(NamedTuple):
+    """A kind in one version."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The kind without its version."""
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of objects of this kind."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class GroupVersionResource(NamedTuple):
+    """A resource (the plural in URLs) in one version."""
+
+    group: str
+    version: str
+    resource: str
+
+
+# A cluster has about a hundred versions, and each review of a workload parses several.
+@lru_cache(maxsize=1024)
+def parse_api_version(api_version: str) -> tuple[str, str]:
+    """Return group and version of an ``apiVersion``: ``apps/v1`` is ``("apps", "v1")``, ``v1`` is ``("", "v1")``."""
+    group, separator, version = api_version.rpartition("/")
+    return (group, version) if separator else ("", api_version)
+
+
+def gvk_of(document: JSONObject) -> GroupVersionKind:
+    """Return the kind of ``document``; raises KeyError without apiVersion or kind."""
+    group, version = parse_api_version(document["apiVersion"])
+    return GroupVersionKind(group, version, document["kind"])

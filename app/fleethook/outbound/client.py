@@ -1,0 +1,347 @@
+"""POST a body to a webhook and return the response, as kube-apiserver does (k8s.io/apiserver/pkg/util/webhook)."""
+
+import asyncio
+import errno
+import hashlib
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, NoReturn, Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from fleethook.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.outbound.addresses import refuse_private_number
+from fleethook.outbound.body import SingleWriteBody
+from fleethook.outbound.breaker import Breakers, Evidence
+from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
+from fleethook.outbound.credential import Credential
+from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.error_text import describe_error, private_address_in
+from fleethook.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
+from fleethook.outbound.failure_log import FailureLog
+from fleethook.outbound.pool import PoolKey, Pools
+from fleethook.outbound.response import read_response
+from fleethook.outbound.retry import MAX_RETRIES, discard, retry_after
+from fleethook.outbound.trust import TrustError, load_roots
+from fleethook.tracing.spans import propagated_headers
+
+__all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
+
+# The maximum size of a response body in bytes.
+RESPONSE_LIMIT: Final = 8 * 1024 * 1024
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    # Compression is useless inside a cluster, and allows decompression bombs.
+    "Accept-Encoding": "identity",
+    "User-Agent": "fleethook",
+}
+
+
+# The system cannot open another connection, which is no fault of the webhook.
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+_TOO_MANY_REQUESTS: Final = 429
+_FULL: Final = {
+    "connections": "the limit of {} calls in flight to it for logical cluster {!r} is reached",
+    "calls": "the limit of {} calls in flight for logical cluster {!r} is reached",
+    "total": "the limit of {} calls in flight is reached",
+}
+
+
+Encode = Callable[[], bytes | Awaitable[bytes]]
+"""Encodes the body of a call, directly or in a thread."""
+
+
+class Parties(NamedTuple):
+    """The logical clusters of a call; ``""`` is the cluster itself."""
+
+    owner: str = ""
+    """The cluster of the webhook configuration; owners share no connections."""
+    consumer: str = ""
+    """The cluster of the request; consumers share no quotas and no breakers."""
+
+
+LOCAL: Final = Parties()
+
+
+class _Call(NamedTuple):
+    """One call, which may need several requests."""
+
+    endpoint: Endpoint
+    url: URL
+    body: bytes
+    parties: Parties
+    credential: Credential | None
+    until: float
+    """The deadline of the caller or the webhook's timeout, whichever is earlier, by the event loop's clock."""
+    own_until: float
+    """The end of the webhook's timeout."""
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the caller's deadline is earlier than the end of the webhook's timeout."""
+        return self.until < self.own_until
+
+
+class HookClient:
+    """Holds connections, quotas and breakers. Use it as an asynchronous context manager, or close it.
+
+    A request is retried only if the webhook asks for it (`fleethook.outbound.retry`). Without a response, the webhook
+    may have acted on the request, and Go's client retries a POST only if none of it was written. The client detects
+    idle connections that the server has closed before it writes (`fleethook.outbound.pool`).
+
+    Attributes:
+        slots: The calls in flight.
+        failures: Logs connections that webhooks break.
+        retries: The number of retried requests by status: ``429`` or ``5xx``.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_private: bool,
+        response_limit: int = RESPONSE_LIMIT,
+        resolver: AbstractResolver | None = None,
+        fixed: FixedAddresses = NO_FIXED_ADDRESSES,
+        quotas: Quotas | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            allow_private: Whether private addresses may be called. Services of the cluster itself (owner ``""``) may
+                always be called.
+            response_limit: The maximum response body in bytes, on the wire and decompressed.
+            resolver: Resolves names; None for the system's resolver.
+            fixed: Addresses of names that the system's resolver is not asked for.
+            quotas: The maximum numbers of calls in flight.
+            headers: Additional headers of each call.
+        """
+        self._headers: Final = {**_HEADERS, **(headers or {})}
+        self._allow_private: Final = allow_private
+        self._limit: Final = response_limit
+        self._pools: Final = Pools(resolver, fixed=fixed)
+        self._breakers: Final = Breakers()
+        self.slots: Final = CallSlots(quotas or Quotas())
+        self.failures: Final = FailureLog()
+        self.retries: Final = {"429": 0, "5xx": 0}
+
+    async def __aenter__(self) -> Self:
+        """Load the system's certificate authorities, so that the first request need not wait, and return the client."""
+        await asyncio.to_thread(load_roots, "")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close every connection."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pools.close()
+
+    def is_silent(self, endpoint: Endpoint, parties: Parties) -> bool:
+        """Return whether the breaker of a consumer is open, because its last calls had no response."""
+        return self._breakers.is_open(parties.consumer, _breaker_key(parties.owner, endpoint))
+
+    async def post(
+        self,
+        endpoint: Endpoint,
+        body: bytes | Encode,
+        *,
+        seconds: float,
+        within: float | None = None,
+        parties: Parties = LOCAL,
+        insist: bool = False,
+        credential: Credential | None = None,
+    ) -> bytes:
+        """Call a webhook and return the body of its response.
+
+        Args:
+            endpoint: The webhook.
+            body: JSON, or a function that encodes it when the call starts.
+            seconds: The webhook's timeout.
+            within: The time until the caller's deadline, by default ``seconds``. The request tells the webhook the
+                smaller of the two.
+            parties: The clusters of the call.
+            insist: Whether to call even if the breaker is open. Callers that ignore failures must, or an open breaker
+                would bypass the webhook.
+            credential: Authenticates the call; calls with other credentials use other connections.
+
+        Raises:
+            OverloadedError: The call was not made, because of quotas or limits of the system.
+            CallError: There is no usable response.
+        """
+        within = seconds if within is None else within
+        url = called_url(endpoint.url, min(seconds, within))
+        key = _breaker_key(parties.owner, endpoint)
+        self._refuse_silent(parties, key, url, insist=insist)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        try:
+            async with self.slots.hold(parties.consumer, key, seconds=within) as waited:
+                left = until - loop.time() if waited else within
+                if left <= 0:
+                    raise _timed_out(url, cut_short=True)
+                self._refuse_silent(parties, key, url, insist=insist)
+                given = min(seconds, left)
+                url = called_url(endpoint.url, given)
+                made = body if isinstance(body, bytes) else await _encode(body)
+                now = loop.time()
+                call = _Call(endpoint, url, made, parties, credential, until=now + given, own_until=now + seconds)
+                return await self._call_with_breaker(call)
+        except FullError as error:
+            count = getattr(self.slots.quotas, error.limit)
+            reason = _FULL[error.limit].format(count, parties.consumer)
+            raise OverloadedError(posting(url, reason), limit=error.limit) from None
+
+    def _refuse_silent(self, parties: Parties, key: bytes, url: URL, *, insist: bool) -> None:
+        if not insist and self._breakers.refuses(parties.consumer, key):
+            reason = "its last calls had no response, and another call is probing it"
+            raise NotCalledError(posting(url, reason))
+
+    async def _call_with_breaker(self, call: _Call) -> bytes:
+        """Call, and report the result to the breaker.
+
+        Evidence against a webhook must not depend on the request: no connection, or no response within its own timeout.
+        Any response is evidence for it, also an error or a denial.
+        """
+        evidence = Evidence(self._breakers, call.parties.consumer, _breaker_key(call.parties.owner, call.endpoint))
+        try:
+            async with asyncio.timeout_at(call.until):
+                body = await self._call(call, evidence)
+            evidence.record_response()
+        except TimeoutError:
+            if not call.is_cut_short:
+                evidence.record_timeout()
+            raise _timed_out(call.url, cut_short=call.is_cut_short) from None
+        except CallError as error:
+            if error.code:
+                evidence.record_response()
+            elif _has_no_connection(error):
+                evidence.record_no_connection()
+            raise
+        finally:
+            evidence.close()
+        return body
+
+    async def _call(self, call: _Call, evidence: Evidence) -> bytes:
+        endpoint, url, partition = call.endpoint, call.url, call.parties.owner
+        guarded = not self._allow_private and not (endpoint.service and partition == "")
+        try:
+            if guarded:
+                refuse_private_number(url.raw_host or "")
+            key = PoolKey(
+                partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded, call.credential
+            )
+            async with self._pools.lease(key) as session:
+                response = await self._send_with_retries(session, call, evidence)
+                return await self._read(response, url)
+        except TrustError as error:
+            raise NotCalledError(posting(url, str(error))) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if (address := private_address_in(error)) is not None:
+                raise _private(url, address) from error
+            if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+                reason = f"this server cannot open another connection: {describe_error(error, url)}"
+                raise OverloadedError(posting(url, reason), limit="") from error
+            raise CallError(posting(url, describe_error(error, url))) from error
+
+    async def _send_with_retries(
+        self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence
+    ) -> aiohttp.ClientResponse:
+        """Return the response after the retries that the webhook asks for; all of them hold one slot."""
+        for _ in range(MAX_RETRIES):
+            response = await self._send(session, call)
+            seconds = retry_after(response)
+            if seconds is None:
+                return response
+            evidence.record_response()
+            if asyncio.get_running_loop().time() + seconds >= call.until:
+                await self._fail_early(response, call, seconds)
+            await discard(response)
+            await asyncio.sleep(seconds)
+            await self.slots.take_turn()
+            self.retries["429" if response.status == _TOO_MANY_REQUESTS else "5xx"] += 1
+        return await self._send(session, call)
+
+    async def _send(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
+        credential = call.credential
+        authorization = "" if credential is None else credential.authorization
+        headers = {**self._headers, **propagated_headers()}
+        return await session.post(
+            call.url,
+            data=SingleWriteBody(call.body),
+            headers={**headers, "Authorization": authorization} if authorization else headers,
+            server_hostname=call.endpoint.server_name or None,
+            allow_redirects=False,
+        )
+
+    async def _fail_early(self, response: aiohttp.ClientResponse, call: _Call, seconds: int) -> NoReturn:
+        """Raise CallError at once instead of waiting for the deadline; client-go would wait, with the same result.
+
+        The call is cut short if only the caller's deadline, and not the webhook's timeout, is too early for the retry.
+        """
+        again = asyncio.get_running_loop().time() + seconds
+        try:
+            await self._read(response, call.url)
+        except CallError as error:
+            reason = f"{error.reason}; its Retry-After of {seconds} s exceeds the remaining time"
+            raise CallError(reason, code=response.status, cut_short=again < call.own_until) from error
+        raise AssertionError("a response with Retry-After is never a success")
+
+    async def _read(self, response: aiohttp.ClientResponse, url: URL) -> bytes:
+        try:
+            body = await read_response(response, url=url, limit=self._limit)
+        except BaseException:
+            # The next request on the connection must not read the rest of this response.
+            response.close()
+            raise
+        response.release()
+        return body
+
+
+def called_url(url: str, seconds: float) -> URL:
+    """Return ``url`` with the query ``timeout``, in seconds, rounded up.
+
+    Raises:
+        NotCalledError: The URL is invalid or not HTTPS.
+    """
+    try:
+        parsed = URL(url)
+    except ValueError as error:
+        raise NotCalledError(posting(url, f"invalid URL: {escaped(str(error))}")) from None
+    if parsed.scheme != "https":
+        raise NotCalledError(posting(url, f"unsupported protocol scheme {quoted(parsed.scheme)}"))
+    if not parsed.raw_host:
+        raise NotCalledError(posting(url, "no Host in request URL"))
+    # kube-apiserver's validation forbids user information and fragments in the URL of a webhook.
+    return parsed.with_user(None).with_fragment(None).update_query(timeout=f"{math.ceil(seconds)}s")
+
+
+async def _encode(encode: Encode) -> bytes:
+    made = encode()
+    return made if isinstance(made, bytes) else await made
+
+
+def _private(url: URL, address: str) -> NotCalledError:
+    reason = (
+        f"{escaped(url.host or '')} is a private address ({escaped(address)}), and calling those is disabled: "
+        "setting private_webhooks"
+    )
+    return NotCalledError(posting(url, reason))
+
+
+def _timed_out(url: URL, *, cut_short: bool) -> CallError:
+    return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)
+
+
+def _has_no_connection(error: CallError) -> bool:
+    """Return whether the request was not sent, because no connection was established."""
+    return isinstance(error.__cause__, aiohttp.ClientConnectorError) and not isinstance(error, NotCalledError)
+
+
+def _breaker_key(owner: str, endpoint: Endpoint) -> bytes:
+    """Return a key of a fixed size, because tenants choose the size of URLs and authorities."""
+    return hashlib.sha256(repr((owner, endpoint)).encode()).digest()

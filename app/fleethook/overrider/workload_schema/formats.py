@@ -1,0 +1,141 @@
+"""The formats of texts in a workload, with the problem of a text that kube-apiserver refuses.
+
+Source: pkg/util/validation of k8s.io/apimachinery v0.36, and pkg/apis/core/validation of k8s.io/kubernetes v1.36.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from fleethook.model.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
+from fleethook.model.quantity import Quantity
+
+_LABEL: Final = "lower case letters, digits and '-', with a letter or digit at its ends, 63 characters at most"
+_SUBDOMAIN: Final = "lower case letters, digits, '-' and '.', with a letter or digit at its ends"
+_PORT_NAME: Final = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+_MAX_PORT_NAME: Final = 15
+_ENV_NAME: Final = re.compile(r"[ -<>-~]+")
+_CONFIG_MAP_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
+_MAX_KEY: Final = 253
+_HEADER: Final = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
+_SEARCH: Final = "lower case letters, digits, '-', '_' and '.'"
+_SEARCH_PART: Final = r"_?[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
+_SEARCH_DOMAIN: Final = re.compile(rf"{_SEARCH_PART}(?:\.{_SEARCH_PART})*", re.ASCII)
+_SYSCTL_PART: Final = r"[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
+_SYSCTL: Final = re.compile(rf"(?:{_SYSCTL_PART}[./])*{_SYSCTL_PART}", re.ASCII)
+_SYSCTL_SAMPLE: Final = "net.core.somaxconn"
+_PERCENT: Final = re.compile(r"[0-9]+%", re.ASCII)
+
+
+# The templates of a fleet have few different quantities. A text has at most 1.5 MB, and long ones are rare.
+@lru_cache(maxsize=1024)
+def _quantity_problem(text: str) -> str | None:
+    try:
+        Quantity.parse(text.strip())
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _label_problem(text: str) -> str | None:
+    return None if is_dns1123_label(text) else f"must consist of {_LABEL}"
+
+
+def _subdomain_problem(text: str) -> str | None:
+    return None if is_dns1123_subdomain(text) else f"must consist of {_SUBDOMAIN}"
+
+
+def _port_name_problem(text: str) -> str | None:
+    if len(text) <= _MAX_PORT_NAME and _PORT_NAME.fullmatch(text):
+        return None
+    return "must have 1 to 15 lower case letters, digits and single '-' in between, with a letter"
+
+
+def _environment_name_problem(text: str) -> str | None:
+    return None if _ENV_NAME.fullmatch(text) else "must consist of printable ASCII characters other than '='"
+
+
+def _config_map_key_problem(text: str) -> str | None:
+    if len(text) > _MAX_KEY or not _CONFIG_MAP_KEY.fullmatch(text) or text == "." or text.startswith(".."):
+        return "must have 1 to 253 letters, digits, '-', '_' or '.', and must not start with '..'"
+    return None
+
+
+def _header_problem(text: str) -> str | None:
+    return None if _HEADER.fullmatch(text) else "must consist of letters, digits and '-'"
+
+
+def _percent_problem(text: str) -> str | None:
+    return None if _PERCENT.fullmatch(text) else "must be a whole number, or a percentage such as '10%'"
+
+
+def _ip_problem(text: str) -> str | None:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        # kube-apiserver accepts leading zeros, and a few other old forms.
+        return None if all(part.isdecimal() for part in text.split(".")) else "must be an IP address"
+    return None
+
+
+def _descending_path_problem(text: str) -> str | None:
+    if text.startswith("/"):
+        return "must be a relative path: remove the first '/'"
+    return _steps_problem(text)
+
+
+def _file_path_problem(text: str) -> str | None:
+    if text.startswith("..") and not text.startswith("../"):
+        return "must not start with '..'"
+    return _descending_path_problem(text)
+
+
+def _steps_problem(text: str) -> str | None:
+    return "must not contain '..'" if ".." in text.split("/") else None
+
+
+def _absolute_path_problem(text: str) -> str | None:
+    return None if text.startswith("/") else "must be an absolute path: start it with '/'"
+
+
+def _driver_name_problem(text: str) -> str | None:
+    return _subdomain_problem(text.lower())
+
+
+def _search_domain_problem(text: str) -> str | None:
+    # A single dot is the root, and a dot at the end is allowed.
+    return None if text == "." or _SEARCH_DOMAIN.fullmatch(text.removesuffix(".")) else f"must be a domain of {_SEARCH}"
+
+
+def _sysctl_problem(text: str) -> str | None:
+    return None if len(text) <= _MAX_KEY and _SYSCTL.fullmatch(text) else f"must be a name such as {_SYSCTL_SAMPLE}"
+
+
+QUANTITY: Final = "quantity"
+
+FORMATS: Final[Mapping[str, Callable[[str], str | None]]] = {
+    QUANTITY: _quantity_problem,
+    "absolute-path": _absolute_path_problem,
+    "config-map-key": _config_map_key_problem,
+    "descending-path": _descending_path_problem,
+    "driver-name": _driver_name_problem,
+    "environment-name": _environment_name_problem,
+    "file-path": _file_path_problem,
+    "header": _header_problem,
+    "ip": _ip_problem,
+    "label": _label_problem,
+    "label-value": label_value_problem,
+    "optional-label": lambda text: _label_problem(text) if text else None,
+    "optional-subdomain": lambda text: _subdomain_problem(text) if text else None,
+    "percent": _percent_problem,
+    "port": _port_name_problem,
+    "port-name": _port_name_problem,
+    "qualified-name": label_key_problem,
+    "search-domain": _search_domain_problem,
+    "steps": _steps_problem,
+    "subdomain": _subdomain_problem,
+    "sysctl": _sysctl_problem,
+}
+"""The problem of a text by the name of its format, None if the text is valid."""

@@ -1,0 +1,156 @@
+"""Exponential backoff for the writes of each workload.
+
+The backoff belongs to the workload, so it also bounds conflicts: another controller reverts the render, a webhook
+undoes it, or the apiserver refuses it. The controller resets the backoff when it requests another render (another
+hash), and when it has not written the workload for a long time.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fleethook.control.queue import draw_jitter
+from fleethook.control.rate_limit import TokenBucket
+from fleethook.store import ObjectKey
+
+# Pauses of 2, 6, 18, 54 s … make four writes in the first minute, at 0, 2, 8 and 26 s, with room for 20 % of jitter.
+# The first retries come within seconds, because a webhook that restarts is unavailable only that long.
+_FIRST_SECONDS: Final = 2.0
+_FACTOR: Final = 3.0
+# An outage of the apiserver or a webhook ends for all workloads at once.
+_MAX_OUTAGE_SECONDS: Final = 60.0
+# After this long without a write, and twice the last pause, the conflict is over.
+_QUIET_SECONDS: Final = 120.0
+
+
+class _Attempt(NamedTuple):
+    digest: str
+    """The hash that the write requested."""
+    writes: int
+    """The number of writes in a row."""
+    last: float
+    due: float
+    reserved: bool = False
+    """Whether ``due`` is a reserved turn among the retries of all workloads."""
+    conflict: str = ""
+    """The identity of a drift that remained after the write, although the apiserver would store the request."""
+    unproven: str = ""
+    """The identity of a drift that remained, if no dry run could tell whether the apiserver would store the request."""
+    problem: str = ""
+    """The problem after the write as a message, ``""`` for none."""
+
+
+class Backoff:
+    """The recent writes of each workload."""
+
+    def __init__(self, *, retries_per_second: float, longest: float, jitter: Callable[[], float] = draw_jitter) -> None:
+        """Prepare.
+
+        Args:
+            retries_per_second: The limit for second and later writes, for all workloads together.
+            longest: The longest pause, in seconds.
+            jitter: Returns a factor for each pause.
+        """
+        self._retries: Final = TokenBucket(retries_per_second, burst=max(1, int(retries_per_second)))
+        self._longest: Final = longest
+        self._jitter: Final = jitter
+        self._attempts: Final[dict[ObjectKey, _Attempt]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of workloads with recent writes."""
+        return len(self._attempts)
+
+    def due(self, key: ObjectKey, digest: str, now: float) -> float:
+        """Return the time when a workload may be written: ``now``, or its turn among the retries.
+
+        Args:
+            key: The workload.
+            digest: The hash that the write requests.
+            now: The time in seconds.
+        """
+        attempt = self._find_attempt(key, digest, now)
+        if attempt is None:
+            return now
+        if attempt.due > now or attempt.reserved:
+            return max(attempt.due, now)
+        turn = self._retries.take(now)
+        self._attempts[key] = attempt._replace(due=turn, reserved=True)
+        return turn
+
+    def wrote(self, key: ObjectKey, digest: str, now: float, *, conflict: str = "") -> None:
+        """Record a write before it is sent.
+
+        Args:
+            key: The workload.
+            digest: The hash that the write requests.
+            now: The time in seconds.
+            conflict: The identity of a drift although the apiserver would store the request; ``""`` keeps the last one.
+        """
+        before = self._find_attempt(key, digest, now) or _Attempt(
+            digest, 0, now, now, reserved=False, conflict="", unproven="", problem=""
+        )
+        self._attempts[key] = before._replace(
+            writes=before.writes + 1,
+            last=now,
+            due=now + self._pause(before.writes),
+            reserved=False,
+            conflict=conflict or before.conflict,
+        )
+
+    def ended(
+        self, key: ObjectKey, problem: str, *, conflict: str = "", unproven: str = "", outage: bool = False
+    ) -> None:
+        """Record the result of the last write.
+
+        Args:
+            key: The workload.
+            problem: The problem as a message, ``""`` for none.
+            conflict: The identity of a drift although the apiserver would store the request.
+            unproven: The identity of a drift if no dry run could tell whether the apiserver would store the request.
+            outage: Whether the apiserver or a webhook did not answer.
+        """
+        attempt = self._attempts.get(key)
+        if attempt is not None:
+            due = min(attempt.due, attempt.last + _MAX_OUTAGE_SECONDS * self._jitter()) if outage else attempt.due
+            self._attempts[key] = attempt._replace(problem=problem, conflict=conflict, unproven=unproven, due=due)
+
+    def due_of(self, key: ObjectKey) -> float:
+        """Return the time when a workload may be written again, minus infinity without a recent write."""
+        attempt = self._attempts.get(key)
+        return attempt.due if attempt else float("-inf")
+
+    def problem(self, key: ObjectKey) -> str:
+        """Return the problem after the last write, ``""`` for none."""
+        attempt = self._attempts.get(key)
+        return attempt.problem if attempt else ""
+
+    def conflict(self, key: ObjectKey) -> str:
+        """Return the drift after the last write that the apiserver would store, ``""`` for none."""
+        attempt = self._attempts.get(key)
+        return attempt.conflict if attempt else ""
+
+    def unproven(self, key: ObjectKey) -> str:
+        """Return the drift after the last write that no dry run could test, ``""`` for none."""
+        attempt = self._attempts.get(key)
+        return attempt.unproven if attempt else ""
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a deleted workload."""
+        self._attempts.pop(key, None)
+
+    def prune(self, now: float) -> None:
+        """Forget the workloads without a write for a long time."""
+        for key, attempt in list(self._attempts.items()):
+            if self._is_quiet(attempt, now):
+                del self._attempts[key]
+
+    def _find_attempt(self, key: ObjectKey, digest: str, now: float) -> _Attempt | None:
+        attempt = self._attempts.get(key)
+        if attempt is None or attempt.digest != digest or self._is_quiet(attempt, now):
+            return None
+        return attempt
+
+    def _is_quiet(self, attempt: _Attempt, now: float) -> bool:
+        return now - attempt.last > max(_QUIET_SECONDS, 2 * (attempt.due - attempt.last))
+
+    def _pause(self, writes: int) -> float:
+        return min(self._longest, _FIRST_SECONDS * _FACTOR ** min(writes, 16)) * self._jitter()

@@ -1,0 +1,115 @@
+"""The format of recordings, which the recorder writes and the commands read; docs/records.md documents it for users.
+
+A recording is a directory of gzip files. Each file has JSON lines: a header first, then one record per review. Readers
+ignore unknown members, and refuse files of another major version.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from fleethook.model.json import JSON
+
+FORMAT_NAME: Final = "fleethook.io/records"
+FORMAT: Final = f"{FORMAT_NAME}/v1"
+FILE_SUFFIX: Final = ".jsonl.gz"
+FILE_NAME: Final = re.compile(r"reviews-(?P<start>\d{8}T\d{6}Z)-(?P<writer>[0-9a-f]{8})-(?P<number>\d{6,})\.jsonl\.gz")
+"""Matches the name of a file: the UTC time at which its writer started, the writer's random id, a running number."""
+
+
+def name_file(start: str, writer: str, number: int) -> str:
+    """Return the name of a file, so that names sort by time for one writer.
+
+    Args:
+        start: The UTC time at which the writer started, as ``20261122T211500Z``.
+        writer: The writer's random id, 8 hexadecimal digits.
+        number: The running number of the file, from 1.
+    """
+    return f"reviews-{start}-{writer}-{number:06d}{FILE_SUFFIX}"
+
+
+class Header(msgspec.Struct, kw_only=True):
+    """The first line of a file.
+
+    Attributes:
+        format: The name and major version of the format.
+        version: The version of fleethook that wrote the file.
+        started: The RFC 3339 time at which the file was opened.
+    """
+
+    format: str
+    version: str
+    started: str
+
+
+class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The answer of a webhook or a script, or a live read, on which an answer depended; exactly one of two is set.
+
+    The members are those of `fleethook.model.asked_calls.AskedCall`. Keys and answers, by kind:
+
+    - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>`` (`fleethook.dispatch.hooks.Hook`),
+      answer
+      ``{"allowed", "patch" (base64), "patchType", "status", "warnings", "auditAnnotations"}``.
+      `fleethook.dispatch.call_trace` converts both ways. ``failure`` is ``{"cutShort": bool, "reason": str}`` if the
+      call failed (the failurePolicy applies), or ``{"status": metav1.Status}`` if the request is refused.
+    - ``webhook`` of a CustomResourceDefinition's conversion: key ``convert/<from>/<to>``, answer the object.
+    - ``webhook`` of an interpreter: key ``<operation>/<configuration>/<webhook>``, answer the members of
+      `fleethook.interpret.question.Answer` that are set. ``failure`` is ``{"code": int, "ignored": bool}``.
+    - ``script``: key ``<operation>/<source>``, and ``digest``; answer and failure as for interpreter webhooks.
+    - ``read``, by name: ``SubjectAccessReview`` with the question as key, answer ``{"allowed", "reason", "error"}``;
+      ``Namespace`` with its name as key, answer ``{"labels": …}``; ``RequestQuota`` and ``Readiness``, by which the
+      server refused the review without a decision, so that a replay cannot repeat it.
+
+    Attributes:
+        kind: ``webhook``, ``script`` or ``read``.
+        name: The webhook's name in its configuration, the script's name, or the kind of a read.
+        key: Tells calls of one review apart, together with ``kind``. Calls with equal keys are in their order.
+        configuration: The name of the configuration or customization, ``""`` for a read.
+        cluster: The logical cluster of the configuration or of the read object, ``""`` for a plain cluster.
+        digest: The SHA-256 digest of a script.
+        answer: The answer as JSON; unset if ``error`` is set.
+        error: The reason why there is no answer, ``""`` if there is one.
+        failure: Facts about an error that decide how it is handled.
+    """
+
+    kind: str
+    name: str
+    key: str
+    configuration: str = ""
+    cluster: str = ""
+    digest: str = ""
+    answer: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: str = ""
+    failure: dict[str, JSON] | None = None
+
+
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A line after the header: one review and its answer.
+
+    Attributes:
+        time: The RFC 3339 time of the answer, with microseconds, in UTC.
+        route: The route's template, for example ``/clusters/{cluster}/mutate``.
+        path: The path and query as requested.
+        cluster: The logical cluster in which the review was decided, ``""`` for a plain cluster.
+        seconds: From the review to its answer.
+        status: The HTTP status.
+        caller: Facts about the HTTP request that the answer depends on.
+        redacted: Whether values were replaced by hashes.
+        review: The body as received. A body that is no JSON text is ``{"text": …}``, or ``{"base64": …}`` if it is no
+            UTF-8 either; a JSON object that has only one of these members is ``{"text": …}``, too.
+        answer: The body as sent, in the same form.
+        calls: The answers that this answer depended on.
+    """
+
+    time: str
+    route: str
+    path: str
+    cluster: str = ""
+    seconds: float = 0.0
+    status: int = 200
+    caller: dict[str, JSON] = {}
+    redacted: bool = False
+    review: msgspec.Raw
+    answer: msgspec.Raw
+    calls: list[Call] = []

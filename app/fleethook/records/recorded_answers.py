@@ -1,0 +1,194 @@
+"""The parts of the engines that leave the process, with answers from the record of the review that is replayed.
+
+Each one answers as it did when the review was recorded, with the same error if it failed. A call without a recorded
+answer fails as a webhook fails that cannot be reached; the review counts as undecidable then, so its answer is ignored.
+"""
+
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from fleethook.dispatch.admission_review import WebhookResponse
+from fleethook.dispatch.attributes import Attributes
+from fleethook.dispatch.call_trace import ACCESS_REVIEW, decode_failure, decode_response, name_hook, name_question
+from fleethook.dispatch.cel.access_check import AccessDecision
+from fleethook.dispatch.conversion_rules import ConversionError, NeedsWebhook
+from fleethook.dispatch.converter import ObjectConverter
+from fleethook.dispatch.dispatcher import NAMESPACE, Dependencies
+from fleethook.dispatch.errors import CallingError, StatusError, internal
+from fleethook.dispatch.hook_index import RelevantHook
+from fleethook.dispatch.limits import Decisions, Questions
+from fleethook.interpret.access import InterpretError
+from fleethook.interpret.chain import IgnoredError
+from fleethook.interpret.hook_configuration import Hook as InterpreterHook
+from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.webhook_layer import WebhookLayer
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.outbound.client import HookClient, Parties
+from fleethook.records.format import Call
+from fleethook.records.recorded_calls import CallName, ReviewCalls, find_current
+from fleethook.store import ObjectKey, Store
+
+_WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
+_UNRECORDED: Final = "the call was not recorded"
+
+
+def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencies:
+    """Return the dependencies of a dispatcher that calls nothing.
+
+    Args:
+        store: The objects. A namespace that only the record has is in it while its review is replayed.
+        dependencies: Those of a server.
+    """
+    return dependencies._replace(
+        call_webhook=_call_webhook,
+        convert=_RecordedConverter(store),
+        authorize=_authorize,
+        read_namespace=_NamespaceReader(store),
+        is_silent=lambda _hook, _consumer: False,
+    )
+
+
+def call_without_effects(store: Store, dependencies: Dependencies) -> Dependencies:
+    """Return the dependencies of a dispatcher that calls webhooks which have no side effects on dry runs.
+
+    Everything that an apiserver answered comes from the records. Arguments as of `answer_from_records`.
+    """
+    call = dependencies.call_webhook
+
+    async def call_webhook(relevant: RelevantHook, *arguments: Any, **rest: Any) -> WebhookResponse:
+        hook, calls = relevant.hook, find_current()
+        calls.note_asked(title := CallName("webhook", hook.configuration, hook.name))
+        if hook.side_effects not in _WITHOUT_EFFECTS:
+            calls.note_missing(title, f"it has side effects (sideEffects: {hook.side_effects}), so it is not called")
+            raise CallingError(hook.name, _UNRECORDED)
+        return await call(relevant, *arguments, **rest)
+
+    return answer_from_records(store, dependencies)._replace(
+        call_webhook=call_webhook, convert=dependencies.convert, is_silent=dependencies.is_silent
+    )
+
+
+async def _call_webhook(
+    relevant: RelevantHook,
+    attributes: Attributes,  # noqa: ARG001 - the answer is the recorded one for any object
+    *,
+    kind: GroupVersionKind,  # noqa: ARG001 - as above
+    seconds: float,  # noqa: ARG001 - nothing waits
+) -> WebhookResponse:
+    hook, calls = relevant.hook, find_current()
+    key = name_hook(hook)
+    call = calls.take("webhook", hook.name, key, cluster=hook.cluster, configuration=hook.configuration)
+    if call is None:
+        raise CallingError(hook.name, _UNRECORDED)
+    title = CallName("webhook", hook.configuration, hook.name)
+    try:
+        if call.error:
+            raise decode_failure(hook.name, call.failure or {})
+        return decode_response(as_object(_read_answer(call)))
+    except ValueError as error:
+        calls.note_missing(title, f"its recorded answer cannot be read: {error}")
+        raise CallingError(hook.name, _UNRECORDED) from error
+
+
+async def _authorize(cluster: str, questions: Questions) -> Decisions:
+    calls = find_current()
+    return {question: _decide(calls, cluster, name_question(question)) for question in questions}
+
+
+def _decide(calls: ReviewCalls, cluster: str, key: str) -> AccessDecision:
+    call = calls.take("read", ACCESS_REVIEW, key, cluster=cluster)
+    if call is None:
+        return AccessDecision(allowed=False, error=_UNRECORDED)
+    if call.error:
+        _raise_refusal(call)
+    try:
+        answer = as_object(_read_answer(call))
+    except ValueError as error:
+        calls.note_missing(CallName("read", "", ACCESS_REVIEW), f"its recorded answer cannot be read: {error}")
+        return AccessDecision(allowed=False, error=_UNRECORDED)
+    reason, problem = (str(answer.get(member) or "") for member in ("reason", "error"))
+    return AccessDecision(allowed=answer.get("allowed") is True, reason=reason, error=problem)
+
+
+class _NamespaceReader:
+    """Reads a namespace that the source of objects lacks from the record of the review."""
+
+    def __init__(self, store: Store) -> None:
+        self._store: Final = store
+
+    async def __call__(self, cluster: str, name: str) -> None:
+        calls = find_current()
+        call = calls.take("read", NAMESPACE.kind, name, cluster=cluster)
+        if call is None:
+            raise internal(_UNRECORDED)
+        if call.error:
+            _raise_refusal(call)
+        metadata: JSONObject = {"name": name, "labels": as_object(_read_answer(call)).get("labels")}
+        if cluster:
+            metadata["annotations"] = {CLUSTER_ANNOTATION: cluster}
+        self._store.put({"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata})
+        # The labels are those of this review: the next one may have others.
+        calls.after.append(lambda: self._store.remove(ObjectKey(cluster, NAMESPACE, "", name)))
+
+
+class _RecordedConverter(ObjectConverter):
+    """Converts objects as a server does, with recorded answers of conversion webhooks."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, HookClient(allow_private=False))
+
+    async def _call_webhook(
+        self, planned: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
+    ) -> JSON:
+        del planned, seconds
+        source = f"{document.get('apiVersion')}/{document.get('kind')}"
+        key = f"convert/{source}/{kind.api_version}"
+        call = find_current().take("webhook", source, key, cluster=parties.owner, configuration="conversion")
+        if call is None:
+            raise ConversionError(_UNRECORDED)
+        if call.error:
+            if call.failure:
+                _raise_refusal(call)
+            raise ConversionError(call.error)
+        return _read_answer(call)
+
+
+class RecordedHookLayer(WebhookLayer):
+    """Finds the webhooks of interpreters as a server does, and answers as they did."""
+
+    async def _ask(self, hook: InterpreterHook, question: Question) -> Answer:
+        configuration, _, name = hook.uid.partition("/")
+        calls, key = find_current(), f"{question.operation.value}/{hook.uid}"
+        call = calls.take("webhook", name, key, cluster="", configuration=configuration)
+        if call is None:
+            raise InterpretError(_UNRECORDED, code=500)
+        if call.error:
+            failure = call.failure or {}
+            if failure.get("ignored") is True:
+                raise IgnoredError(call.error)
+            code = failure.get("code")
+            raise InterpretError(call.error, code=code if isinstance(code, int) else 500)
+        try:
+            return Answer(**as_object(_read_answer(call)))
+        except (TypeError, ValueError) as error:
+            calls.note_missing(CallName("webhook", configuration, name), f"its recorded answer cannot be read: {error}")
+            raise InterpretError(_UNRECORDED, code=500) from error
+
+
+def _read_answer(call: Call) -> JSON:
+    """Return the answer of a call; raises ValueError."""
+    if call.answer is msgspec.UNSET:
+        raise ValueError("it has neither an answer nor an error")
+    return msgspec.json.decode(call.answer)
+
+
+def _raise_refusal(call: Call) -> NoReturn:
+    """Raise the StatusError of a failed call."""
+    try:
+        failed = decode_failure(call.name, call.failure or {})
+    except ValueError:
+        failed = internal(call.error)
+    raise failed if isinstance(failed, StatusError) else internal(call.error)

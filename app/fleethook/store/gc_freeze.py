@@ -1,0 +1,32 @@
+"""Hide long-lived objects from Python's garbage collector.
+
+A full collection visits all tracked objects in one step: 0.4 s for 10,000 webhook configurations with compiled
+conditions. ``gc.freeze`` excludes long-lived objects from it, as `fleethook.lifetime` does after the first sync.
+Reference counting still frees these objects, because they are in no cycles.
+"""
+
+import gc
+from typing import Final
+
+# Containers between two freezes. The collection before a freeze blocks the process: on a busy machine 5 to 53 ms for
+# this many, and 25 to 209 ms for 100,000.
+_FREEZE_LIMIT: Final = 20_000
+
+
+class GCFreezer:
+    """Freezes the heap each time that enough long-lived containers were created."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        """Start with no containers."""
+        self._made = 0
+
+    def add(self, containers: int) -> None:
+        """Count new containers (an estimate suffices), and freeze the heap at the limit."""
+        self._made += containers
+        if self._made >= _FREEZE_LIMIT:
+            self._made = 0
+            # A freeze would keep the cycles of ended requests for ever, so they are collected first.
+            gc.collect(1)
+            gc.freeze()
