@@ -55,7 +55,7 @@ from fleethook.interpret.lua.vm import ScriptLimits
 from fleethook.interpret.python_interpreter import Interpreter, load
 from fleethook.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from fleethook.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
-from fleethook.model.fixed_addresses import parse_fixed_addresses
+from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
 from fleethook.outbound.call_slots import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.failure_log import log_loop_error

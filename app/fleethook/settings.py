@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
-from fleethook.model.fixed_addresses import FORM, parse_fixed_addresses
+from fleethook.model.formats.fixed_addresses import FORM, parse_fixed_addresses
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.karmada import ConventionsMode
-from fleethook.model.quantity import Quantity
 
 ENV_PREFIX = "FLEETHOOK_"
 CONFIG_VARIABLE = "FLEETHOOK_CONFIG"

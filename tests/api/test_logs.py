@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.api.logs import MAX_LINE_BYTES, JSONFormatter, Stamps, encode_line
-from fleethook.model.text import is_inert
-from tests.model.test_text import HOSTILE
+from fleethook.model.formats.text import is_inert
+from tests.model.formats.test_text import HOSTILE
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 
 from fleethook.cli.json_output import write_json
 from fleethook.cli.report import ObjectRow
-from fleethook.model.text import is_inert
-from tests.model.test_text import HOSTILE
+from fleethook.model.formats.text import is_inert
+from tests.model.formats.test_text import HOSTILE
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fleethook.cli.terminal import concatenate, styled, write, write_error, write_styled
-from fleethook.model.text import is_inert
+from fleethook.model.formats.text import is_inert
 from tests.cli.commands import invoke
 from tests.crds.tarballs import build, small
-from tests.model.test_text import HOSTILE
+from tests.model.formats.test_text import HOSTILE
 
 COMMANDS = Path(__file__).parents[2] / "app/fleethook/cli"
 

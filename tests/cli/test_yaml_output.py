@@ -8,10 +8,10 @@ from fleethook.cli.terminal import write_document
 from fleethook.cli.yaml_output import NoAliasDumper, yaml_text
 from fleethook.console.views.overriders.yaml_paths import dump_yaml
 from fleethook.interpret.playground.export import write_yaml
-from fleethook.model.text import is_inert
+from fleethook.model.formats.text import is_inert
 from fleethook.store.yaml_reader import read_values
 from tests.conformance.test_kubectl_yaml import CASES, HEAD
-from tests.model.test_text import HOSTILE
+from tests.model.formats.test_text import HOSTILE
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 

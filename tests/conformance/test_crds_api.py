@@ -10,7 +10,7 @@ from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.instance.source_selection import select_source
 from fleethook.crds.instance.validation import aggregate_problems, find_problems
 from fleethook.crds.source import Source
-from fleethook.model.go_url import parse_request_uri
+from fleethook.model.formats.go_url import parse_request_uri
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "crds_api.yaml").read_text())
 

@@ -17,9 +17,9 @@ from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
 from fleethook.interpret.native.prune import prune
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.webhook_layer import read_response
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
-from fleethook.model.quantity import Quantity
 
 
 class _Loader(yaml.SafeLoader):

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fleethook.api.log_lines import LinesHandler, LogLines
-from fleethook.model.text import escape, escape_json, shorten
+from fleethook.model.formats.text import escape, escape_json, shorten
 from fleethook.tracing.spans import find_trace_id
 
 LogSink = Callable[[bytes], object]

@@ -20,8 +20,8 @@ from fleethook.cli.parameters import Option
 from fleethook.cli.terminal import write_document, write_error
 from fleethook.crds.apply.documents import Tree
 from fleethook.crds.apply.patches import Patch, render_crds
+from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
-from fleethook.model.text import is_inert
 from fleethook.store.yaml_scalars import quote_texts
 
 _BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

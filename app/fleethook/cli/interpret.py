@@ -41,7 +41,7 @@ from fleethook.interpret.fixtures import FixtureError, find_operation, make_ques
 from fleethook.interpret.hook_configuration import CONFIGURATIONS
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
-from fleethook.model.fixed_addresses import FixedAddresses
+from fleethook.model.formats.fixed_addresses import FixedAddresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient

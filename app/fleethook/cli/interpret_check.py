@@ -19,7 +19,7 @@ from fleethook.interpret.hook_configuration import CONFIGURATIONS
 from fleethook.interpret.hook_validation import problems
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.python_interpreter import LoadError, load
-from fleethook.model.field_errors import Problem
+from fleethook.model.formats.field_errors import Problem
 from fleethook.store.store import key_of
 from fleethook.store.yaml_lines import FieldLines
 from fleethook.store.yaml_reader import Document, ManifestError

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from fleethook.cli.terminal import write_document
-from fleethook.model.text import escape_json
+from fleethook.model.formats.text import escape_json
 
 
 def write_json(value: Any, *, indent: int | None = 2) -> None:

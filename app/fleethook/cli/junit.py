@@ -5,7 +5,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from fleethook.cli.terminal import write_document
-from fleethook.model.text import escape
+from fleethook.model.formats.text import escape
 
 
 class Case(NamedTuple):

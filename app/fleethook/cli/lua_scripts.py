@@ -7,7 +7,7 @@ from fleethook.interpret.lua.customizations import read_object
 from fleethook.interpret.lua.rules import FUNCTIONS, ParsedRules, describe_object, list_findings, list_unportable
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.lua.vm import LuaError, Program
-from fleethook.model.field_errors import Problem
+from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
 from fleethook.store.store import key_of

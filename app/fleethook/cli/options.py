@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.parameters import Argument, Option
-from fleethook.model.fixed_addresses import FixedAddresses, parse_fixed_addresses
+from fleethook.model.formats.fixed_addresses import FixedAddresses, parse_fixed_addresses
 from fleethook.model.karmada import ConventionsMode
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]

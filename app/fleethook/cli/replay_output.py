@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from fleethook.cli.json_output import encode_other
 from fleethook.cli.junit import Case, print_junit
 from fleethook.cli.terminal import styled, write_document, write_error, write_styled
-from fleethook.model.text import escape, escape_json
+from fleethook.model.formats.text import escape, escape_json
 from fleethook.records.changes import Change
 from fleethook.records.describe import describe_change, describe_patch
 from fleethook.records.report import Group, Report

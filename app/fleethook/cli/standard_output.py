@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from fleethook.cli.exit_codes import UNREADABLE
-from fleethook.model.text import escape
+from fleethook.model.formats.text import escape
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

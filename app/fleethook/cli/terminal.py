@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Final, NewType
 
-from fleethook.model.text import escape
+from fleethook.model.formats.text import escape
 
 # A tab only moves the cursor forward, and Lua scripts print columns with it.
 _KEPT: Final = "\t"

@@ -2,8 +2,8 @@
 
 import yaml
 
+from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
-from fleethook.model.text import is_inert
 from fleethook.store.yaml_scalars import quote_texts
 
 

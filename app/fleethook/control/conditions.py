@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.text import escape
 
 Status = Literal["True", "False", "Unknown"]
 

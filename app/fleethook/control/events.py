@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from fleethook.kube.connection import MERGE_PATCH, Connection
 from fleethook.kube.errors import APIError, UnreachableError
-from fleethook.model.text import escape
+from fleethook.model.formats.text import escape
 
 _log: Final = logging.getLogger(__name__)
 

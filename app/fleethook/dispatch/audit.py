@@ -5,8 +5,8 @@ from typing import Final
 import msgspec
 
 from fleethook.dispatch.hooks import Hook
+from fleethook.model.formats.names import is_dns1123_subdomain, label_key_problem
 from fleethook.model.json import JSON
-from fleethook.model.names import is_dns1123_subdomain, label_key_problem
 
 _MUTATION: Final = "mutation.webhook.admission.k8s.io"
 _PATCH: Final = "patch.webhook.admission.k8s.io"

@@ -10,8 +10,8 @@ from fleethook.control.turns import Executor, Turns, Work, do_at_once, do_in_tur
 from fleethook.dispatch.defaults import set_webhook_defaults
 from fleethook.dispatch.hook_index import HookIndex, group_hooks
 from fleethook.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
+from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.size import count_values
 from fleethook.store import ObjectKey, Store, Stored
 from fleethook.store.gc_freeze import GCFreezer
 

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.model.formats.names import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.names import label_key_problem, label_value_problem
 
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"

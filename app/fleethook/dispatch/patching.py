@@ -12,9 +12,9 @@ from fleethook.dispatch.attributes import restore_annotation
 from fleethook.dispatch.equivalent_resources import is_builtin
 from fleethook.dispatch.errors import CallingError, internal
 from fleethook.dispatch.object_types import LoadTypes, explain_wrong_kind, explain_wrong_member, explain_wrong_metadata
+from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.size import count_values
 from fleethook.patch import apply, diff
 from fleethook.patch.equality import identical
 from fleethook.patch.limits import LIMITS

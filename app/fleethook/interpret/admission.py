@@ -6,7 +6,7 @@ from fleethook.interpret.hook_configuration import CONFIGURATIONS
 from fleethook.interpret.hook_validation import problems
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from fleethook.model.field_errors import Problem, first_problems
+from fleethook.model.formats.field_errors import Problem, first_problems
 from fleethook.model.gvk import GroupKind
 
 

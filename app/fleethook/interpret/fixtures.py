@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fleethook.interpret.question import Answer, Question
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import OPERATIONS, Operation
-from fleethook.model.quantity import Quantity
 from fleethook.patch import diff, merge_patch, resolve_pointer
 
 EXCLUDE: Final = "{{EXCLUDE}}"

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, Final
 
 from fleethook.interpret.hook_configuration import EVERY, list_or_empty, versions_member
-from fleethook.model.client_config import client_config_problems
-from fleethook.model.field_errors import (
+from fleethook.model.formats.client_config import client_config_problems
+from fleethook.model.formats.field_errors import (
     FAILURE_POLICIES,
     SCOPES,
     Problem,

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 from fleethook.interpret.access import InterpretError, json_type
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON
-from fleethook.model.quantity import Quantity
 
 Check = Callable[[JSON], str]
 """Returns the path below the value and the problem, ``""`` if there is none."""

@@ -16,6 +16,7 @@ from fleethook.interpret.chain import Handler, IgnoredError, Observe
 from fleethook.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from fleethook.interpret.question import Answer, Question
 from fleethook.model.asked_calls import AskedCall
+from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
 from fleethook.model.karmada import (
@@ -27,7 +28,6 @@ from fleethook.model.karmada import (
     Operation,
     proposed_name,
 )
-from fleethook.model.size import count_values
 from fleethook.outbound.client import CallError, HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.limits import LIMITS

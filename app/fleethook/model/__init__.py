@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from fleethook.model import admission, karmada, openyurt, operator
+    from fleethook.model.formats.quantity import Quantity
     from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
     from fleethook.model.json import JSON, JSONObject
-    from fleethook.model.quantity import Quantity
 
 __all__ = [
     "JSON",
@@ -32,7 +32,7 @@ __all__ = [
 _MODULES: Final = {
     "JSON": "fleethook.model.json",
     "JSONObject": "fleethook.model.json",
-    "Quantity": "fleethook.model.quantity",
+    "Quantity": "fleethook.model.formats.quantity",
     "GroupKind": "fleethook.model.gvk",
     "GroupVersionKind": "fleethook.model.gvk",
     "GroupVersionResource": "fleethook.model.gvk",

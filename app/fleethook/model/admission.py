@@ -14,10 +14,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from fleethook.model.desired import Outline, PartiallyDecoded
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
+from fleethook.model.partial_objects import Outline, PartiallyDecoded
 from fleethook.model.template_cache import decode_template
 
 __all__ = [

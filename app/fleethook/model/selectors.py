@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from fleethook.model.formats.names import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
-from fleethook.model.names import label_key_problem, label_value_problem
 
 Selects = Callable[[Mapping[str, str]], bool]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from fleethook.model.field_errors import Problem, too_long
+from fleethook.model.formats.field_errors import Problem, too_long
 from fleethook.model.json import JSON, decode_bytes
 
 MAX_BUNDLE: Final = 1024 * 1024

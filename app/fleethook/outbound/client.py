@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from fleethook.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses import refuse_private_number
 from fleethook.outbound.body import SingleWriteBody
 from fleethook.outbound.breaker import Breakers, Evidence

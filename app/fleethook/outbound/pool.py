@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fairness.cache import FairCache
-from fleethook.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses import public_socket
 from fleethook.outbound.credential import Credential
 from fleethook.outbound.resolver import SharedResolver

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from fleethook.model.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
 from fleethook.outbound.daemon_thread import call_in_daemon_thread
 

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.model.quantity import Quantity
 from fleethook.overrider.elements import Identity, describe_identity, index_elements
 from fleethook.patch import format_pointer
 

@@ -6,10 +6,10 @@ from weakref import WeakKeyDictionary
 
 from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.admission import StatusCause
+from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
-from fleethook.model.size import count_values
 from fleethook.overrider.binding import subject_of
 from fleethook.overrider.patch_limits import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from fleethook.overrider.plan import Plan

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
 from fleethook.model.openyurt import GROUP, YURT_APP_DAEMON
 from fleethook.model.selectors import validate_selector
-from fleethook.model.size import count_values
 from fleethook.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.entry_pool_rules import knows_node_pools

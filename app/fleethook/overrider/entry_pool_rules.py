@@ -5,10 +5,10 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.control.slices import Pauses, Sliced
+from fleethook.model.formats.spelling import nearest, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
-from fleethook.model.spelling import nearest, suggestion
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.entry_selection import selects_any, uses_labels
 from fleethook.overrider.finding import Finding

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from fleethook.model.formats.names import label_value_problem
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.names import label_value_problem
 from fleethook.model.openyurt import NODEPOOL_TOKEN
 from fleethook.overrider.pool_mark import SMALLEST_MARK
 

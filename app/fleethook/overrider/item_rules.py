@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.model.image_reference import image_problem
+from fleethook.model.formats.image_reference import image_problem
+from fleethook.model.formats.names import label_key_problem, label_value_problem
 from fleethook.model.json import JSON, as_object
-from fleethook.model.names import label_key_problem, label_value_problem
 from fleethook.model.openyurt import NODEPOOL_TOKEN
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.items import REPLICAS

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from fleethook.model.formats.spelling import nearest
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import API_VERSION, GROUP, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
-from fleethook.model.spelling import nearest
 from fleethook.overrider.finding import Finding
 
 _VERSIONS: Final = {

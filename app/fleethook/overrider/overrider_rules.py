@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.model.formats.size import count_values
+from fleethook.model.formats.spelling import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
 from fleethook.model.selectors import validate_selector
-from fleethook.model.size import count_values
-from fleethook.model.spelling import suggestion
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.item_rules import check_item
 from fleethook.overrider.owner import SUBJECT_KINDS

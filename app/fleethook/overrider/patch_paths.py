@@ -8,9 +8,9 @@ index selects another element when the list is edited. Commas separate several m
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.model.formats.spelling import suggestion
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.model.spelling import suggestion
 from fleethook.overrider.elements import describe_identity, index_elements
 from fleethook.patch import format_pointer, parse_pointer
 

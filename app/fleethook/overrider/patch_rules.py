@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from fleethook.model.formats.spelling import suggestion
 from fleethook.model.json import JSON
-from fleethook.model.spelling import suggestion
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.item_rules import check_image
 from fleethook.overrider.pool_token import misspelled_tokens

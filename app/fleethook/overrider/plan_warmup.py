@@ -12,9 +12,9 @@ from typing import Final
 
 from fleethook.control.slice_runner import Slices
 from fleethook.control.slices import Pauses, Sliced
+from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.model.size import count_values
 from fleethook.overrider.binding import Binding, find_binding, overriders_of
 from fleethook.overrider.patch_limits import MAX_TEMPLATE_VALUES
 from fleethook.overrider.plan_cache import PlanCache

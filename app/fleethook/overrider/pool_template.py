@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.model.formats.names import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from fleethook.model.names import is_dns1123_subdomain
 from fleethook.model.openyurt import POOL_NAME_LABEL
 from fleethook.overrider.pool_mark import POOL_MARK
 from fleethook.overrider.undo import RESERVED_PREFIX

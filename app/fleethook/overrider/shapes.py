@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON
-from fleethook.model.quantity import Quantity
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.unknown_fields import find_meant_fields, find_unknown_fields
 

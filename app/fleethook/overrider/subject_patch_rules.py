@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN, YURT_APP_SET
-from fleethook.model.size import count_values
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.patch_limits import MAX_TEMPLATE_VALUES
 from fleethook.overrider.plan import BarePlan, compile_bare, kind_of

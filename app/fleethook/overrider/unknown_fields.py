@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from fleethook.model.formats.spelling import nearest
 from fleethook.model.json import JSON
-from fleethook.model.spelling import nearest
 from fleethook.overrider.finding import Finding
 
 OVERRIDER: Final = ("apiVersion", "kind", "metadata", "subject", "entries", "status")

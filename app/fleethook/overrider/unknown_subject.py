@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from fleethook.model.formats.spelling import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP
-from fleethook.model.spelling import suggestion
 from fleethook.overrider.binding import subject_of
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.owner import SUBJECT_KINDS

@@ -6,8 +6,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.text import shorten
 from fleethook.patch import PatchError, apply, diff, resolve_pointer
 from fleethook.records.changes import Change
 from fleethook.records.outcome import Difference

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
-from fleethook.model.text import shorten
+from fleethook.model.formats.text import shorten
 from fleethook.records.format import Call
 
 _MAX_TITLE: Final = 200

@@ -11,7 +11,7 @@ from fleethook.crds.instance.http_validation import (
     find_http_problems,
     find_reference_problems,
 )
-from fleethook.model.field_errors import Problem
+from fleethook.model.formats.field_errors import Problem
 
 URL = "https://h/crds.tar.gz"
 

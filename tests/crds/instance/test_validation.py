@@ -7,7 +7,7 @@ from hypothesis import given
 
 from fleethook.crds.instance.source_warnings import find_warnings
 from fleethook.crds.instance.validation import aggregate_problems, find_problems
-from fleethook.model.field_errors import Problem
+from fleethook.model.formats.field_errors import Problem
 from tests.crds.anything import JSON, TARBALLS
 
 URL = "https://h/crds.tar.gz"

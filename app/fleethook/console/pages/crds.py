@@ -28,8 +28,8 @@ from fleethook.crds.cache.data_directory import find_data_directory
 from fleethook.crds.cache.listing import Listed
 from fleethook.crds.cache.metadata import TARBALL
 from fleethook.crds.failures import CRDsError, Exit
+from fleethook.model.formats.text import escape
 from fleethook.model.operator import KARMADA
-from fleethook.model.text import escape
 from fleethook.store import ObjectKey
 
 router: Final = APIRouter(prefix="/crds")

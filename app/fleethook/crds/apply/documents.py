@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from fleethook.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.crds.archive.yaml_document import read_document
 from fleethook.crds.failures import CRDsError, Exit
+from fleethook.model.formats.names import is_dns1123_subdomain
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.names import is_dns1123_subdomain
 
 _BASES: Final = "crds/bases/"
 _PATCHES: Final = "crds/patches/"

@@ -3,8 +3,8 @@
 from fleethook.crds.apply.api_requests import request_object
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.kube.connection import Connection
+from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.operator import KARMADA
 from fleethook.store.sources.kubernetes.resources import KARMADAS
 

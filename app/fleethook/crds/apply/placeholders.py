@@ -12,7 +12,7 @@ from cryptography import x509
 
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.instance.naming import webhook_name
-from fleethook.model.names import is_dns1123_label
+from fleethook.model.formats.names import is_dns1123_label
 
 CA_BUNDLE: Final = "{{caBundle}}"
 NAME: Final = "{{name}}"

@@ -15,8 +15,8 @@ from fleethook.crds.instance.kubeconfig import read_kubeconfig
 from fleethook.crds.instance.naming import admin_config_secret_name, cert_secret_name
 from fleethook.kube.connection import Connection
 from fleethook.kube.rest_config import MAX_RESPONSE_BYTES, RestConfig
+from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, as_object
-from fleethook.model.names import is_dns1123_label, is_dns1123_subdomain
 
 _KUBECONFIG: Final = "karmada.config"
 _AUTHORITY: Final = "ca.crt"

@@ -10,8 +10,8 @@ from typing import Final
 from fleethook.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.crds.archive.yaml_document import read_document
 from fleethook.crds.failures import CRDsError, Exit
+from fleethook.model.formats.names import is_dns1123_subdomain
 from fleethook.model.json import JSON, as_object
-from fleethook.model.names import is_dns1123_subdomain
 
 REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
 """The directories that Karmada's operator requires (``postCheck``)."""

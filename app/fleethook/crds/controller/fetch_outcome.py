@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from fleethook.control.conditions import Condition
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.fetch import Fetched, Result
-from fleethook.model.text import escape
+from fleethook.model.formats.text import escape
 
 READY: Final = "Ready"
 PREPARED: Final = "CRDsPrepared"

@@ -5,7 +5,7 @@ from fleethook.crds.instance.source_warnings import find_warnings
 from fleethook.crds.instance.validation import aggregate_problems, find_problems
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from fleethook.model.field_errors import first_problems
+from fleethook.model.formats.field_errors import first_problems
 from fleethook.model.json import as_object
 from fleethook.model.operator import KARMADA
 

@@ -6,8 +6,8 @@ from typing import Final
 from fleethook.crds.instance.http_validation import MAX_MIRRORS
 from fleethook.crds.instance.images import read_instance_release
 from fleethook.crds.instance.validation import FIELD
-from fleethook.model.client_config import MAX_URL
-from fleethook.model.go_url import RequestURI, parse_request_uri
+from fleethook.model.formats.client_config import MAX_URL
+from fleethook.model.formats.go_url import RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object
 
 _CREDENTIALS_IN_URL: Final = (

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.model.field_errors import Problem
+from fleethook.model.formats.field_errors import Problem
+from fleethook.model.formats.spelling import nearest
 from fleethook.model.json import JSONObject
 from fleethook.model.operator import ConfigMapSource, CRDTarball, SecretReference
-from fleethook.model.spelling import nearest
 
 # Each suggestion compares the name with every known one. A request may have 100,000 names.
 _MAX_FINDINGS: Final = 16

@@ -12,7 +12,7 @@ from typing import Final
 from fleethook.crds.instance.http_validation import find_http_problems, find_reference_problems
 from fleethook.crds.instance.unknown_fields import find_unknown_fields
 from fleethook.crds.instance.version import is_release
-from fleethook.model.field_errors import (
+from fleethook.model.formats.field_errors import (
     Problem,
     choice_problems,
     invalid,

@@ -10,9 +10,8 @@ from fleethook.dispatch.defaults import MUTATING
 from fleethook.dispatch.validation.match_conditions import CompileExpression, condition_problems, list_expressions
 from fleethook.dispatch.validation.metadata import metadata_problems
 from fleethook.dispatch.validation.rules import rules_problems
-from fleethook.dispatch.validation.selectors import selector_problems
-from fleethook.model.client_config import client_config_problems
-from fleethook.model.field_errors import (
+from fleethook.model.formats.client_config import client_config_problems
+from fleethook.model.formats.field_errors import (
     FAILURE_POLICIES,
     Problem,
     choice_problems,
@@ -24,6 +23,7 @@ from fleethook.model.field_errors import (
     version_problems,
     webhooks_problems,
 )
+from fleethook.model.formats.label_rules import selector_problems
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")

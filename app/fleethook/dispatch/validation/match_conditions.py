@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from fleethook.dispatch.validation.selectors import label_key_problems
-from fleethook.model.field_errors import Problem, duplicate, invalid, mistyped, required
+from fleethook.model.formats.field_errors import Problem, duplicate, invalid, mistyped, required
+from fleethook.model.formats.label_rules import label_key_problems
 from fleethook.model.json import JSON, as_object
 
 _MAX_CONDITIONS: Final = 64

@@ -6,8 +6,8 @@ The apiserver validates owners, finalizers and managed fields of every kind, so 
 from collections.abc import Iterator
 from typing import Final
 
-from fleethook.dispatch.validation.selectors import label_key_problems, labels_problems
-from fleethook.model.field_errors import Problem, invalid, mistyped, required, subdomain_problems
+from fleethook.model.formats.field_errors import Problem, invalid, mistyped, required, subdomain_problems
+from fleethook.model.formats.label_rules import label_key_problems, labels_problems
 from fleethook.model.json import JSON, as_object
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)

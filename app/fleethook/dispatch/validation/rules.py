@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from fleethook.model.field_errors import (
+from fleethook.model.formats.field_errors import (
     EVERY,
     SCOPES,
     Problem,

@@ -15,11 +15,11 @@ from fleethook.dispatch.validation.match_conditions import CompileExpression, li
 from fleethook.dispatch.validation.warnings import configuration_warnings
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from fleethook.model.field_errors import MAX_PROBLEMS, Problem, first_problems
+from fleethook.model.formats.field_errors import MAX_PROBLEMS, Problem, first_problems
+from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import cluster_of
-from fleethook.model.size import count_values
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _KINDS: Final = (GroupKind(_GROUP, MUTATING), GroupKind(_GROUP, VALIDATING))

@@ -9,7 +9,7 @@ from typing import Final
 
 from fleethook.dispatch.validation.metadata import static_name_warning
 from fleethook.dispatch.validation.rules import resource_problems
-from fleethook.model.field_errors import EVERY, subdomain_problems, texts_of
+from fleethook.model.formats.field_errors import EVERY, subdomain_problems, texts_of
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.outbound.bundle import bundle_problems, list_skipped
 

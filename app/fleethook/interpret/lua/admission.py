@@ -10,7 +10,7 @@ from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.lua.vm import LuaError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review
-from fleethook.model.field_errors import Problem
+from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation

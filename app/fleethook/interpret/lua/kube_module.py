@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fleethook.interpret.access import InterpretError
 from fleethook.interpret.native.pod_templates import dependencies, requirements
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.quantity import Quantity
 
 _INT64: Final = 2**63
 

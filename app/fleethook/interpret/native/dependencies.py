@@ -7,8 +7,8 @@ from typing import Final
 
 from fleethook.interpret.access import InterpretError, objects, text
 from fleethook.interpret.native import pod_templates
+from fleethook.model.formats.names import label_value_problem
 from fleethook.model.json import JSONObject
-from fleethook.model.names import label_value_problem
 
 
 def _read_namespace(document: JSONObject) -> str:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 from fleethook.interpret.access import InterpretError, json_type, mapping, objects, present, text
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.quantity import Quantity
 
 Amounts = dict[str, int]
 """Amounts of resources, in billionths; smaller fractions are rounded up."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fleethook.model.formats.names import label_value_problem
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.names import label_value_problem
 from fleethook.model.openyurt import TWEAK_POOL_TOKEN
 from fleethook.overrider.pool_mark import POOL_MARK
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.control.slices import Pauses, Sliced
+from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.size import count_values
 from fleethook.overrider.differences import ABSENT, Difference
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.patch_limits import MAX_TEMPLATE_VALUES

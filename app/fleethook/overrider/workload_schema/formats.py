@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from fleethook.model.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
-from fleethook.model.quantity import Quantity
+from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
+from fleethook.model.formats.quantity import Quantity
 
 _LABEL: Final = "lower case letters, digits and '-', with a letter or digit at its ends, 63 characters at most"
 _SUBDOMAIN: Final = "lower case letters, digits, '-' and '.', with a letter or digit at its ends"

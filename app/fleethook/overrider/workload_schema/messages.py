@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from fleethook.model.formats.spelling import nearest
 from fleethook.model.json import JSON
-from fleethook.model.spelling import nearest
 from fleethook.overrider.workload_schema.fields import load_structs, struct_name
 
 # A less similar name is often a field of another struct.

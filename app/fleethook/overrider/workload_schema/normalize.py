@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.model.formats.quantity_text import stored_quantity, stored_resource
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.quantity_text import stored_quantity, stored_resource
 from fleethook.overrider.workload_schema.fields import Field, Kind, Struct, load_structs, root_name
 from fleethook.patch import format_pointer
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from fleethook.model.formats.names import label_key_problem, label_value_problem
+from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
-from fleethook.model.names import label_key_problem, label_value_problem
-from fleethook.model.quantity import Quantity
 from fleethook.overrider.pool_mark import as_sample
 from fleethook.overrider.workload_schema.finding import Violation
 from fleethook.overrider.workload_schema.messages import shown_value

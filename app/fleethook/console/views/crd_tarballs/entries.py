@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from fleethook.crds.archive.manifest import Manifest
 from fleethook.crds.cache.listing import Listed, State
 from fleethook.crds.download.redaction import redact
-from fleethook.model.text import escape
+from fleethook.model.formats.text import escape
 
 SHORT_KEY: Final = 12
 """Digits of a key in a table: enough to tell entries apart."""

@@ -9,8 +9,8 @@ from fleethook.crds.failures import CRDsError
 from fleethook.crds.instance.images import read_instance_release
 from fleethook.crds.instance.source_selection import select_source
 from fleethook.crds.instance.source_warnings import is_chosen_by_version
+from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.text import escape
 from fleethook.store import ObjectKey
 
 MAX_CONDITIONS: Final = 20

@@ -5,10 +5,10 @@ import shlex
 from typing import Final, NamedTuple
 
 from fleethook.console.views.overriders.yaml_paths import dump_yaml
+from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
-from fleethook.model.text import is_inert
 from fleethook.overrider.manifest_kinds import check_kind
 from fleethook.patch import StrategicMergeError
 from fleethook.store import ObjectKey, StoreView, key_of

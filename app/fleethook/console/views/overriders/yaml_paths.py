@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
+from fleethook.model.formats.text import is_inert
 from fleethook.model.json import JSON
-from fleethook.model.text import is_inert
 from fleethook.store.yaml_reader import compose
 from fleethook.store.yaml_scalars import quote_texts
 

@@ -8,9 +8,9 @@ import msgspec
 
 from fleethook.console.views.reviews.secret_content import holds_secret
 from fleethook.console.views.reviews.summary import classify, read_recorded_outcome
+from fleethook.model.formats.text import shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
-from fleethook.model.text import shorten
 from fleethook.patch import PatchError, apply
 from fleethook.records.bodies import BodyError, unwrap_body
 from fleethook.records.describe import DiffLine, describe_difference

@@ -8,8 +8,8 @@ from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.cel.evaluation import CURRENT
 from fleethook.dispatch.cel.functions import Function
 from fleethook.dispatch.cel.values import Foreign
+from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, as_object
-from fleethook.model.names import is_dns1123_label, is_dns1123_subdomain
 
 _PREFIX: Final = "kubernetes.authorization."
 

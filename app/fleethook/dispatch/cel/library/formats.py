@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from fleethook.dispatch.cel.functions import Function
 from fleethook.dispatch.cel.library.urls import find_parse_error
 from fleethook.dispatch.cel.values import NONE, Foreign, Optional
-from fleethook.dispatch.validation.selectors import label_key_problems, label_value_problems
+from fleethook.model.formats.label_rules import label_key_problems, label_value_problems
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fleethook.dispatch.cel.functions import Function
 from fleethook.dispatch.cel.library.parsing import can_parse
 from fleethook.dispatch.cel.values import MAX_INT, MIN_INT, Foreign
-from fleethook.model.quantity import MAX_QUANTITY_LENGTH
+from fleethook.model.formats.quantity import MAX_QUANTITY_LENGTH
 
 # `parseQuantityString` upstream also accepts texts without digits, such as "m" and "-".
 _TEXT: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:(\.)([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)

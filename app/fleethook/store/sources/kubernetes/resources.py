@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple, TypedDict
 import msgspec
 
 from fleethook.model import karmada, kcp, openyurt, operator
-from fleethook.model.desired import Desired
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
+from fleethook.model.partial_objects import Desired
 
 Decode = Callable[[bytes | msgspec.Raw], JSONObject]
 

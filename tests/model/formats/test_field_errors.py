@@ -11,13 +11,12 @@ from fleethook.crds.instance.validation import find_problems as karmada_problems
 from fleethook.dispatch.client_warnings import limit_warnings as warnings_to_client
 from fleethook.dispatch.validation import configuration
 from fleethook.dispatch.validation.rules import resource_problems
-from fleethook.dispatch.validation.selectors import label_key_problems, label_value_problems
 from fleethook.interpret.admission import refuse_problems
 from fleethook.interpret.answer_validation import validate_answer
 from fleethook.interpret.hook_validation import problems as hook_problems
 from fleethook.interpret.question import Answer, Question
-from fleethook.model.client_config import MAX_URL, client_config_problems, url_problems
-from fleethook.model.field_errors import (
+from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems
+from fleethook.model.formats.field_errors import (
     MAX_PROBLEMS,
     MAX_SHOWN,
     Problem,
@@ -32,6 +31,7 @@ from fleethook.model.field_errors import (
     version_problems,
     webhooks_problems,
 )
+from fleethook.model.formats.label_rules import label_key_problems, label_value_problems
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, Operation

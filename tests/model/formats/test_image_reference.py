@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.model.image_reference import image_problem
+from fleethook.model.formats.image_reference import image_problem
 from tests.hypothesis_profiles import examples
 
 SHA = "sha256:" + "0123456789abcdef" * 4

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
-from fleethook.model.field_errors import (
+from fleethook.model.formats.field_errors import (
     Problem,
     invalid,
     is_integer,
@@ -15,7 +15,7 @@ from fleethook.model.field_errors import (
     subdomain_problems,
     text_problem,
 )
-from fleethook.model.go_url import check_characters, check_escapes, check_host, check_user
+from fleethook.model.formats.go_url import check_characters, check_escapes, check_host, check_user
 from fleethook.model.json import JSON
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.model.client_config import client_config_problems, url_problems
-from fleethook.model.field_errors import (
+from fleethook.model.formats.client_config import client_config_problems, url_problems
+from fleethook.model.formats.field_errors import (
     Problem,
     choice_problems,
     invalid,

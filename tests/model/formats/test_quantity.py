@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.quantity import Quantity
+from fleethook.model.formats.quantity import Quantity
 
 NUMBERS = st.from_regex(r"\A[+-]?[0-9]{1,9}(\.[0-9]{0,9})?\Z")
 SUFFIXES = st.sampled_from(["n", "u", "m", "", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "E-2", "e0"])

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.quantity import Quantity
-from fleethook.model.quantity_text import stored_quantity, stored_resource
+from fleethook.model.formats.quantity import Quantity
+from fleethook.model.formats.quantity_text import stored_quantity, stored_resource
 
-ROWS = [line.split("\t") for line in (Path(__file__).parent / "quantities.tsv").read_text().splitlines()]
+ROWS = [line.split("\t") for line in (Path(__file__).parents[1] / "quantities.tsv").read_text().splitlines()]
 
 
 def stored(function: Callable[[str], str], text: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.model.fixed_addresses import parse_fixed_addresses
+from fleethook.model.formats.fixed_addresses import parse_fixed_addresses
 
 
 def test_the_first_address_of_a_host_and_port_counts() -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.model.size import count_values
+from fleethook.model.formats.size import count_values
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.model.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
+from fleethook.model.formats.names import is_dns1123_label, is_dns1123_subdomain, label_key_problem, label_value_problem
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.model.spelling import nearest, suggestion
+from fleethook.model.formats.spelling import nearest, suggestion
 
 KNOWN = ("items", "patches", "pools", "imageClaim", "containerName")
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.text import escape, escape_json, is_inert, shorten
+from fleethook.model.formats.text import escape, escape_json, is_inert, shorten
 
 ACTIVE = {
     chr(code)

@@ -5,7 +5,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from fleethook.model.field_errors import quoted
+from fleethook.model.formats.field_errors import quoted
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PORT: Final = re.compile(r"(:[0-9]*)?")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.go_url import parse_request_uri
+from fleethook.model.formats.go_url import parse_request_uri
 
 
 @pytest.mark.parametrize(

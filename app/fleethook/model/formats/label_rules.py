@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fleethook.model.field_errors import Problem, invalid, is_readable, mistyped, required, subdomain_problems
+from fleethook.model.formats.field_errors import Problem, invalid, is_readable, mistyped, required, subdomain_problems
 from fleethook.model.json import JSON
 
 _MAX_LENGTH: Final = 63
