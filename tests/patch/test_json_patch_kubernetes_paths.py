@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 
 from fleethook.patch.draft import Draft
-from fleethook.patch.errors import OperationError
 from fleethook.patch.json_patch_kubernetes_paths import (
     OperationPath,
     delete,
@@ -15,6 +14,7 @@ from fleethook.patch.json_patch_kubernetes_paths import (
     resolve_index,
 )
 from fleethook.patch.limits import MoveCounter
+from fleethook.patch.patch_errors import OperationError
 
 NO_LIMIT = MoveCounter(None)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from fleethook.model.json import JSON
-from fleethook.patch.errors import OperationError
 from fleethook.patch.limits import MoveCounter
+from fleethook.patch.patch_errors import OperationError
 from fleethook.patch.pointer import Tokens
 
 Locate = Callable[[JSON, str], str | int]

@@ -10,8 +10,8 @@ from typing import Final, Literal
 from fleethook.model.json import JSON
 from fleethook.patch import json_patch_kubernetes, rfc6902
 from fleethook.patch.draft import Draft
-from fleethook.patch.errors import OperationError, PatchError
 from fleethook.patch.limits import PatchLimits
+from fleethook.patch.patch_errors import OperationError, PatchError
 
 Dialect = Literal["rfc6902", "kubernetes"]
 

@@ -19,7 +19,6 @@ from typing import Final
 from fleethook.model.json import JSON
 from fleethook.patch.draft import Draft
 from fleethook.patch.equality import identical
-from fleethook.patch.errors import OperationError
 from fleethook.patch.json_patch_kubernetes_paths import (
     MISSING,
     OperationPath,
@@ -31,6 +30,7 @@ from fleethook.patch.json_patch_kubernetes_paths import (
     parse_path,
     resolve_index,
 )
+from fleethook.patch.patch_errors import OperationError
 
 Apply = Callable[[Draft], None]
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from fleethook.model.json import JSON
 from fleethook.patch.draft import Draft
-from fleethook.patch.errors import OperationError
 from fleethook.patch.limits import MoveCounter
+from fleethook.patch.patch_errors import OperationError
 from fleethook.patch.pointer import Tokens
 
 MISSING: Final = "missing value"

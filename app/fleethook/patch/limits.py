@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from fleethook.patch.errors import OperationError, PatchError
+from fleethook.patch.patch_errors import OperationError, PatchError
 
 
 class PatchLimits(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Final
 from fleethook.model.json import JSON
 from fleethook.patch.draft import Draft
 from fleethook.patch.equality import equal, identical
-from fleethook.patch.errors import OperationError
+from fleethook.patch.patch_errors import OperationError
 from fleethook.patch.pointer import Tokens, locate, parse, parse_index
 
 Apply = Callable[[Draft], None]

@@ -14,8 +14,8 @@ from fleethook.crds.archive.limits import LIMITS, ArchiveLimits, YAMLBudget
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.errors import StrategicMergeError
-from fleethook.patch.strategic_merge_patch import strategic_merge
+from fleethook.patch.merge.strategic_merge_patch import strategic_merge
+from fleethook.patch.patch_errors import StrategicMergeError
 
 # The patchMergeKey tags of apiextensions/v1 and meta/v1. The one of x-kubernetes-validations is left out: it is below
 # `versions`, a list that a patch replaces.

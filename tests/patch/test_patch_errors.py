@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.patch.errors import PatchError, StrategicMergeError
+from fleethook.patch.patch_errors import PatchError, StrategicMergeError
 
 
 def test_an_error_names_its_operation_or_the_patch() -> None:

@@ -7,10 +7,10 @@ merge keys, util/jsonmergepatch (CreateThreeWayJSONMergePatch) for all other kin
 
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.json_merge_patch import merge_patch
+from fleethook.patch.merge.json_merge_patch import merge_patch
+from fleethook.patch.merge.strategic_merge_lists import identify_element
+from fleethook.patch.merge.strategic_merge_patch import strategic_merge
 from fleethook.patch.pointer import escape
-from fleethook.patch.strategic_merge_lists import identify_element
-from fleethook.patch.strategic_merge_patch import strategic_merge
 
 
 def merge_three_way(

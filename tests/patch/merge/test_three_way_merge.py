@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.model.merge_keys import WORKLOAD, find_merge_schema
 from fleethook.patch import StrategicMergeError
-from fleethook.patch.three_way_merge import merge_three_way
+from fleethook.patch.merge.three_way_merge import merge_three_way
 
 HOOKS = find_merge_schema("admissionregistration.k8s.io")
 

@@ -1,0 +1,1 @@
+"""JSON merge patch, strategic merge patch, and the three-way merge of ``kubectl apply``."""
