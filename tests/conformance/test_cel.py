@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.dispatch.cel import (
+from fleethook.cel import (
     AccessDecision,
     AccessQuestion,
     Activation,
@@ -15,15 +15,15 @@ from fleethook.dispatch.cel import (
     ExpressionError,
     compile_condition,
 )
-from fleethook.dispatch.cel.evaluation import CURRENT, MAX_COST, Evaluation, LimitReachedError
-from fleethook.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL
-from fleethook.dispatch.cel.library.addresses import CIDR, IP
-from fleethook.dispatch.cel.library.quantities import Quantity
-from fleethook.dispatch.cel.library.semver import Semver
-from fleethook.dispatch.cel.library.urls import URL
-from fleethook.dispatch.cel.program import compile_any
-from fleethook.dispatch.cel.times import SECOND, Duration, Timestamp
-from fleethook.dispatch.cel.values import NONE, CelError, CelType, ObjectKey, Optional, Uint
+from fleethook.cel.evaluation import CURRENT, MAX_COST, Evaluation, LimitReachedError
+from fleethook.cel.library.addresses import CIDR, IP
+from fleethook.cel.library.quantities import Quantity
+from fleethook.cel.library.semver import Semver
+from fleethook.cel.library.urls import URL
+from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL
+from fleethook.cel.program import compile_any
+from fleethook.cel.values.times import SECOND, Duration, Timestamp
+from fleethook.cel.values.values import NONE, CelError, CelType, ObjectKey, Optional, Uint
 
 _DIRECTORY: Final = Path(__file__).parent / "cel"
 _SYNTAX_ERROR: Final = "Syntax error: "

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.dispatch.cel import AccessDecision, AccessQuestion, Activation, compile_condition
+from fleethook.cel import AccessDecision, AccessQuestion, Activation, compile_condition
 from fleethook.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 from fleethook.dispatch.validation.match_conditions import condition_problems
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.dispatch.cel.errors import ExpressionError
-from fleethook.dispatch.cel.program import compile_condition
+from fleethook.cel.cel_errors import ExpressionError
+from fleethook.cel.program import compile_condition
 from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from fleethook.dispatch.validation.configuration import configuration_problems
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from aiohttp import web
 
+from fleethook.cel.access_check import AccessQuestion
 from fleethook.dispatch.admission_review import WebhookResponse
 from fleethook.dispatch.call_trace import decode_response, encode_failure, encode_response, name_question
-from fleethook.dispatch.cel.access_check import AccessQuestion
 from fleethook.dispatch.errors import too_many_requests
 from fleethook.model.admission import Status
 from tests.dispatch.access_reviews import Apiserver, authorizer_hook

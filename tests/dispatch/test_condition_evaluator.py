@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from fleethook.cel import Activation
 from fleethook.control.turns import Turns
 from fleethook.control.worker import Worker
 from fleethook.dispatch.call import Deadline
-from fleethook.dispatch.cel import Activation
 from fleethook.dispatch.cel.compiler import Compiler
 from fleethook.dispatch.condition_evaluator import ConditionEvaluator
 from fleethook.dispatch.errors import StatusError

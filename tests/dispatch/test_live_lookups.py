@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.dispatcher import DispatchResult
 from fleethook.dispatch.errors import StatusError
 from fleethook.dispatch.live_lookups import authorize, build_access_review, read_namespace

@@ -1,4 +1,4 @@
-from fleethook.dispatch.cel import AccessDecision, AccessQuestion, Activation
+from fleethook.cel import AccessDecision, AccessQuestion, Activation
 from fleethook.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 
 BROKEN = Condition("broken", "object.absent == 1")

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from fleethook.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.call_trace import ACCESS_REVIEW, encode_failure, name_question
-from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.dispatch.errors import StatusError, too_many_requests
 from fleethook.records.format import Call

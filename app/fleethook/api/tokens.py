@@ -21,7 +21,7 @@ from fleethook.api.token_review import (
     is_allowed,
     read_reviewed_user,
 )
-from fleethook.dispatch.cel.access_check import AccessQuestion
+from fleethook.cel.access_check import AccessQuestion
 from fleethook.dispatch.live_lookups import LiveSource, Post, build_access_review
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON

@@ -20,6 +20,7 @@ from fleethook.api.request_plan import (
     is_review,
     plan_request,
 )
+from fleethook.cel import compile_condition
 from fleethook.cli.command_line import Group
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.explain_inputs import select_all
@@ -49,7 +50,6 @@ from fleethook.cli.sources import (
 from fleethook.cli.terminal import StatusLine, write_error
 from fleethook.cli.webhook_output import Output, TriedWebhook, print_results
 from fleethook.dispatch.call import Deadline
-from fleethook.dispatch.cel import compile_condition
 from fleethook.dispatch.defaults import set_defaults
 from fleethook.dispatch.dispatcher import Dispatcher
 from fleethook.dispatch.errors import StatusError

@@ -21,10 +21,10 @@ from fleethook.api.token_review import (
     is_allowed,
     read_reviewed_user,
 )
+from fleethook.cel.access_check import AccessQuestion
 from fleethook.console.access import AccessError, User
 from fleethook.console.client_certificate import find_certificate_user
 from fleethook.console.sessions import Sessions
-from fleethook.dispatch.cel.access_check import AccessQuestion
 from fleethook.dispatch.live_lookups import Post, build_access_review
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.gvk import GroupKind

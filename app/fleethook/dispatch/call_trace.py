@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cel.access_check import AccessQuestion
 from fleethook.dispatch.admission_review import WebhookResponse
 from fleethook.dispatch.attributes import Attributes
-from fleethook.dispatch.cel.access_check import AccessQuestion
 from fleethook.dispatch.errors import CallingError, StatusError
 from fleethook.dispatch.hook_index import RelevantHook
 from fleethook.dispatch.hooks import Hook

@@ -8,13 +8,13 @@ result.
 from collections.abc import Callable
 from typing import Final
 
+from fleethook.cel import Activation, ExpressionError, Program
+from fleethook.cel.program import EvaluationLimits
 from fleethook.control.turns import Turns
 from fleethook.control.worker import Worker
 from fleethook.dispatch.call import Deadline
-from fleethook.dispatch.cel import Activation, ExpressionError, Program
 from fleethook.dispatch.cel.cache import ProgramCache
 from fleethook.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
-from fleethook.dispatch.cel.program import EvaluationLimits
 from fleethook.dispatch.hooks import Hook
 from fleethook.dispatch.match_conditions import (
     Budget,

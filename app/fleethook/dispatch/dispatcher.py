@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from fleethook.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.control.steps import Steps, finish
 from fleethook.control.turns import Turns, do_in_steps
 from fleethook.control.worker import Worker
@@ -18,7 +19,6 @@ from fleethook.dispatch.attributes import (
 from fleethook.dispatch.audit import Audit
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.call_trace import CallTrace
-from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.cel.compiler import Compiler
 from fleethook.dispatch.client_warnings import limit_warnings
 from fleethook.dispatch.condition_evaluator import ConditionEvaluator

@@ -8,8 +8,8 @@ request could switch off such webhooks.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from fleethook.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.attributes import Attributes
-from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.errors import StatusError, forbidden
 from fleethook.dispatch.match_conditions import MAX_COST_OF_REQUEST
 

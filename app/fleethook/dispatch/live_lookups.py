@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from fleethook.dispatch.cel.access_check import AccessDecision, AccessQuestion
+from fleethook.cel.access_check import AccessDecision, AccessQuestion
 from fleethook.dispatch.dispatcher import NAMESPACE
 from fleethook.dispatch.errors import StatusError, internal, too_many_requests
 from fleethook.kube.errors import APIError, UnreachableError

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.dispatch.cel import (
+from fleethook.cel import (
     AccessQuestion,
     Activation,
     CostError,
@@ -13,7 +13,7 @@ from fleethook.dispatch.cel import (
     Program,
     compile_condition,
 )
-from fleethook.dispatch.cel.program import LIMITS, EvaluationLimits
+from fleethook.cel.program import LIMITS, EvaluationLimits
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000

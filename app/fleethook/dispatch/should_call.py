@@ -6,12 +6,12 @@ Upstream: `ShouldCallHook` in k8s.io/apiserver pkg/admission/plugin/webhook/gene
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from fleethook.cel import AccessDecision, AccessQuestion, Activation
 from fleethook.control.turns import Turns
 from fleethook.dispatch.admission_review import WebhookResponse, build_condition_request
 from fleethook.dispatch.attributes import Attributes
 from fleethook.dispatch.audit import Audit
 from fleethook.dispatch.call import Deadline
-from fleethook.dispatch.cel import AccessDecision, AccessQuestion, Activation
 from fleethook.dispatch.condition_evaluator import ConditionEvaluator
 from fleethook.dispatch.errors import forbidden
 from fleethook.dispatch.hook_index import RelevantHook

@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from fleethook.cel.access_check import AccessDecision
 from fleethook.dispatch.admission_review import WebhookResponse
 from fleethook.dispatch.attributes import Attributes
 from fleethook.dispatch.call_trace import ACCESS_REVIEW, decode_failure, decode_response, name_hook, name_question
-from fleethook.dispatch.cel.access_check import AccessDecision
 from fleethook.dispatch.conversion_rules import ConversionError, NeedsWebhook
 from fleethook.dispatch.converter import ObjectConverter
 from fleethook.dispatch.dispatcher import NAMESPACE, Dependencies

@@ -1,4 +1,4 @@
-from fleethook.dispatch.cel import Program, compile_condition
+from fleethook.cel import Program, compile_condition
 from fleethook.dispatch.cel.cache import ProgramCache
 
 SIZE = compile_condition("object.a == 0").size

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleethook.cel import Activation, Program
 from fleethook.control.worker import Worker
-from fleethook.dispatch.cel import Activation, Program
 from fleethook.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cel import compile_condition
 from fleethook.control.turns import Turns
 from fleethook.control.worker import Worker
-from fleethook.dispatch.cel import compile_condition
 from fleethook.dispatch.cel.compiler import Compiler
 from fleethook.dispatch.validation.validator import ConfigurationValidator, validate_configuration
 from tests.dispatch.builders import configuration, request_of, review, webhook

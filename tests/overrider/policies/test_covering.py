@@ -10,7 +10,7 @@ from fleethook.model.json import JSON
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.overrider.policies.cel import Unsupported, Writer
 from fleethook.overrider.policies.covering import MAX_ELEMENTS, covers, identity_key, replaced
-from tests.dispatch.cel.evaluating import evaluate
+from tests.cel.evaluating import evaluate
 
 CONTAINERS = WORKLOAD.fields["spec"].fields["template"].fields["spec"].fields["containers"]
 

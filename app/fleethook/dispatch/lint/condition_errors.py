@@ -9,9 +9,9 @@ from enum import Enum
 from itertools import islice, product
 from typing import Final, NamedTuple
 
-from fleethook.dispatch.cel.parser import parse
-from fleethook.dispatch.cel.source_errors import SourceErrors
-from fleethook.dispatch.cel.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select
+from fleethook.cel.parse.parser import parse
+from fleethook.cel.parse.source_errors import SourceErrors
+from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, Node, Select
 from fleethook.dispatch.hooks import EVERY, Hook
 from fleethook.dispatch.lint.codes import Issue
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from fleethook.dispatch.cel import compile_condition
+from fleethook.cel import compile_condition
 from fleethook.dispatch.defaults import set_defaults
 from fleethook.dispatch.hooks import PHASES, Phase, compile_hooks
 from fleethook.dispatch.lint.calls import call_findings

@@ -5,9 +5,9 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from fleethook.cel import ExpressionError, compile_condition
 from fleethook.control.slices import Pauses
 from fleethook.control.turns import Executor, Turns
-from fleethook.dispatch.cel import ExpressionError, compile_condition
 from fleethook.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from fleethook.dispatch.validation.configuration import configuration_problems

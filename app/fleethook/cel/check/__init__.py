@@ -1,0 +1,1 @@
+"""The types of an expression, and the names that kube-apiserver declares."""

@@ -1,0 +1,205 @@
+"""Resource quantities (k8s.io/apiserver/pkg/cel/library/quantity.go, k8s.io/apimachinery/pkg/api/resource).
+
+An amount is a number of 64 bits with a power of ten, or a decimal of any size. The kind of an amount decides whether it
+is an integer: 1000m and 1Pi are none.
+"""
+
+import math
+import re
+from typing import Any, Final
+
+from fleethook.cel.functions import Function
+from fleethook.cel.library.parsing import can_parse
+from fleethook.cel.values.values import MAX_INT, MIN_INT, Foreign
+from fleethook.model.formats.quantity import MAX_QUANTITY_LENGTH
+
+# `parseQuantityString` upstream also accepts texts without digits, such as "m" and "-".
+_TEXT: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:(\.)([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
+_MAX_FACTORS: Final = 18
+_NANO: Final = -9
+# A decimal with more places takes long to compute; kube-apiserver has no limit.
+_MAX_PLACES: Final = 4096
+_MAX_FLOAT_EXPONENT: Final = 308
+_MIN_FLOAT_EXPONENT: Final = -323
+_WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
+
+
+class Quantity(Foreign):
+    """An amount: ``value`` times ten to the power of ``scale``; ``decimal`` unless it has 64 bits."""
+
+    __slots__ = ("decimal", "scale", "value")
+    kind = "kubernetes.Quantity"
+
+    def __init__(self, value: int, scale: int = 0, *, decimal: bool = False) -> None:
+        self.value: Final = value
+        self.scale: Final = scale
+        self.decimal: Final = decimal
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and _compare(self, other) == 0
+
+    def __hash__(self) -> int:
+        value, scale = self.value, self.scale
+        while value and value % 10 == 0:
+            value, scale = value // 10, scale + 1
+        return hash((value, scale if value else 0))
+
+
+def _parse_quantity(text: str) -> Quantity:
+    match = _TEXT.fullmatch(text) if 0 < len(text) <= MAX_QUANTITY_LENGTH else None
+    if match is None:
+        raise ValueError(_WRONG_FORMAT)
+    sign, zeros, whole, point, fraction, suffix = match.groups()
+    # A text that ends in its leading zeros, or without any digit, is zero.
+    if not whole and not point and not suffix:
+        return Quantity(0)
+    exponent, power = _read_suffix(suffix)
+    whole, fraction = whole or "0", fraction or ""
+    found = _build_small(sign, whole, fraction, exponent, power)
+    return found or _build_decimal(sign, (zeros + whole, fraction), exponent, power)
+
+
+def _read_suffix(suffix: str) -> tuple[int, int]:
+    """Return the power of ten and the power of two of a suffix."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix], 0
+    if suffix in _BINARY:
+        return 0, _BINARY[suffix]
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None or not -(2**31) <= int(match[1]) < 2**31:
+        raise ValueError(_WRONG_SUFFIX)
+    return int(match[1]), 0
+
+
+def _build_small(sign: str, whole: str, fraction: str, exponent: int, power: int) -> Quantity | None:
+    """Return an amount of 64 bits, None if upstream uses a decimal."""
+    if power:
+        fits = not fraction and 15 - len(whole) - int(power * 3 / 10) - 1 >= 0
+    else:
+        fits = _MAX_FACTORS - len(whole) - len(fraction) >= 0
+    scale = exponent - len(fraction)
+    if not fits or scale < _NANO:
+        return None
+    value = int(whole + fraction) << power
+    if value > MAX_INT:
+        return None
+    return Quantity(-value if sign == "-" else value, scale)
+
+
+def _build_decimal(sign: str, digits: tuple[str, str], exponent: int, power: int) -> Quantity:
+    whole, fraction = digits
+    value, scale = int(whole + fraction) << power, exponent - len(fraction)
+    _check_places(scale)
+    if value and scale < _NANO:
+        # Upstream rounds up, so that a small request never becomes zero.
+        value, scale = -(-value // 10 ** (_NANO - scale)), _NANO
+    if power and value > MAX_INT * 10 ** max(0, -scale):
+        value, scale = MAX_INT, 0
+    return Quantity(-value if sign == "-" else value, scale, decimal=True)
+
+
+def _check_places(scale: int) -> None:
+    if abs(scale) > _MAX_PLACES:
+        raise ValueError(f"fleethook computes quantities with at most {_MAX_PLACES} places")
+
+
+def _read_integer(quantity: Quantity) -> int | None:
+    """Return an amount of 64 bits without fractional places, None for others."""
+    if quantity.decimal or quantity.scale < 0:
+        return None
+    if not quantity.value:
+        return 0
+    value = int(quantity.value * 10**quantity.scale) if quantity.scale <= _MAX_FACTORS else MAX_INT + 1
+    return value if MIN_INT <= value <= MAX_INT else None
+
+
+def _convert_to_integer(quantity: Quantity) -> int:
+    value = _read_integer(quantity)
+    if value is None:
+        raise ValueError("cannot convert value to integer")
+    return value
+
+
+def _convert_to_float(quantity: Quantity) -> float:
+    try:
+        base = float(quantity.value)
+    except OverflowError:
+        base = math.copysign(math.inf, quantity.value)
+    return base * _raise_ten(quantity.scale) if quantity.scale else base
+
+
+def _raise_ten(exponent: int) -> float:
+    """Return a power of ten with the rounding of Go's math.Pow10, which multiplies two of its table."""
+    if exponent > _MAX_FLOAT_EXPONENT:
+        return math.inf
+    if exponent < _MIN_FLOAT_EXPONENT:
+        return 0.0
+    tens, ones = divmod(abs(exponent), 32)
+    if exponent >= 0:
+        return float(f"1e{32 * tens}") * float(f"1e{ones}")
+    return float(f"1e-{32 * tens}") / float(f"1e{ones}")
+
+
+def _get_sign(quantity: Quantity) -> int:
+    return (quantity.value > 0) - (quantity.value < 0)
+
+
+def _compare(one: Quantity, other: Quantity) -> int:
+    if not one.value or not other.value or _get_sign(one) != _get_sign(other):
+        return (_get_sign(one) > _get_sign(other)) - (_get_sign(one) < _get_sign(other))
+    left, right = (len(str(abs(each.value))) + each.scale for each in (one, other))
+    if left != right:
+        return _get_sign(one) * (1 if left > right else -1)
+    # Amounts with as many digits before the point: their scales differ by no more than the length of their digits.
+    scale = min(one.scale, other.scale)
+    first, second = (int(each.value * 10 ** (each.scale - scale)) for each in (one, other))
+    return (first > second) - (first < second)
+
+
+def _add(one: Quantity, other: Quantity) -> Quantity:
+    if not other.value and not (one.decimal or other.decimal):
+        return one
+    if not one.value and not (one.decimal or other.decimal):
+        return other
+    for each in (one, other):
+        _check_places(each.scale)
+    scale = min(one.scale, other.scale)
+    total = sum(each.value * 10 ** (each.scale - scale) for each in (one, other))
+    small = not (one.decimal or other.decimal) and all(
+        MIN_INT <= each.value * 10 ** (each.scale - scale) <= MAX_INT for each in (one, other)
+    )
+    return Quantity(total, scale, decimal=not (small and MIN_INT <= total <= MAX_INT))
+
+
+def _negate(quantity: Quantity) -> Quantity:
+    return Quantity(-quantity.value, quantity.scale, decimal=quantity.decimal)
+
+
+_Q: Final = Quantity.kind
+
+
+def _build_sum(name: str, *, negated: bool) -> tuple[Function, Function]:
+    def add(one: Quantity, other: Any) -> Quantity:
+        amount = other if isinstance(other, Quantity) else Quantity(other)
+        return _add(one, _negate(amount) if negated else amount)
+
+    return Function(name, (_Q, _Q), add), Function(name, (_Q, "int"), add)
+
+
+FUNCTIONS: Final = (
+    Function("quantity", ("string",), _parse_quantity),
+    Function("isQuantity", ("string",), lambda text: can_parse(_parse_quantity, text)),
+    Function("sign", (_Q,), _get_sign),
+    Function("isInteger", (_Q,), lambda quantity: _read_integer(quantity) is not None),
+    Function("asInteger", (_Q,), _convert_to_integer),
+    Function("asApproximateFloat", (_Q,), _convert_to_float),
+    Function("isGreaterThan", (_Q, _Q), lambda one, other: _compare(one, other) > 0),
+    Function("isLessThan", (_Q, _Q), lambda one, other: _compare(one, other) < 0),
+    Function("compareTo", (_Q, _Q), _compare),
+    *_build_sum("add", negated=False),
+    *_build_sum("sub", negated=True),
+)

@@ -1,0 +1,163 @@
+"""The syntax tree of an expression (cel-go: common/ast/expr.go). The type checker adds types and overloads to it."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from fleethook.cel.check.types import Type
+
+
+class Node:
+    """A part of an expression.
+
+    Attributes:
+        offset: The position of its first operator or token in the expression, in characters.
+        type: Its type, after the check.
+        overloads: The overloads that a call may take, after the check.
+    """
+
+    __slots__ = ("offset", "overloads", "type")
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.type: Type | None = None
+        self.overloads: tuple[str, ...] = ()
+
+    def list_children(self) -> "Iterator[Node]":
+        """Yield the parts inside this one, in their order."""
+        yield from ()
+
+
+class Literal(Node):
+    """A literal of a scalar."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, offset: int, value: Any) -> None:
+        super().__init__(offset)
+        self.value = value
+
+
+class Ident(Node):
+    """A name. The check replaces the name by the qualified name of its declaration."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, offset: int, name: str) -> None:
+        super().__init__(offset)
+        self.name = name
+
+
+class Select(Node):
+    """``operand.field``, or ``has(operand.field)``; ``resolved`` if all of it is the name of a declaration."""
+
+    __slots__ = ("field", "operand", "resolved", "tested")
+
+    def __init__(self, offset: int, operand: Node, field: str, *, tested: bool = False) -> None:
+        super().__init__(offset)
+        self.operand, self.field, self.tested = operand, field, tested
+        self.resolved = ""
+
+    def list_children(self) -> Iterator[Node]:
+        """Yield the operand."""
+        yield self.operand
+
+
+class Call(Node):
+    """A call; the check removes the target of a function with a qualified name."""
+
+    __slots__ = ("arguments", "function", "target")
+
+    def __init__(self, offset: int, function: str, arguments: list[Node], target: Node | None = None) -> None:
+        super().__init__(offset)
+        self.function, self.arguments, self.target = function, arguments, target
+
+    def list_children(self) -> Iterator[Node]:
+        """Yield the target and the arguments."""
+        if self.target is not None:
+            yield self.target
+        yield from self.arguments
+
+
+class ListLiteral(Node):
+    """``[a, ?b]``; ``optional`` has the positions of the elements with a question mark."""
+
+    __slots__ = ("elements", "optional")
+
+    def __init__(self, offset: int, elements: list[Node], optional: frozenset[int] = frozenset()) -> None:
+        super().__init__(offset)
+        self.elements, self.optional = elements, optional
+
+    def list_children(self) -> Iterator[Node]:
+        """Yield the elements."""
+        yield from self.elements
+
+
+class Entry(Node):
+    """One entry of a map literal, or one field of a message; then the key is the field's name."""
+
+    __slots__ = ("key", "optional", "value")
+
+    def __init__(self, offset: int, key: Node, value: Node, *, optional: bool) -> None:
+        super().__init__(offset)
+        self.key, self.value, self.optional = key, value, optional
+
+    def list_children(self) -> Iterator[Node]:
+        """Yield the key and the value."""
+        yield self.key
+        yield self.value
+
+
+class MapLiteral(Node):
+    """``{a: b, ?c: d}``, or with a name a message such as ``google.protobuf.Int64Value{value: 1}``."""
+
+    __slots__ = ("entries", "name")
+
+    def __init__(self, offset: int, entries: list[Entry], name: str = "") -> None:
+        super().__init__(offset)
+        self.entries, self.name = entries, name
+
+    def list_children(self) -> Iterator[Node]:
+        """Yield the entries."""
+        yield from self.entries
+
+
+class Comprehension(Node):
+    """The loop behind a macro such as ``all``; ``second`` is the second variable's name, ``""`` if there is none."""
+
+    __slots__ = ("accumulator", "condition", "first", "initial", "range", "result", "second", "step")
+
+    def __init__(  # noqa: PLR0913 - one argument for each part of a loop
+        self,
+        offset: int,
+        range_: Node,
+        *,
+        first: str,
+        initial: Node,
+        condition: Node,
+        step: Node,
+        result: Node,
+        second: str = "",
+        accumulator: str = "@result",
+    ) -> None:
+        super().__init__(offset)
+        self.range, self.first, self.second, self.accumulator = range_, first, second, accumulator
+        self.initial, self.condition, self.step, self.result = initial, condition, step, result
+
+    def list_children(self) -> Iterator[Node]:
+        """Yield the parts in the order of their check."""
+        yield from (self.range, self.initial, self.condition, self.step, self.result)
+
+
+def copy_tree(node: Node) -> Node:
+    """Return a copy of a tree that the check can change on its own."""
+    return copy.deepcopy(node)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes below it, each before those below it."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        yield one
+        pending += reversed(list(one.list_children()))

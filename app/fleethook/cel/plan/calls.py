@@ -1,0 +1,208 @@
+"""Compiles calls: evaluate the arguments, charge the cost, call the function (cel-go: interpreter/interpretable.go).
+
+As in cel-go, a call evaluates all arguments before it returns the first error among them, so costs are equal.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fleethook.cel.evaluation import LimitReachedError
+from fleethook.cel.plan.costs import CallCost, compute_comparison_cost, compute_equality_cost
+from fleethook.cel.plan.frame import COST, LIMIT, Evaluate, Frame
+from fleethook.cel.values.equality import is_equal
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, NONE, CelError, Foreign, Optional
+
+_NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
+# Functions raise these errors for invalid arguments. Their texts become the error of the expression.
+_CALL_ERRORS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
+# cel-go evaluates all arguments of a call with at most this many, even after an error.
+_MAX_STRICT_ARGUMENTS: Final = 2
+
+
+def charge(frame: Frame, cost: int) -> None:
+    """Add to the cost; raises LimitReachedError."""
+    frame[COST] += cost
+    # cel-go's cost is unsigned: a negative sum, which flatten(-1) can make, exceeds each limit.
+    if not 0 <= frame[COST] <= frame[LIMIT]:
+        raise LimitReachedError
+
+
+def describe_fault(fault: Exception) -> CelError:
+    """Return the error for an exception of a function."""
+    if isinstance(fault, UnicodeEncodeError):
+        # Decoded JSON may have a lone surrogate, which is no UTF-8.
+        return CelError("a text is not valid UTF-8")
+    return CelError(str(fault))
+
+
+def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Call a function and return its result, or its exception as a `CelError`."""
+    try:
+        return code(*arguments)
+    except LimitReachedError:
+        raise
+    except _CALL_ERRORS as fault:
+        return describe_fault(fault)
+    except Exception as fault:  # noqa: BLE001 - `Evaluation` records pending checks
+        return CelError(str(fault))
+
+
+def compile_call(
+    code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost, *, charges_errors: bool = True
+) -> Evaluate:
+    """Return code that evaluates arguments and calls a function.
+
+    Args:
+        code: The function.
+        arguments: The code of its arguments.
+        cost: The cost of the call.
+        charges_errors: Whether to charge for a call with an error among its arguments.
+    """
+    charges_errors = charges_errors and len(arguments) <= _MAX_STRICT_ARGUMENTS
+    if len(arguments) == _MAX_STRICT_ARGUMENTS and cost.by_arguments is None and cost.by_result is None:
+        return _compile_binary(code, *arguments, fixed=cost.fixed)
+
+    def call(frame: Frame) -> Any:
+        values = [argument(frame) for argument in arguments]
+        error = next((value for value in values if type(value) is CelError), None)
+        if error is not None:
+            if charges_errors:
+                _charge_failed_call(frame, cost, values)
+            return error
+        if cost.by_result is not None:
+            result = attempt(code, values)
+            charge(frame, cost.by_result(result))
+            return result
+        charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
+        return attempt(code, values)
+
+    return call
+
+
+def _charge_failed_call(frame: Frame, cost: CallCost, values: Sequence[Any]) -> None:
+    if cost.by_result is not None:
+        charge(frame, cost.by_result(values[0]))
+    else:
+        charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
+
+
+def _compile_binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *, fixed: int) -> Evaluate:
+    def call(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        frame[COST] += fixed
+        if type(one) is CelError:
+            return one
+        if type(other) is CelError:
+            return other
+        try:
+            return code(one, other)
+        except _CALL_ERRORS as fault:
+            return describe_fault(fault)
+
+    return call
+
+
+def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
+    """Return code for a check of the authorizer, which charges only for a check with a decision.
+
+    Once one check is decided, the expression may not need the next one.
+    """
+
+    def call(frame: Frame) -> Any:
+        values = [argument(frame) for argument in arguments]
+        error = next((value for value in values if type(value) is CelError), None)
+        result = attempt(code, values) if error is None else error
+        if error is not None or type(result) is not CelError:
+            charge(frame, cost.fixed)
+        return result
+
+    return call
+
+
+def compile_equality(left: Evaluate, right: Evaluate, *, negated: bool) -> Evaluate:
+    """Return code for ``==`` and ``!=``."""
+    cost = compute_comparison_cost if negated else compute_equality_cost
+
+    def compare(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        frame[COST] += cost(one, other)
+        if type(one) is CelError:
+            return one
+        if type(other) is CelError:
+            return other
+        if isinstance(one, Foreign) and type(one) is not type(other) and other is not None:
+            return True if negated else _NO_SUCH_OVERLOAD
+        try:
+            return is_equal(one, other) is not negated
+        except ValueError as fault:
+            return CelError(str(fault))
+
+    return compare
+
+
+def compile_logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
+    """Return code for ``||`` (the decisive operand is true) or ``&&`` (the decisive operand is false)."""
+
+    def decide(frame: Frame) -> Any:
+        one = left(frame)
+        if one is decisive:
+            return decisive
+        other = right(frame)
+        if other is decisive:
+            return decisive
+        for value in (one, other):
+            if type(value) is not bool:
+                return value if type(value) is CelError else _NO_SUCH_OVERLOAD
+        return not decisive
+
+    return decide
+
+
+def compile_not_strictly_false(argument: Evaluate) -> Evaluate:
+    """Return code for the condition of a comprehension, which continues after an error."""
+
+    def call(frame: Frame) -> Any:
+        frame[COST] += 1
+        return argument(frame) is not False
+
+    return call
+
+
+def compile_conditional(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+    """Return code for ``c ? a : b``."""
+
+    def choose(frame: Frame) -> Any:
+        value = condition(frame)
+        if value is True:
+            return yes(frame)
+        if value is False:
+            return no(frame)
+        return value if type(value) is CelError else _NO_SUCH_OVERLOAD
+
+    return choose
+
+
+def compile_optional_or(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> Evaluate:
+    """Return code for ``or`` and ``orValue``, which evaluate the second operand only if the first one has no value."""
+
+    def choose(frame: Frame) -> Any:
+        value = left(frame)
+        if type(value) is not Optional:
+            return value
+        if value is NONE:
+            return right(frame)
+        return value.value if unwrapped else value
+
+    return choose
+
+
+def compile_membership(argument: Evaluate, constants: Sequence[Any]) -> Evaluate:
+    """Return code for ``x in ['a', 'b']``, which is free (cel-go: evalSetMembership)."""
+
+    def is_member(frame: Frame) -> Any:
+        value = argument(frame)
+        if type(value) is CelError:
+            return value
+        return any(is_equal(value, one) for one in constants)
+
+    return is_member

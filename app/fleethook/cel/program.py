@@ -1,0 +1,154 @@
+"""Programs: match conditions that are compiled once and evaluated for each request."""
+
+import re
+from typing import Final, NamedTuple
+
+from fleethook.cel.activation import Activation
+from fleethook.cel.cel_errors import CostError, EvaluationError, ExpressionError, PendingChecksError
+from fleethook.cel.check.checker import check
+from fleethook.cel.check.types import BOOL, describe_type, make_wrapper
+from fleethook.cel.check.validators import validate
+from fleethook.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
+from fleethook.cel.parse.parser import parse
+from fleethook.cel.parse.source_errors import SourceErrors
+from fleethook.cel.plan.frame import ABSENT, COST, FIRST_LOCAL, Frame
+from fleethook.cel.plan.planner import Plan, Planner
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError
+
+
+class EvaluationLimits(NamedTuple):
+    """The limits of one evaluation: the cost in Kubernetes' units, and the work in elements (`evaluation.MAX_WORK`)."""
+
+    cost: int
+    work: int
+
+
+class Measurement(NamedTuple):
+    """The result of a condition and its usage.
+
+    Attributes:
+        value: The result.
+        cost: Kubernetes' charge for the evaluation.
+        used: The usage of the request's budget.
+    """
+
+    value: bool
+    cost: int
+    used: int
+
+
+LIMITS: Final = EvaluationLimits(MAX_COST, MAX_WORK)
+_BOOLS: Final = (BOOL, make_wrapper(BOOL))
+_TOO_DEEP: Final = "the expression is nested too deeply for fleethook"
+# cel-go: parser/parser.go, expressionSizeCodePointLimit.
+MAX_LENGTH: Final = 100_000
+# The expansion of these macros repeats their receiver, so each macro in a chain doubles the expression before the type
+# check. cel-go has no limit for that either.
+_REPEATING_MACRO: Final = re.compile(r"\bopt(?:Flat)?Map\b")
+MAX_EXPANDED_LENGTH: Final = 2_000_000
+# As many characters count as one node: a string literal of any length is one node.
+_CHARACTERS_PER_NODE: Final = 500
+
+
+class Program:
+    """A compiled condition."""
+
+    __slots__ = ("_plan", "expression")
+
+    def __init__(self, expression: str, plan: Plan) -> None:
+        self.expression: Final = expression
+        self._plan: Final = plan
+
+    @property
+    def size(self) -> int:
+        """The size in a cache: the number of nodes, plus a share for long strings."""
+        return self._plan.nodes + len(self.expression) // _CHARACTERS_PER_NODE
+
+    def evaluate(self, activation: Activation) -> bool:
+        """Evaluate the condition for a request.
+
+        Raises:
+            EvaluationError: The evaluation ended in an error, or exceeded a limit (CostError).
+            PendingChecksError: The result depends on access checks without a decision in ``activation.access``.
+        """
+        return self.measure(activation).value
+
+    def measure(self, activation: Activation, limits: EvaluationLimits = LIMITS) -> Measurement:
+        """Evaluate the condition and return its result with the usage; raises the errors of `evaluate`."""
+        evaluation = Evaluation(activation.access, max_work=limits.work)
+        frame: Frame = [0, limits.cost, *activation.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
+        token = CURRENT.set(evaluation)
+        try:
+            value = self._plan.code(frame)
+            exhausted = frame[COST] > limits.cost
+        except LimitReachedError:
+            value, exhausted = None, True
+        except RecursionError:
+            value, exhausted = CelError(_TOO_DEEP), False
+        except Exception as error:  # noqa: BLE001 - a fault of ours is an error of this condition, as in cel-go
+            value, exhausted = CelError(f"internal error: {type(error).__name__}: {error}"), False
+        finally:
+            CURRENT.reset(token)
+            evaluation.cost = frame[COST]
+        if exhausted:
+            raise CostError(self.expression, cost=evaluation.cost, used=evaluation.used)
+        if type(value) is bool:
+            return Measurement(value, evaluation.cost, evaluation.used)
+        raise self._build_error(evaluation, value)
+
+    def _build_error(self, evaluation: Evaluation, value: object) -> Exception:
+        text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
+        if evaluation.questions:
+            return PendingChecksError(frozenset(evaluation.questions))
+        return EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
+
+
+def compile_condition(expression: str) -> Program:
+    """Compile a match condition.
+
+    Raises:
+        ExpressionError: The expression does not compile, or its type is not bool; the text is kube-apiserver's.
+    """
+    check_length(expression)
+    try:
+        planned = _plan(expression, must_be_bool=True)
+    except RecursionError:
+        raise ExpressionError(f"compilation failed: {_TOO_DEEP}") from None
+    except ExpressionError:
+        raise
+    except Exception as error:
+        # A fault in one condition must not stop the others.
+        raise ExpressionError(f"compilation failed: internal error: {type(error).__name__}: {error}") from error
+    return Program(expression, planned)
+
+
+def compile_any(expression: str) -> Plan:
+    """Plan an expression of any type, for tests of its value; raises ExpressionError."""
+    return _plan(expression, must_be_bool=False)
+
+
+def _plan(expression: str, *, must_be_bool: bool) -> Plan:
+    errors = SourceErrors(expression)
+    tree = parse(expression, errors)
+    if tree is not None:
+        found = check(tree, errors)
+        if not errors:
+            validate(tree, errors)
+    if tree is None or errors:
+        raise ExpressionError(f"compilation failed: {errors.format()}")
+    if must_be_bool and found not in _BOOLS:
+        raise ExpressionError(f"must evaluate to bool but got {describe_type(found)}")
+    return Planner(tree).plan()
+
+
+def check_length(expression: str) -> None:
+    """Raise ExpressionError if an expression is too long for the type checker."""
+    if len(expression) > MAX_LENGTH:
+        raise ExpressionError(f"compilation failed: the expression is longer than {MAX_LENGTH} characters")
+    if compute_expanded_length(expression) > MAX_EXPANDED_LENGTH:
+        raise ExpressionError("compilation failed: too many optMap and optFlatMap for an expression of this length")
+
+
+def compute_expanded_length(expression: str) -> int:
+    """Return the maximum length of an expression after the expansion of its macros."""
+    return len(expression) << min(len(_REPEATING_MACRO.findall(expression)), 64)

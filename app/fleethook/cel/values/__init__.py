@@ -1,0 +1,1 @@
+"""The values of expressions: numbers, timestamps, durations, messages; their equality and arithmetic."""

@@ -1,0 +1,74 @@
+"""tests/conformance/test_cel.py has thousands of expressions; this module tests the limits and the forms of literals."""
+
+import pytest
+
+from fleethook.cel.parse.parser import MAX_DEPTH, parse
+from fleethook.cel.parse.source_errors import SourceErrors
+from fleethook.cel.parse.syntax import Call, Literal, Node
+
+
+def read(expression: str) -> tuple[Node | None, str]:
+    errors = SourceErrors(expression)
+    return parse(expression, errors), errors.format()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-9223372036854775808", -(2**63)),
+        ("0xFFu", 255),
+        ("1e3", 1000.0),
+        ("-.5", -0.5),
+        (r"'a\n\u00e9\x41\101\U0001F600'", "a\n\u00e9AA\U0001f600"),
+        (r"r'\n'", r"\n"),
+        ("'''a'b'''", "a'b"),
+        (r"b'\xff\377é'", b"\xff\xff\xc3\xa9"),
+        ("b'abc'", b"abc"),
+        ("--1", 1),
+        ("true // comment", True),
+        ("null", None),
+    ],
+)
+def test_literals_have_the_values_of_cel_go(text: str, value: object) -> None:
+    tree, _ = read(text)
+    assert isinstance(tree, Literal)
+    assert tree.value == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("9223372036854775808", "1:1: invalid int literal"),
+        ("18446744073709551616u", "1:1: invalid uint literal"),
+        ("1e400", "1:1: invalid double literal"),
+        ("if", "1:1: reserved identifier: if"),
+        ("a.`b`", "1:3: unsupported syntax: '`'"),
+        ("has(a)", "1:5: invalid argument to has() macro"),
+        ("[1,\n 2", "2:3: Syntax error: missing ']' at '<EOF>'"),
+        ("[1, 2,", "1:7: Syntax error: missing ']' at '<EOF>'"),
+        ("(1", "1:3: Syntax error: missing ')' at '<EOF>'"),
+        ("a # b", "1:3: Syntax error: token recognition error at: '#'"),
+        (r"'\ud800'", "1:1: invalid unicode code point"),
+    ],
+)
+def test_an_error_has_its_place(expression: str, error: str) -> None:
+    tree, found = read(expression)
+    assert tree is None
+    assert found.startswith(f"ERROR: <input>:{error}\n | ")
+
+
+@pytest.mark.parametrize("opened", ["(", "1 + ("])
+def test_nesting_is_limited_as_in_cel_go(opened: str) -> None:
+    depth = (MAX_DEPTH - 1) // (1 + opened.count("+"))
+    assert read(opened * depth + "1" + ")" * depth)[0] is not None
+    tree, found = read(opened * (MAX_DEPTH + 1) + "1" + ")" * (MAX_DEPTH + 1))
+    assert tree is None
+    assert found == f"ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}"
+
+
+def test_a_long_disjunction_is_balanced() -> None:
+    tree, _ = read(" || ".join(["a"] * 1024))
+    depth = 0
+    while isinstance(tree, Call):
+        tree, depth = tree.arguments[0], depth + 1
+    assert depth == 10
