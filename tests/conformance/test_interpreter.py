@@ -7,7 +7,6 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.answer_validation import dependency_problems
 from fleethook.interpret.chain import Chain, NativeLayer
 from fleethook.interpret.hook_validation import problems
@@ -16,6 +15,7 @@ from fleethook.interpret.lua.parser import parse_script
 from fleethook.interpret.lua.vm import Machine, Program, ScriptLimits
 from fleethook.interpret.native.prune import prune
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.interpret.webhook_layer import read_response
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Chain, ChainError, Handler, IgnoredError, NativeLayer, PythonLayer, Step
 from fleethook.interpret.every_kind import DEPENDENCIES_ANNOTATION
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.every_kind import (
     DEPENDENCIES_ANNOTATION,
     make_missing_count_error,
     read_listed_dependencies,
     retains_replicas,
 )
+from fleethook.interpret.typed_members import InterpretError
 
 POINTER = "/metadata/annotations/fleethook.io~1dependencies"
 

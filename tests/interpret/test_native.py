@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.native import NATIVE, find_native
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

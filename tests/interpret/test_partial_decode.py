@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.interpret import partial_decode
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.native import NATIVE
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 from tests.interpret.test_fuzz import members, natives
 

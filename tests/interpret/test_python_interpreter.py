@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.python_interpreter import Interpreter, LoadError, interpreter, load
 from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 
 FOO = {"apiVersion": "foo.example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": 1}}

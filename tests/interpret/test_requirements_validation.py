@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.answer_validation import validate_answer
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

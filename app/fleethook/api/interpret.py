@@ -12,10 +12,10 @@ from fleethook.api.logs import InterpretLine
 from fleethook.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.api.review_lines import make_interpret_line
 from fleethook.control.steps import Steps
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Chain, ChainError, Explained, Step
 from fleethook.interpret.codec import DecodedReview, decode_review, encode_answer, encode_failure, read_question
 from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.karmada import InterpretRequest
 

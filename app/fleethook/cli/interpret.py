@@ -35,12 +35,12 @@ from fleethook.cli.sources import replace_objects
 from fleethook.cli.terminal import flush, write, write_document, write_error
 from fleethook.cli.yaml_output import yaml_text
 from fleethook.dispatch.equivalent_resources import DEFINITION
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import ChainError, Step
 from fleethook.interpret.fixtures import FixtureError, find_operation, make_question, name_results
 from fleethook.interpret.hook_configuration import CONFIGURATIONS
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.fixed_addresses import FixedAddresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode

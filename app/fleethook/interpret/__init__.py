@@ -11,9 +11,9 @@ To support another kind, write a file and pass it to ``fleethook serve --interpr
         return observed["status"]["phase"] == "Ready"
 """
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.python_interpreter import Interpreter, LoadError, interpreter
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 
 __all__ = ["Answer", "InterpretError", "Interpreter", "LoadError", "Operation", "Question", "interpreter"]

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.question import Answer, Question
 from fleethook.interpret.requirements_validation import check_requirements
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import PATCHING, Operation
 from fleethook.model.selectors import validate_selector

@@ -5,7 +5,6 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from fleethook.control.steps import Done, Steps, begin
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.answer_validation import validate_answer
 from fleethook.interpret.every_kind import (
     DEPENDENCIES_ANNOTATION,
@@ -16,6 +15,7 @@ from fleethook.interpret.every_kind import (
 from fleethook.interpret.native import NATIVE, find_native
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.interpret.question import Answer, Question, ask
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from fleethook.interpret import partial_decode
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.answer_validation import MAX_REPLICAS
 from fleethook.interpret.chain import Step
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.envelope import BadReviewError, salvage
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject

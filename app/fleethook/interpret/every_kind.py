@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from fleethook.interpret.access import InterpretError, json_type, text
 from fleethook.interpret.hook_configuration import find_target
+from fleethook.interpret.typed_members import InterpretError, json_type, text
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL

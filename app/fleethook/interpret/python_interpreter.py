@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.question import Answer, Function, Question, ask
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import PATCHING, Operation

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from fleethook.interpret.access import InterpretError, json_type
+from fleethook.interpret.typed_members import InterpretError, json_type
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON
 

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.control.worker import Worker
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Handler, IgnoredError, Observe
 from fleethook.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind, GroupVersionKind

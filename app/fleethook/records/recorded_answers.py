@@ -18,10 +18,10 @@ from fleethook.dispatch.dispatcher import NAMESPACE, Dependencies
 from fleethook.dispatch.errors import CallingError, StatusError, internal
 from fleethook.dispatch.hook_index import RelevantHook
 from fleethook.dispatch.limits import Decisions, Questions
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import IgnoredError
 from fleethook.interpret.hook_configuration import Hook as InterpreterHook
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.interpret.webhook_layer import WebhookLayer
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object

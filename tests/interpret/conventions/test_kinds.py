@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.conventions.kinds import ConventionalKind
 from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Chain
 from fleethook.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 from tests.hypothesis_profiles import cases
 

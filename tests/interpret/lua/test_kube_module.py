@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.lua.kube_module import (
     FUNCTIONS,
     pod_dependencies,
@@ -12,6 +11,7 @@ from fleethook.interpret.lua.kube_module import (
     quantity_number,
     resource_add,
 )
+from fleethook.interpret.typed_members import InterpretError
 
 TEMPLATE = {
     "spec": {

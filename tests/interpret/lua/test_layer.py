@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Handler
 from fleethook.interpret.lua.layer import LuaLayer, index_rules
 from fleethook.interpret.lua.rules import Rule, read_customization
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.lua.vm import LuaError
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from tests.interpret.lua.customization_objects import customization

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.lua import runner as module
 from fleethook.interpret.lua.kube_module import FUNCTIONS
 from fleethook.interpret.lua.runner import Call, Runner
 from fleethook.interpret.lua.vm import LuaError, ScriptLimits
+from fleethook.interpret.typed_members import InterpretError
 from tests.interpret.lua.machines import program
 from tests.waiting import NET
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.native.pod_templates import requirements
+from fleethook.interpret.typed_members import InterpretError
 
 
 def container(cpu: str, **fields: Any) -> dict[str, Any]:

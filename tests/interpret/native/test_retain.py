@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.native import retain
+from fleethook.interpret.typed_members import InterpretError
 
 OBSERVED: Final = {
     "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000, "ipFamilyPolicy": "PreferDualStack",

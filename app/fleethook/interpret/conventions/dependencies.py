@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.conventions.pointers import find_values, walk
 from fleethook.interpret.native import pod_templates
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 
 _CONTAINER: Final = frozenset({"name", "image"})

@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from fleethook.interpret.access import InterpretError, with_member
 from fleethook.interpret.conventions.aggregate import aggregate_status, reflect_status
 from fleethook.interpret.conventions.dependencies import Reference, find_pod_templates, list_dependencies
 from fleethook.interpret.conventions.health import STANDARD, HealthRule, judge_health
 from fleethook.interpret.native.pod_templates import requirements
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError, with_member
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import Operation
 

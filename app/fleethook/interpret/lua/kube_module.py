@@ -6,8 +6,8 @@ Source: karmada v1.16 pkg/resourceinterpreter/customized/declarative/luavm/kube.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.native.pod_templates import dependencies, requirements
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
 

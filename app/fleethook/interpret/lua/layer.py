@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Handler, Observe
 from fleethook.interpret.lua.convert import as_list, as_object
 from fleethook.interpret.lua.rules import Rule
 from fleethook.interpret.lua.runner import Call, Runner
 from fleethook.interpret.lua.vm import LuaError
 from fleethook.interpret.question import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from fleethook.control.worker import Worker
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 
 

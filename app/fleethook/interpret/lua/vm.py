@@ -13,10 +13,10 @@ from weakref import WeakMethod
 
 from lupa import lua54
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.lua.convert import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.interpret.lua.kube_module import FUNCTIONS
 from fleethook.interpret.lua.parser import parse_script
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 
 ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]

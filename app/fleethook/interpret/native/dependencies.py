@@ -5,8 +5,8 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/dependencies.go.
 
 from typing import Final
 
-from fleethook.interpret.access import InterpretError, objects, text
 from fleethook.interpret.native import pod_templates
+from fleethook.interpret.typed_members import InterpretError, objects, text
 from fleethook.model.formats.names import label_value_problem
 from fleethook.model.json import JSONObject
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from fleethook.interpret.access import InterpretError, json_type, mapping, objects, present, text
+from fleethook.interpret.typed_members import InterpretError, json_type, mapping, objects, present, text
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
 

@@ -9,7 +9,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/prune.
 from collections.abc import Callable
 from typing import Final
 
-from fleethook.interpret.access import objects, text, without
+from fleethook.interpret.typed_members import objects, text, without
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 

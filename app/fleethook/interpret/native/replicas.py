@@ -5,8 +5,8 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/replica.go, reviser
 
 from collections.abc import Callable
 
-from fleethook.interpret.access import InterpretError, count, number, with_member
 from fleethook.interpret.native.pod_templates import known_requirements, requirements, template_of
+from fleethook.interpret.typed_members import InterpretError, count, number, with_member
 from fleethook.model.json import JSON, JSONObject
 
 Counted = tuple[int, JSON]

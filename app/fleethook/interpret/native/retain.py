@@ -8,7 +8,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/retain.go, pkg/util
 
 from typing import Any, Final
 
-from fleethook.interpret.access import InterpretError, listing, mapping, objects, present, text, with_member
+from fleethook.interpret.typed_members import InterpretError, listing, mapping, objects, present, text, with_member
 from fleethook.model.json import JSON, JSONObject
 
 _POD_OF_THE_CLUSTER: Final = (

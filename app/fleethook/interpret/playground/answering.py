@@ -6,7 +6,6 @@ from typing import Final
 
 import msgspec
 
-from fleethook.interpret.access import InterpretError
 from fleethook.interpret.chain import Chain, Explained, Layer
 from fleethook.interpret.fixtures import FixtureError, name_results
 from fleethook.interpret.lua.layer import LuaLayer, index_rules
@@ -16,6 +15,7 @@ from fleethook.interpret.lua.vm import Machine, Usage
 from fleethook.interpret.playground.export import ExportError, ask_question, build_customization
 from fleethook.interpret.playground.question import PlaygroundAnswer, PlaygroundQuestion, refuse
 from fleethook.interpret.question import Question
+from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 
 _LINE: Final = re.compile(r"(?:\ALua script error: line |/[A-Za-z]+:)([0-9]+):")

@@ -4,31 +4,31 @@ from typing import Any
 
 import pytest
 
-from fleethook.interpret import access
-from fleethook.interpret.access import InterpretError
+from fleethook.interpret import typed_members
+from fleethook.interpret.typed_members import InterpretError
 
 FULL: dict[str, Any] = {"a": {"n": 3, "t": "x", "f": True, "o": {"k": 1}, "l": [1]}}
 
 
 def test_missing_member_has_an_empty_value() -> None:
     readers = [
-        ("n", access.number),
-        ("t", access.text),
-        ("f", access.flag),
-        ("o", access.mapping),
-        ("l", access.listing),
+        ("n", typed_members.number),
+        ("t", typed_members.text),
+        ("f", typed_members.flag),
+        ("o", typed_members.mapping),
+        ("l", typed_members.listing),
     ]
     assert [read(FULL, "a", name) for name, read in readers] == [3, "x", True, {"k": 1}, [1]]
     assert [read({"a": None}, "a", name) for name, read in readers] == [None, "", False, {}, []]
-    assert access.count({}, "a", "n") == 0
+    assert typed_members.count({}, "a", "n") == 0
 
 
 @pytest.mark.parametrize(
     ("read", "value", "types"),
     [
-        (access.number, True, "boolean, expected integer"), (access.count, 1.5, "number, expected integer"),
-        (access.flag, 1, "integer, expected boolean"), (access.text, [], "array, expected string"),
-        (access.mapping, "x", "string, expected object"), (access.listing, {}, "object, expected array"),
+        (typed_members.number, True, "boolean, expected integer"), (typed_members.count, 1.5, "number, expected integer"),
+        (typed_members.flag, 1, "integer, expected boolean"), (typed_members.text, [], "array, expected string"),
+        (typed_members.mapping, "x", "string, expected object"), (typed_members.listing, {}, "object, expected array"),
     ],
 )  # fmt: skip
 def test_error_names_the_member_of_a_wrong_type(read: Any, value: Any, types: str) -> None:
