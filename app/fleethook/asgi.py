@@ -35,8 +35,6 @@ from fleethook.api.routes import ReviewRoute, crds_routes, dispatch_routes, inte
 from fleethook.api.sending import PacedApp, close_after_answer
 from fleethook.api.tokens import Tokens
 from fleethook.api.trimming import Trimmer, find_trim
-from fleethook.control.slice_runner import Slices
-from fleethook.control.worker import Worker
 from fleethook.dispatch.credentials.reloader import Credentials
 from fleethook.dispatch.dispatcher import Dependencies
 from fleethook.dispatch.factory import build_dispatcher
@@ -73,6 +71,8 @@ from fleethook.store import Store
 from fleethook.store.sources.manifests import ManifestSource
 from fleethook.store.sources.source import PartState, Source
 from fleethook.tracing.spans import StartTrace
+from fleethook.work.slice_runner import Slices
+from fleethook.work.worker import Worker
 
 INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND, *DISPATCH_INDEXES)
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from fleethook.control.worker import favour_event_loop
 from fleethook.kube.errors import UnreachableError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -16,6 +15,7 @@ from fleethook.overrider.bound_subjects import bound_subjects, conclude_override
 from fleethook.settings import Settings
 from fleethook.store import Store
 from fleethook.store.sources.manifests import ManifestSource
+from fleethook.work.worker import favour_event_loop
 
 if TYPE_CHECKING:
     from fleethook.kube.connection import Connection

@@ -15,7 +15,7 @@ from benchmarks.harness.tables import table
 
 MEASURED = (
     "app/fleethook/api",
-    "app/fleethook/control",
+    "app/fleethook/work",
     "app/fleethook/overrider",
     "app/fleethook/model",
     "app/fleethook/store",

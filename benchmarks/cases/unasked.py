@@ -19,7 +19,7 @@ QUIET_RATE = 100
 MEASURED = (
     "app/fleethook/api",
     "app/fleethook/asgi.py",
-    "app/fleethook/control",
+    "app/fleethook/work",
     "app/fleethook/dispatch",
     "app/fleethook/fairness",
     "app/fleethook/model",

@@ -5,8 +5,6 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fleethook.control.steps import Steps
-from fleethook.control.turns import Work
 from fleethook.dispatch.configurations import Configurations
 from fleethook.dispatch.converter import ObjectConverter
 from fleethook.dispatch.dispatcher import Dependencies, Dispatcher
@@ -16,6 +14,8 @@ from fleethook.dispatch.rules import match_rules
 from fleethook.dispatch.schema_owner import INDEXES
 from fleethook.outbound.client import HookClient
 from fleethook.store import Store
+from fleethook.work.fair_turns import Work
+from fleethook.work.immediate_steps import Steps
 from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget
 
 OWNER, CONSUMER, QUIET = "ws1", "ws3", "ws9"

@@ -30,7 +30,7 @@ _PLACES = {
     WRITE: r"^(__)?(libc_)?(write|writev|send|sendmsg|sendto) |uv__(try_)?write|uv_try_write",
     READ: r"^(__)?(libc_)?(read|readv|recv|recvmsg) |uv__read",
     HTTP: r"httptools|api/(read_timeout|direct|closing)\.py|app/fleethook/asgi\.py",
-    EDGE: r"api/(endpoint|review_endpoint|admission|body_limit|body_memory|reply|partial_body)\.py|app/fleethook/control/steps\.py",
+    EDGE: r"api/(endpoint|review_endpoint|admission|body_limit|body_memory|reply|partial_body)\.py|app/fleethook/work/steps\.py",
 }
 _IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")
 

@@ -15,7 +15,6 @@ from fleethook.api.endpoint import MAX_ON_LOOP
 from fleethook.api.interpret import InterpretEndpoint
 from fleethook.api.metrics import Metrics
 from fleethook.asgi import Fleethook, create_app
-from fleethook.control.slices import Slice, Sliced
 from fleethook.interpret.chain import Chain, NativeLayer, PythonLayer
 from fleethook.interpret.lua import runner
 from fleethook.interpret.python_interpreter import interpreter
@@ -24,6 +23,7 @@ from fleethook.overrider import dry_run, subject_admission, validation
 from fleethook.overrider import render as overrider_render
 from fleethook.registration import paths
 from fleethook.settings import Settings
+from fleethook.work.slices import Slice, Sliced
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.dispatch.builders import configuration, definition, webhook, widget

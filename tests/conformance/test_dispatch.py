@@ -14,8 +14,6 @@ import pytest
 from aiohttp import web
 
 from fleethook.api.deadline import find_budget
-from fleethook.control.turns import Turns
-from fleethook.control.worker import Worker
 from fleethook.dispatch.attributes import build_attributes, restore_annotation
 from fleethook.dispatch.audit import Audit
 from fleethook.dispatch.call import Deadline, WebhookCaller
@@ -34,6 +32,8 @@ from fleethook.dispatch.should_call import RequestContext
 from fleethook.dispatch.validating_phase import run_validating_phase
 from fleethook.model.gvk import parse_api_version
 from fleethook.outbound.client import HookClient
+from fleethook.work.fair_turns import Turns
+from fleethook.work.worker import Worker
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks

@@ -3,9 +3,9 @@ import threading
 from typing import Any
 
 from fleethook.console.memo import Memo
-from fleethook.control.worker import Worker
 from fleethook.model.gvk import GroupKind
 from fleethook.store import Store
+from fleethook.work.worker import Worker
 
 POD = GroupKind("", "Pod")
 

@@ -12,11 +12,11 @@ from fleethook.console.views.overriders.edit_text import EditError, format_overr
 from fleethook.console.views.overriders.fleet import CellKey, SubjectRow
 from fleethook.console.views.overriders.matrix import Query, select
 from fleethook.console.workloads import ClusterWorkloads, ManifestWorkloads
-from fleethook.control.worker import Worker
 from fleethook.kube.errors import UnreachableError
 from fleethook.model.json import JSONObject
 from fleethook.store import ObjectKey
 from fleethook.store.sources.manifests import ManifestSource
+from fleethook.work.worker import Worker
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, workload, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store
 

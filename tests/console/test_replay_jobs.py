@@ -12,7 +12,6 @@ from fleethook.console.replay_jobs import MAX_JOBS, ReplayJob, ReplayJobs, Start
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
 from fleethook.console.views.reviews.search import Query
-from fleethook.control.worker import Worker
 from fleethook.records.changes import Place, make_change
 from fleethook.records.describe import describe_change
 from fleethook.records.outcome import Difference
@@ -20,6 +19,7 @@ from fleethook.records.reader import Entry, read_entries
 from fleethook.records.replay import Replayed
 from fleethook.records.report import Report
 from fleethook.store import Store
+from fleethook.work.worker import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.records.replaying import replay as replay_records

@@ -6,8 +6,6 @@ import threading
 import pytest
 
 from fleethook.cel import Activation
-from fleethook.control.turns import Turns
-from fleethook.control.worker import Worker
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.cel.compiler import Compiler
 from fleethook.dispatch.condition_evaluator import ConditionEvaluator
@@ -20,6 +18,8 @@ from fleethook.dispatch.match_conditions import (
     evaluate_condition,
     evaluate_conditions,
 )
+from fleethook.work.fair_turns import Turns
+from fleethook.work.worker import Worker
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (

@@ -4,11 +4,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.control.slices import Pauses
-from fleethook.control.turns import do_at_once
 from fleethook.dispatch.hook_index import HookIndex
 from fleethook.dispatch.hooks import compile_hooks
 from fleethook.dispatch.rules import RuleAttributes, match_rules
+from fleethook.work.fair_turns import do_at_once
+from fleethook.work.slices import Pauses
 from tests.dispatch.builders import configuration, webhook
 from tests.dispatch.worlds import KIND, equivalents, hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples

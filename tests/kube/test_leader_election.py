@@ -17,9 +17,9 @@ from fleethook.kube.leader_election import (
     create_identity,
     find_leader,
 )
-from tests.control.clock import FakeClock
 from tests.kube.object_server import ObjectServer
 from tests.waiting import until
+from tests.work.clock import FakeClock
 
 LEASE = LeaseName("fleet", "fleethook")
 TIMING = LeaseTiming(lease_duration=15.0, renew_deadline=10.0, retry_period=0.001)

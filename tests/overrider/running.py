@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from fleethook.control.scheduler import sleep
 from fleethook.kube.connection import Connection
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.controller import OverriderController
@@ -15,9 +14,10 @@ from fleethook.overrider.workload_client import WriteLimits
 from fleethook.store import Store
 from fleethook.store.sources.kubernetes.resources import RESOURCES
 from fleethook.store.sources.kubernetes.source import KubernetesSource
+from fleethook.work.scheduler import sleep
 from tests.builders import UID, overrider, pool, workload, yurt_app_set
-from tests.control.clock import FakeClock
 from tests.overrider.apiserver import Apiserver, path_of
+from tests.work.clock import FakeClock
 
 STEP_SECONDS = 0.25
 START = datetime(2026, 6, 1, tzinfo=UTC)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.slices import run_at_once
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.dry_run import DryRun, Subject, dry_run_overrider, find_subject
 from fleethook.overrider.patch_limits import MAX_TEMPLATE_VALUES
+from fleethook.work.slices import run_at_once
 from tests.builders import (
     entry,
     image,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.slices import run_at_once
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.entry_pool_rules import check_pools, known_pools, knows_node_pools, selects_node_pools
+from fleethook.work.slices import run_at_once
 from tests.builders import entry, node_pool, overrider, store_of, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
 
 DEMO = Subject(YURT_APP_SET, yurt_app_set(), "")

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from fleethook.control.queue import WorkQueue
-from fleethook.control.slice_runner import Slices
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.event_handlers import EventHandlers
@@ -11,10 +9,12 @@ from fleethook.overrider.owner_waits import OwnerWaits
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.workload_client import WriteLimits
 from fleethook.overrider.workloads import Workloads
+from fleethook.work.queue import WorkQueue
+from fleethook.work.slice_runner import Slices
 from tests.builders import entry, node_pool, overrider, store_of, yurt_app_daemon, yurt_app_set
-from tests.control.clock import FakeClock
 from tests.overrider.apiserver import Apiserver
 from tests.overrider.running import START
+from tests.work.clock import FakeClock
 
 SET = Binding("", YURT_APP_SET, "default", "demo")
 DAEMON = Binding("", YURT_APP_DAEMON, "default", "agent")

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from fleethook.control.slices import run_at_once
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.evidence import Doubts, ReviewedWorkload
@@ -18,6 +17,7 @@ from fleethook.overrider.pool_template import SubjectError
 from fleethook.overrider.steps import RenderError
 from fleethook.store import StoreView
 from fleethook.store.stale import StaleError
+from fleethook.work.slices import run_at_once
 from tests.builders import (
     container,
     entry,

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.control.slice_runner import Slices
 from fleethook.kube.errors import APIError
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 from fleethook.overrider.live_admission import LiveAdmission
 from fleethook.overrider.server_dry_run import ServerDryRun
 from fleethook.overrider.subject_admission import Policy
+from fleethook.work.slice_runner import Slices
 from tests.builders import container, entry, overrider, pod_template, pool, request, store_of, yurt_app_set
 
 SUBJECT = yurt_app_set(template=pod_template(containers=[container("app")]), pools=[pool("a"), pool("b")])

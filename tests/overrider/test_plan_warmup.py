@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.slice_runner import Slices
 from fleethook.overrider import plan_warmup
 from fleethook.overrider.plan_cache import DEFAULT_CACHE_BYTES, PlanCache
 from fleethook.overrider.plan_warmup import PlanWarmup
 from fleethook.overrider.workload_admission import mutate_workload
+from fleethook.work.slice_runner import Slices
 from tests.builders import (
     API,
     entry,

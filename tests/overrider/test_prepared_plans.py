@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.slices import Sliced
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.overrider.plan_cache import PlanCache
 from fleethook.overrider.shared_plan import PoolPlan
 from fleethook.overrider.steps import RenderError
+from fleethook.work.slices import Sliced
 from tests.builders import (
     entry,
     image,

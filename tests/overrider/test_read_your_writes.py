@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from fleethook.control.slice_runner import Slices
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
@@ -17,6 +16,7 @@ from fleethook.overrider.read_your_writes import FreshReads, ensure_fresh_overri
 from fleethook.store import ObjectKey, Store, key_of
 from fleethook.store.sources.kubernetes.field_selection import FieldSelection
 from fleethook.store.stale import StaleError
+from fleethook.work.slice_runner import Slices
 from tests.builders import (
     entry,
     image,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.slices import run_at_once
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.entry_pool_rules import SubjectPools
 from fleethook.overrider.finding import Finding
 from fleethook.overrider.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
+from fleethook.work.slices import run_at_once
 from tests.builders import container, entry, overrider, pod_template, pool, yurt_app_set
 
 POOLS = [f"p{number}" for number in range(40)]

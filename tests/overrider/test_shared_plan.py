@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.slices import run_at_once
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.plan import compile_plan
 from fleethook.overrider.pool_mark import POOL_MARK, PoolValues
@@ -18,6 +17,7 @@ from fleethook.overrider.shared_plan import (
     share_plan,
 )
 from fleethook.overrider.subject_parts import templates_of
+from fleethook.work.slices import run_at_once
 from tests.builders import entry, image, overrider, pool, yurt_app_set
 
 RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.control.scheduler import sleep
-from fleethook.control.slice_runner import Slices
 from fleethook.model.gvk import GroupKind
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
 from fleethook.overrider.plan_cache import PlanCache
@@ -24,11 +22,13 @@ from fleethook.patch import apply, merge_patch
 from fleethook.store import ObjectKey, Store
 from fleethook.store.sources.kubernetes.resources import RESOURCES
 from fleethook.store.sources.kubernetes.source import KubernetesSource
+from fleethook.work.scheduler import sleep
+from fleethook.work.slice_runner import Slices
 from tests.builders import container, entry, image, node_pool, patch, rendered, request
-from tests.control.clock import FakeClock
 from tests.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.overrider.running import Fleet
 from tests.waiting import NET
+from tests.work.clock import FakeClock
 
 REVISION = "apps.openyurt.io/controller-revision-hash"
 TO_2, TO_3 = (entry("hangzhou", items=[image("nginx", claim)]) for claim in ("mirror/nginx:2.0", "mirror/nginx:3.0"))

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from fleethook.control.slice_runner import Slices
-from fleethook.control.slices import Sliced
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.binding import Binding
@@ -13,6 +11,8 @@ from fleethook.overrider.status import Result, status_in_slices, status_of
 from fleethook.overrider.subject_state import collect_state
 from fleethook.overrider.workload_client import WriteLimits
 from fleethook.overrider.workloads import Workloads
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Sliced
 from tests.builders import overrider, pool, store_of, workload, yurt_app_set
 from tests.overrider.running import Fleet
 

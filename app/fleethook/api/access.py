@@ -12,8 +12,8 @@ from starlette.types import Scope
 from fleethook.api.body_limit import RequestError
 from fleethook.api.callers import NamedCallers
 from fleethook.api.tokens import ACCESS_GROUP, ACCESS_RESOURCE, ACCESS_VERB, BusyError, Tokens, UndecidedError
-from fleethook.control.steps import Steps
 from fleethook.settings import Settings
+from fleethook.work.immediate_steps import Steps
 
 _log: Final = logging.getLogger(__name__)
 

@@ -25,7 +25,6 @@ from fleethook.api.quota import FullQuotaError, RequestQuota
 from fleethook.api.reply import Reply
 from fleethook.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.api.review_lines import find_cluster, make_admission_line
-from fleethook.control.steps import Steps
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.call_trace import note_refusal
 from fleethook.dispatch.dispatcher import Dispatcher, DispatchResult
@@ -41,6 +40,7 @@ from fleethook.model.kcp import is_cluster
 from fleethook.outbound.hops import HEADER, was_dispatched
 from fleethook.registration.paths import split_cluster_path
 from fleethook.store import StoreView
+from fleethook.work.immediate_steps import Steps
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
 # timeToWaitForReady).

@@ -14,8 +14,8 @@ from fleethook.api.metrics import Metrics
 from fleethook.api.partial_body import PartialBody
 from fleethook.api.reply import Reply, send_reply
 from fleethook.api.sending import PIECE_BYTES
-from fleethook.control.turns import Executor
-from fleethook.control.worker import Worker
+from fleethook.work.fair_turns import Executor
+from fleethook.work.worker import Worker
 
 MAX_DIGITS: Final = 309
 """Digits of a number in a large body. The largest number of Kubernetes' JSON, a double, has so many (1.8e308)."""

@@ -1,8 +1,8 @@
 """The edge of every route that takes reviews: decodes the review, has it answered, counts it and logs it.
 
 `fleethook.api.admission`, `fleethook.api.dispatch` and `fleethook.api.interpret` add the decision. The work is in steps
-(`fleethook.control.steps`), so that the protocol answers a review that needs no waiting at once, and the ASGI app
-answers every other review by the same code.
+(`fleethook.work.immediate_steps`), so that the protocol answers a review that needs no waiting at once, and the ASGI
+app answers every other review by the same code.
 """
 
 import logging
@@ -22,13 +22,13 @@ from fleethook.api.log_lines import LineShares
 from fleethook.api.logs import Line, LogSink, encode_line
 from fleethook.api.metrics import Metrics
 from fleethook.api.recording import AnsweredReview, RecordReview
-from fleethook.control.steps import Done, Steps, begin
-from fleethook.control.traced_steps import begin_in_span
-from fleethook.control.turns import Executor
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.envelope import BadReviewError
 from fleethook.model.json import JSON
 from fleethook.tracing.spans import CURRENT, Span, StartTrace, UnsampledSpan, find_trace_id
+from fleethook.work.fair_turns import Executor
+from fleethook.work.immediate_steps import Done, Steps, begin
+from fleethook.work.traced_steps import begin_in_span
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}

@@ -14,9 +14,6 @@ from fleethook.api.interpret import InterpretEndpoint
 from fleethook.api.logs import LogSink
 from fleethook.api.metrics import Metrics
 from fleethook.api.recording import RecordReview
-from fleethook.control.slice_runner import Slices
-from fleethook.control.slices import Sliced, run_until_pause
-from fleethook.control.turns import Executor
 from fleethook.crds.instance.admission import mutate_karmada, validate_karmada
 from fleethook.dispatch.explain import Explanation
 from fleethook.interpret.admission import validate_configuration
@@ -69,6 +66,9 @@ from fleethook.registration.paths import (
 from fleethook.store import StoreView
 from fleethook.store.sources.kubernetes.resources import DEFINITIONS
 from fleethook.tracing.spans import StartTrace
+from fleethook.work.fair_turns import Executor
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Sliced, run_until_pause
 
 _INTERPRETED_FROM = (
     EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, CUSTOMIZATION, CONFIG_MAP, DEFINITIONS.group_kind,

@@ -25,7 +25,6 @@ from fleethook.cli.options import (
 from fleethook.cli.parameters import Option
 from fleethook.cli.sources import ClusterOptions, Source, read_source
 from fleethook.cli.terminal import write_error
-from fleethook.control.slices import run_at_once
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -37,6 +36,7 @@ from fleethook.overrider.rollout.summary import sum_outcomes
 from fleethook.store import Store
 from fleethook.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.store.store import key_of
+from fleethook.work.slices import run_at_once
 
 _WORKLOAD_KINDS: Final = frozenset(one.group_kind for one in WORKLOADS)
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode

@@ -8,7 +8,6 @@ from typing import Final
 from fleethook.cli.findings_output import Row, make_overrider_row
 from fleethook.cli.sources import SourceOptions
 from fleethook.cli.terminal import write_error
-from fleethook.control.slices import run_at_once
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.overrider.dry_run import Subject, find_subject
@@ -18,6 +17,7 @@ from fleethook.overrider.server_dry_run import ServerDryRun, Trials, select_tria
 from fleethook.overrider.validation import pools_to_check
 from fleethook.store import ObjectKey, Store, key_of
 from fleethook.store.yaml_reader import Document
+from fleethook.work.slices import run_at_once
 
 _MAX_OVERRIDERS: Final = 50
 _MAX_WORKLOADS: Final = 20

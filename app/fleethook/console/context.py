@@ -11,7 +11,6 @@ from fleethook.console.lease_watch import LeaseWatch
 from fleethook.console.metrics_sampler import MetricsSampler
 from fleethook.console.review_index import ReviewIndex
 from fleethook.console.review_replay import ReviewReplay
-from fleethook.control.worker import Worker
 from fleethook.interpret.python_interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 from fleethook.overrider.bound_workloads import WORKLOAD_INDEXES
@@ -19,6 +18,7 @@ from fleethook.settings import Settings
 from fleethook.store import Store
 from fleethook.store.sources.manifests import ManifestSource
 from fleethook.store.sources.source import PartState
+from fleethook.work.worker import Worker
 
 if TYPE_CHECKING:
     from fleethook.lifetime import Cluster

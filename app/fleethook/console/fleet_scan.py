@@ -21,8 +21,6 @@ from fleethook.console.views.overriders.fleet import (
     workload_key,
 )
 from fleethook.console.workloads import CompleteWorkloads
-from fleethook.control.slice_runner import Slices
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
 from fleethook.overrider.bound_workloads import hash_of
@@ -35,6 +33,8 @@ from fleethook.store import ObjectKey
 from fleethook.store.gc_freeze import GCFreezer
 from fleethook.store.partial import PartialObject
 from fleethook.store.store import Stored, Subscriber
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Pauses, Sliced
 
 _T = TypeVar("_T")
 _PLAN_BYTES: Final = 64 << 20

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from fleethook.console.context import ConsoleContext
 from fleethook.console.views.findings import FindingCount, collect_documents, count_findings, select_checked
-from fleethook.control.worker import Worker
 from fleethook.store import ObjectKey
 from fleethook.store.partial import PARTIAL_KINDS
 from fleethook.store.store import Stored
 from fleethook.store.yaml_reader import Document
+from fleethook.work.worker import Worker
 
 
 class LintState(NamedTuple):

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
-from fleethook.control.worker import Worker
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.store import ObjectKey, Store, Stored
+from fleethook.work.worker import Worker
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as Line
 
 from fleethook.console.views.review_rates import Increase, Sample, measure_increase
-from fleethook.control.worker import Worker
 from fleethook.outbound.body import BodyError, read_body
 from fleethook.outbound.credential import Credential, CredentialError
 from fleethook.outbound.trust import TrustError, create_context
 from fleethook.settings import is_loopback
+from fleethook.work.worker import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"
 DURATIONS: Final = "fleethook_review_duration_seconds_bucket"

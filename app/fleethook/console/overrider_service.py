@@ -29,8 +29,6 @@ from fleethook.console.views.overriders.pool_diff import (
     prepare_diff,
 )
 from fleethook.console.workloads import ClusterWorkloads, CompleteWorkloads, ManifestWorkloads
-from fleethook.control.slice_runner import Slices
-from fleethook.control.worker import Worker
 from fleethook.kube.errors import UnreachableError
 from fleethook.model.json import JSONObject
 from fleethook.overrider.pool_template import SubjectError
@@ -38,6 +36,8 @@ from fleethook.overrider.steps import RenderError
 from fleethook.store import ObjectKey
 from fleethook.store.sources.kubernetes.resources import WORKLOADS
 from fleethook.store.store import Store
+from fleethook.work.slice_runner import Slices
+from fleethook.work.worker import Worker
 
 
 class ShownCell(NamedTuple):

@@ -13,11 +13,11 @@ from fleethook.console.review_replay import ReviewReplay
 from fleethook.console.views.reviews.batch import ChangedReview, Example, describe_example
 from fleethook.console.views.reviews.search import Query
 from fleethook.console.views.reviews.summary import ReviewSummary
-from fleethook.control.worker import Worker
 from fleethook.model.gvk import GroupKind
 from fleethook.records.reader import Entry
 from fleethook.records.replay import Replayed, batch
 from fleethook.records.report import GroupName, Report
+from fleethook.work.worker import Worker
 
 MAX_JOBS: Final = 8
 """Jobs of one console; each user has one. The job that was asked for least recently is dropped first."""

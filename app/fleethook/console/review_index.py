@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.console.views.reviews.summary import ReviewSummary, summarize
-from fleethook.control.worker import Worker
 from fleethook.records.format import FILE_SUFFIX
 from fleethook.records.reader import Entry, Problem, read_entries
+from fleethook.work.worker import Worker
 
 MAX_REVIEWS: Final = 200_000
 """Reviews whose facts are kept, those of the newest files: about 100 MB."""

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.control.worker import Worker
 from fleethook.dispatch.admission_review import (
     ReviewError,
     WebhookResponse,
@@ -26,6 +25,7 @@ from fleethook.outbound.credential import Credential
 from fleethook.outbound.errors import CallError, NotCalledError, OverloadedError
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
+from fleethook.work.worker import Worker
 
 # The largest response, in bytes, that is decoded on the event loop: 0.5 ms.
 _SHORT_ANSWER: Final = 64 * 1024

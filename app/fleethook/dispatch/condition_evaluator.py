@@ -10,8 +10,6 @@ from typing import Final
 
 from fleethook.cel import Activation, ExpressionError, Program
 from fleethook.cel.program import EvaluationLimits
-from fleethook.control.turns import Turns
-from fleethook.control.worker import Worker
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.cel.cache import ProgramCache
 from fleethook.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
@@ -25,6 +23,8 @@ from fleethook.dispatch.match_conditions import (
     evaluate_in_order,
 )
 from fleethook.store.gc_freeze import GCFreezer
+from fleethook.work.fair_turns import Turns
+from fleethook.work.worker import Worker
 
 # About 1 ms: a unit of cost takes about 0.5 us here. Only loops over large objects cost more.
 _INLINE: Final = EvaluationLimits(cost=2_000, work=4_000)

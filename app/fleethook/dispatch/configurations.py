@@ -4,9 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from fleethook.control.slices import Pauses
-from fleethook.control.steps import Steps
-from fleethook.control.turns import Executor, Turns, Work, do_at_once, do_in_turns
 from fleethook.dispatch.defaults import set_webhook_defaults
 from fleethook.dispatch.hook_index import HookIndex, group_hooks
 from fleethook.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
@@ -14,6 +11,9 @@ from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSON, JSONObject
 from fleethook.store import ObjectKey, Store, Stored
 from fleethook.store.gc_freeze import GCFreezer
+from fleethook.work.fair_turns import Executor, Turns, Work, do_at_once, do_in_turns
+from fleethook.work.immediate_steps import Steps
+from fleethook.work.slices import Pauses
 
 # Values of webhooks that are compiled before other requests get a turn: about 3 ms.
 _SLICE: Final = 1_000

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from fleethook.control.worker import Worker
 from fleethook.dispatch.attributes import annotate_cluster
 from fleethook.dispatch.call import Deadline
 from fleethook.dispatch.call_trace import CallTrace
@@ -28,6 +27,7 @@ from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient, Parties
 from fleethook.outbound.errors import CallError, OverloadedError
 from fleethook.store import StoreView
+from fleethook.work.worker import Worker
 
 _CONVERSION_SECONDS: Final = 30.0
 # The limit of bytes of a response that is parsed on the event loop. This is an estimate, not a measurement.

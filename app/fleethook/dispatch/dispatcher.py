@@ -6,9 +6,6 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from fleethook.cel.access_check import AccessDecision, AccessQuestion
-from fleethook.control.steps import Steps, finish
-from fleethook.control.turns import Turns, do_in_steps
-from fleethook.control.worker import Worker
 from fleethook.dispatch.attributes import (
     Attributes,
     build_attributes,
@@ -41,6 +38,9 @@ from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.store import Store
+from fleethook.work.fair_turns import Turns, do_in_steps
+from fleethook.work.immediate_steps import Steps, finish
+from fleethook.work.worker import Worker
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 _LIMITS: Final = RequestLimits()

@@ -6,7 +6,6 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.control.slices import Pauses
 from fleethook.dispatch.attributes import Attributes
 from fleethook.dispatch.audit import Audit
 from fleethook.dispatch.call import Deadline
@@ -29,6 +28,7 @@ from fleethook.dispatch.rules import Invocation, find_nearest_miss
 from fleethook.dispatch.should_call import CallDecider, RequestContext
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.work.slices import Pauses
 
 # kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
 BUDGET_SECONDS: Final = 34.0

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate, chain, groupby, product
 from typing import Final, NamedTuple, TypeAlias
 
-from fleethook.control.slices import Pauses
-from fleethook.control.turns import Work, do_at_once
 from fleethook.dispatch.equivalent_resources import Equivalent
 from fleethook.dispatch.hooks import EVERY, Hook, Rule
 from fleethook.dispatch.rules import EquivalentIndex, Invocation, RuleAttributes, find_invocation
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.work.fair_turns import Work, do_at_once
+from fleethook.work.slices import Pauses
 
 # A fleet repeats the same operations on about a hundred resources. A request can name any resource, hence the limit.
 _MAX_CACHED: Final = 4096

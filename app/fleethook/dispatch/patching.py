@@ -6,7 +6,6 @@ An estimate of the work selects the thread, never a clock. Both ways give the sa
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fleethook.control.worker import Worker
 from fleethook.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
 from fleethook.dispatch.attributes import restore_annotation
 from fleethook.dispatch.equivalent_resources import is_builtin
@@ -18,6 +17,7 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import apply, diff
 from fleethook.patch.equality import identical
 from fleethook.patch.limits import LIMITS
+from fleethook.work.worker import Worker
 
 _T = TypeVar("_T")
 # The largest patch, in bytes, that is applied on the event loop: about 600 operations, 5 ms.

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Pauses
-from fleethook.control.turns import Work, do_at_once
 from fleethook.dispatch.equivalent_resources import Equivalent
 from fleethook.dispatch.hooks import EVERY, Hook, Rule
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.work.fair_turns import Work, do_at_once
+from fleethook.work.slices import Pauses
 
 # The namespace of a request for a Namespace is that Namespace's own name.
 _NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")

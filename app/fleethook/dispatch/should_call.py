@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel import AccessDecision, AccessQuestion, Activation
-from fleethook.control.turns import Turns
 from fleethook.dispatch.admission_review import WebhookResponse, build_condition_request
 from fleethook.dispatch.attributes import Attributes
 from fleethook.dispatch.audit import Audit
@@ -24,6 +23,7 @@ from fleethook.dispatch.patching import Patcher
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.tracing.spans import child_span
+from fleethook.work.fair_turns import Turns
 
 Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 """Returns an object in another version; raises StatusError."""

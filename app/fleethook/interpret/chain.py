@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from fleethook.control.steps import Done, Steps, begin
 from fleethook.interpret.answer_validation import validate_answer
 from fleethook.interpret.every_kind import (
     DEPENDENCIES_ANNOTATION,
@@ -19,6 +18,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.asked_calls import AskedCall
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.work.immediate_steps import Done, Steps, begin
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.worker import Worker
 from fleethook.interpret.chain import Handler, IgnoredError, Observe
 from fleethook.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from fleethook.interpret.question import Answer, Question
@@ -33,6 +32,7 @@ from fleethook.patch import PatchError, apply
 from fleethook.patch.limits import LIMITS
 from fleethook.store import Index, ObjectKey, Store, Stored
 from fleethook.tracing.spans import child_span
+from fleethook.work.worker import Worker
 
 # The event loop handles answers of up to so many bytes about objects of up to so many values. Larger ones run in a
 # thread, because applying a patch may take long.

@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
-from fleethook.outbound.daemon_thread import call_in_daemon_thread
+from fleethook.work.daemon_thread import call_in_daemon_thread
 
 # A lookup takes milliseconds, and each session caches the result for ten seconds. Each lookup has its own thread. An
 # owner without a lookup gets one beyond the quota, up to twice the total (`fleethook.outbound.call_slots`).

@@ -24,11 +24,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.control.conditions import Condition
-from fleethook.control.queue import Again, WorkQueue
-from fleethook.control.queue import Outcome as Worked
-from fleethook.control.scheduler import LoopScheduler, Scheduler, sleep
-from fleethook.control.slice_runner import Slices
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.kube.connection import Connection
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.gvk import GroupKind
@@ -59,6 +54,11 @@ from fleethook.overrider.workloads import Change, Workloads
 from fleethook.overrider.write_backoff import Backoff
 from fleethook.store import ObjectKey, Store, StoreView
 from fleethook.store.sources.kubernetes.source import KubernetesSource
+from fleethook.work.queue import Again, WorkQueue
+from fleethook.work.queue import Outcome as Worked
+from fleethook.work.scheduler import LoopScheduler, Scheduler, sleep
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Pauses, Sliced
 
 _log: Final = logging.getLogger(__name__)
 

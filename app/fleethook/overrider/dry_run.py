@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.admission import StatusCause
 from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
@@ -20,6 +19,7 @@ from fleethook.overrider.steps import REPLICAS, RenderError, Step
 from fleethook.overrider.subject_parts import templates_of, workload_kinds
 from fleethook.overrider.subject_plans import SubjectPlans
 from fleethook.store import StoreView
+from fleethook.work.slices import Pauses, Sliced
 
 
 class DryRun(NamedTuple):

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.formats.spelling import nearest, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -17,6 +16,7 @@ from fleethook.overrider.node_pools import NodePoolView
 from fleethook.overrider.pool_exclusion import EVERY_POOL, EXCLUDE
 from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.subject_parts import is_v1beta1, tweaks_of
+from fleethook.work.slices import Pauses, Sliced
 
 # Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
 _MAX_SUGGESTIONS: Final = 5

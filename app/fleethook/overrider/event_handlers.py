@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from fleethook.control.queue import WorkQueue
-from fleethook.control.scheduler import Scheduler
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.overrider.binding import Binding, find_binding
@@ -14,6 +12,8 @@ from fleethook.overrider.subject_parts import depends_on_node_pools
 from fleethook.overrider.subject_state import find_overriders
 from fleethook.overrider.workloads import Change, Workloads
 from fleethook.store import ObjectKey, Store, Stored
+from fleethook.work.queue import WorkQueue
+from fleethook.work.scheduler import Scheduler
 
 # OpenYurt's controller writes a changed template to every workload, and admission renders these writes. After this time
 # they are usually complete.

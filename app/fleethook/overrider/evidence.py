@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.slices import Sliced
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -38,6 +37,7 @@ from fleethook.overrider.undo import RENDERED_ANNOTATION, Memory
 from fleethook.overrider.workload_admission import KINDS, read_memory
 from fleethook.store import StoreView
 from fleethook.store.stale import StaleError
+from fleethook.work.slices import Sliced
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from fleethook.control.slice_runner import Slices
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
@@ -19,6 +18,7 @@ from fleethook.overrider.server_dry_run import ServerDryRun, select_trials
 from fleethook.overrider.subject_admission import Policy, describe_finding, key_of_subject, read_subject, refuse_edit
 from fleethook.overrider.validation import pools_to_check
 from fleethook.store import StoreView
+from fleethook.work.slice_runner import Slices
 
 
 class LiveAdmission(NamedTuple):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Sliced
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.overrider.dry_run import Subject
@@ -28,6 +27,7 @@ from fleethook.store import ObjectKey, StoreView
 from fleethook.store.store import key_of
 from fleethook.store.yaml_lines import FieldLines
 from fleethook.store.yaml_reader import Document
+from fleethook.work.slices import Sliced
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
 _UNQUOTED: Final = re.compile(r'(must be text, not the number )(\S+)(: quote it, as in (?:[^"]*: )?)"\2"')

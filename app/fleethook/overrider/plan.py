@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.slices import Sliced, run_at_once
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
@@ -51,6 +50,7 @@ from fleethook.overrider.undo import as_annotation, hash_text, undo_of
 from fleethook.overrider.workload_schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
 from fleethook.overrider.workload_schema.fields import Kind
 from fleethook.patch import StrategicMergeError, identical
+from fleethook.work.slices import Sliced, run_at_once
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2

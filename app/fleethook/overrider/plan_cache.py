@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from typing import Final
 
-from fleethook.control.slices import Sliced
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
@@ -11,6 +10,7 @@ from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.shared_plan import FilledPlans, PoolPlan
 from fleethook.overrider.subject_plans import NotCompiledError, SubjectPlans
 from fleethook.store import StoreView
+from fleethook.work.slices import Sliced
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
 # Subjects whose plans are compiled at the same time; the controller works on eight.

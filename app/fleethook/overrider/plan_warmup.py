@@ -10,8 +10,6 @@ import math
 import sys
 from typing import Final
 
-from fleethook.control.slice_runner import Slices
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import SUBJECT_KINDS, YURT_APP_OVERRIDER
@@ -22,6 +20,8 @@ from fleethook.overrider.plan_inputs import same_input
 from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.subject_parts import templates_of, workload_kinds
 from fleethook.store import ObjectKey, Store, Stored
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Pauses, Sliced
 
 _log: Final = logging.getLogger(__name__)
 

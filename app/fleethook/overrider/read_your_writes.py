@@ -23,8 +23,6 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.control.slice_runner import Slices
-from fleethook.control.slices import Sliced, run_until_pause
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
@@ -40,6 +38,8 @@ from fleethook.overrider.subject_parts import depends_on_node_pools
 from fleethook.store import ObjectKey, StoreView
 from fleethook.store.sources.kubernetes.field_selection import FieldSelection
 from fleethook.store.stale import StaleError
+from fleethook.work.slice_runner import Slices
+from fleethook.work.slices import Sliced, run_until_pause
 
 _log: Final = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Sliced
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
@@ -34,6 +33,7 @@ from fleethook.overrider.undo import (
 )
 from fleethook.patch import diff
 from fleethook.store import StoreView
+from fleethook.work.slices import Sliced
 
 NEVER_RENDERED: Final = Memory("", "")
 _MAX_COMPILATIONS: Final = 5

@@ -12,7 +12,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject
 from fleethook.overrider.dry_run import Subject
@@ -24,6 +23,7 @@ from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_parts import workload_kinds
 from fleethook.overrider.subject_plans import SubjectPlans
 from fleethook.patch import format_pointer
+from fleethook.work.slices import Pauses, Sliced
 
 _log: Final = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from weakref import ref
 
 import msgspec
 
-from fleethook.control.slices import Sliced
 from fleethook.model.json import JSON
 from fleethook.overrider.delta import leaves
 from fleethook.overrider.fast_path import PrecompiledPatch
@@ -20,6 +19,7 @@ from fleethook.overrider.plan import Plan, digest_text
 from fleethook.overrider.plan_size import size_of
 from fleethook.overrider.pool_mark import NO_VALUES, POOL_MARK, EntryValues, Filler, PoolValues, has_number_mark
 from fleethook.overrider.undo import Memory, hash_text
+from fleethook.work.slices import Sliced
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
 MAX_FILLED: Final = 64

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from fleethook.control.conditions import Condition, Status, build_conditions
-from fleethook.control.slices import Sliced, run_at_once
 from fleethook.model.json import JSONObject, as_object
 from fleethook.overrider.binding import Binding
 from fleethook.overrider.gaps import NO_GAPS, Gaps, describe_orphans, list_names
+from fleethook.work.slices import Sliced, run_at_once
 
 BOUND: Final = "Bound"
 RENDERED: Final = "Rendered"

@@ -10,7 +10,6 @@ import msgspec
 
 from fleethook.control.conditions import Condition
 from fleethook.control.events import Recorder, Reference
-from fleethook.control.slice_runner import Slices
 from fleethook.kube.connection import MERGE_PATCH, Connection
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -20,6 +19,7 @@ from fleethook.overrider.gaps import Gaps, describe_orphans
 from fleethook.overrider.status import BOUND, CONFLICT, RENDERED, Result, status_in_slices
 from fleethook.store.sources.kubernetes.resources import YURT_APP_OVERRIDERS
 from fleethook.store.sources.kubernetes.source import KubernetesSource
+from fleethook.work.slice_runner import Slices
 
 _log: Final = logging.getLogger(__name__)
 

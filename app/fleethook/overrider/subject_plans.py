@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.slices import Sliced, run_at_once
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
@@ -26,6 +25,7 @@ from fleethook.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, f
 from fleethook.overrider.steps import RenderError, compile_entries
 from fleethook.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
 from fleethook.overrider.template import lacks_pool, subject_name
+from fleethook.work.slices import Sliced, run_at_once
 
 # Measured with tracemalloc: a pool that cannot be rendered, and a subject without pools.
 _ERROR_BYTES: Final = 420

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from fleethook.overrider.absent_pools import absent_pools, describe_lack_of_pools
@@ -22,6 +21,7 @@ from fleethook.overrider.pools import pools_of_subject
 from fleethook.overrider.workloads import Workloads
 from fleethook.store import ObjectKey, StoreView
 from fleethook.store.partial import PartialObject
+from fleethook.work.slices import Pauses, Sliced
 
 _MAX_NAMED = 5
 # Workloads between two pauses, at some 3 µs each.

@@ -9,7 +9,6 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from fleethook.control.slices import Slice, Sliced, run_at_once
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -38,6 +37,7 @@ from fleethook.overrider.steps import RenderError
 from fleethook.overrider.undo import RENDERED_ANNOTATION, RESERVED_PREFIX, Memory, remembered
 from fleethook.patch import apply, format_pointer
 from fleethook.store import StoreView
+from fleethook.work.slices import Slice, Sliced, run_at_once
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
 MAX_REPLACED_VALUES: Final = 5

@@ -10,9 +10,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.rate_limit import RateLimiter
-from fleethook.control.scheduler import Scheduler
-from fleethook.control.slice_runner import Slices
 from fleethook.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
 from fleethook.kube.errors import APIError
 from fleethook.model.json import JSONObject
@@ -25,6 +22,9 @@ from fleethook.store.sources.kubernetes.paging import PageSize
 from fleethook.store.sources.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.store.sources.kubernetes.wire import decode_page
+from fleethook.work.rate_limit import RateLimiter
+from fleethook.work.scheduler import Scheduler
+from fleethook.work.slice_runner import Slices
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.
 _SLICE: Final = 2

@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.control.scheduler import Scheduler
-from fleethook.control.slice_runner import Slices
 from fleethook.kube.connection import Connection
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
@@ -28,6 +26,8 @@ from fleethook.store.freeing import free_in_slices
 from fleethook.store.partial import PartialObject
 from fleethook.store.sources.kubernetes.resources import WORKLOADS
 from fleethook.store.sources.kubernetes.source import KubernetesSource
+from fleethook.work.scheduler import Scheduler
+from fleethook.work.slice_runner import Slices
 
 
 class Change(NamedTuple):

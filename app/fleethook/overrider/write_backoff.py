@@ -8,9 +8,9 @@ hash), and when it has not written the workload for a long time.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from fleethook.control.queue import draw_jitter
-from fleethook.control.rate_limit import TokenBucket
 from fleethook.store import ObjectKey
+from fleethook.work.queue import draw_jitter
+from fleethook.work.rate_limit import TokenBucket
 
 # Pauses of 2, 6, 18, 54 s … make four writes in the first minute, at 0, 2, 8 and 26 s, with room for 20 % of jitter.
 # The first retries come within seconds, because a webhook that restarts is unavailable only that long.

@@ -5,7 +5,7 @@ import pytest
 
 from fleethook.console.access import LOCAL_USER
 from fleethook.console.pages.dispatch import make_state
-from fleethook.control.worker import Worker
+from fleethook.work.worker import Worker
 from tests.console.pages.reading import HOSTILE, get, read, submit
 from tests.console.visits import console_of, make_context, send_form, visit
 from tests.dispatch.builders import binding, configuration, export, in_cluster, webhook, widget

@@ -11,13 +11,13 @@ from fleethook.cli.interpret_chain import build_chain
 from fleethook.console.pages.interpreters import make_state
 from fleethook.console.process import ConsoleOptions, open_context
 from fleethook.console.views.interpreters import LAYERS, OPERATIONS, find_cell
-from fleethook.control.worker import Worker
 from fleethook.interpret.lua.runner import Runner
 from fleethook.interpret.question import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings
+from fleethook.work.worker import Worker
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 from tests.console.pages.reading import HOSTILE, Page, get, read, submit
 from tests.console.views.test_interpreters import FILES, find_answering_layer, make_object, read_all

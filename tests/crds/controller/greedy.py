@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fleethook.control.child_process import answer_questions
 from fleethook.crds.archive import archive
 from fleethook.crds.controller import verifier_process
+from fleethook.work.child_process import answer_questions
 
 
 def _verify(tarball: bytes, **_: Any) -> Any:

@@ -4,10 +4,10 @@ import os
 import time
 from typing import Any
 
-from fleethook.control.child_process import answer_questions
 from fleethook.crds.archive import archive
 from fleethook.crds.archive.limits import LIMITS
 from fleethook.crds.controller import verifier_process
+from fleethook.work.child_process import answer_questions
 
 _verify = archive.verify
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fleethook.cel import Activation, Program
-from fleethook.control.worker import Worker
 from fleethook.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
+from fleethook.work.worker import Worker
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
 INVALID = [

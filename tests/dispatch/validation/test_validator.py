@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fleethook.cel import compile_condition
-from fleethook.control.turns import Turns
-from fleethook.control.worker import Worker
 from fleethook.dispatch.cel.compiler import Compiler
 from fleethook.dispatch.validation.validator import ConfigurationValidator, validate_configuration
+from fleethook.work.fair_turns import Turns
+from fleethook.work.worker import Worker
 from tests.dispatch.builders import configuration, request_of, review, webhook
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fleethook.control.slices import run_at_once
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.overrider.dry_run import Subject
 from fleethook.overrider.rollout.edit import Edit, EditEffects, predict_edit
+from fleethook.work.slices import run_at_once
 from tests.builders import entry, image, overrider, patch, pod_template, pool, tweak, yurt_app_set, yurt_app_set_v1beta1
 
 Document = dict[str, Any]

@@ -35,9 +35,9 @@ from fleethook.console.views.playground import (
     number_lines,
     run_form,
 )
-from fleethook.control.worker import Worker
 from fleethook.model.karmada import Operation
 from fleethook.store import Store
+from fleethook.work.worker import Worker
 
 _MAX_RUNNING: Final = 2
 MAX_SCRIPTS: Final = 4

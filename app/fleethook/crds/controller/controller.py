@@ -19,7 +19,6 @@ import msgspec
 
 from fleethook.control.conditions import Condition, build_conditions, read_condition
 from fleethook.control.events import Recorder, Reference
-from fleethook.control.queue import WorkQueue
 from fleethook.crds.apply.apply import Applied, summarize
 from fleethook.crds.apply.plan import StoredVersionsError
 from fleethook.crds.cache.cache import Cache
@@ -63,6 +62,7 @@ from fleethook.store import ObjectKey, Store, Stored
 from fleethook.store.sources.kubernetes.resources import KARMADAS
 from fleethook.store.sources.kubernetes.source import KubernetesSource
 from fleethook.tracing.spans import StartRoot
+from fleethook.work.queue import WorkQueue
 
 APPLIED: Final = "CRDsApplied"
 _SUCCEEDED: Final = "Applied"

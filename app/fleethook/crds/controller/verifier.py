@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from fleethook.control.child_process import ChildProcess
 from fleethook.crds.apply.patches import Patch
 from fleethook.crds.archive.manifest import Manifest
 from fleethook.crds.controller.verifier_process import MODULE, Answer, Question
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.fairness.slots import Limits, Slots
 from fleethook.model.json import JSONObject
+from fleethook.work.child_process import ChildProcess
 
 
 class EncodedCRDs(Mapping[str, JSONObject]):

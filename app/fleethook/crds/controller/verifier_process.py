@@ -1,6 +1,6 @@
 """The child process that verifies and reads tarballs: ``python -m fleethook.crds.controller.verifier_process``.
 
-See `fleethook.control.child_process`. A fork of this process with limits on memory and CPU time verifies each tarball,
+See `fleethook.work.child_process`. A fork of this process with limits on memory and CPU time verifies each tarball,
 so that one tarball leaves no trace for the next. The process itself only reads questions.
 """
 
@@ -14,7 +14,6 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from fleethook.control.child_process import answer_questions
 from fleethook.crds.apply.documents import read_files
 from fleethook.crds.apply.patches import build_patches, render_crds
 from fleethook.crds.archive import archive
@@ -22,6 +21,7 @@ from fleethook.crds.archive.limits import LIMITS, ArchiveLimits
 from fleethook.crds.archive.manifest import FileDigest, Manifest
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.model.json import JSON
+from fleethook.work.child_process import answer_questions
 
 MODULE: Final = "fleethook.crds.controller.verifier_process"
 MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024

@@ -20,7 +20,7 @@ from urllib3.util.connection import allowed_gai_family
 from fleethook.crds.download.cancellation import Deadline
 from fleethook.crds.download.errors import SlowLookupError
 from fleethook.crds.download.retry import CONNECT_SECONDS
-from fleethook.outbound.daemon_thread import call_in_daemon_thread
+from fleethook.work.daemon_thread import call_in_daemon_thread
 
 Info = tuple[int, int, int, str, tuple[Any, ...]]
 """A result of ``socket.getaddrinfo``."""

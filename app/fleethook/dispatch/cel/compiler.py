@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cel.cel_errors import ExpressionError
 from fleethook.cel.program import Program, compile_condition, compute_expanded_length
-from fleethook.control.worker import Worker
+from fleethook.work.worker import Worker
 
 # Expressions up to this length compile on the event loop, in 1 to 2 ms and in 6 ms at worst.
 _MAX_SHORT_LENGTH: Final = 500

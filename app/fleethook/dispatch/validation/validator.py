@@ -6,8 +6,6 @@ from itertools import islice
 from typing import Final
 
 from fleethook.cel import ExpressionError, compile_condition
-from fleethook.control.slices import Pauses
-from fleethook.control.turns import Executor, Turns
 from fleethook.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 from fleethook.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from fleethook.dispatch.validation.configuration import configuration_problems
@@ -20,6 +18,8 @@ from fleethook.model.formats.size import count_values
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import cluster_of
+from fleethook.work.fair_turns import Executor, Turns
+from fleethook.work.slices import Pauses
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _KINDS: Final = (GroupKind(_GROUP, MUTATING), GroupKind(_GROUP, VALIDATING))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from fleethook.control.slices import Slice, Sliced
 from fleethook.interpret.admission import refuse_problems
 from fleethook.interpret.lua.customizations import read_object
 from fleethook.interpret.lua.rules import ParsedRules, Rule, RuleProblem, describe_object, list_findings
@@ -16,6 +15,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
 from fleethook.store import StoreView
 from fleethook.store.store import key_of
+from fleethook.work.slices import Slice, Sliced
 
 
 def validate_scripts_in_slices(

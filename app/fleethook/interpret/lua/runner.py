@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from fleethook.control.worker import Worker
 from fleethook.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
+from fleethook.work.worker import Worker
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,6 @@ workload to be as its overrider rendered it. `fleethook.overrider.rollout.predic
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Pauses, Sliced
 from fleethook.model.formats.size import count_values
 from fleethook.model.json import JSON, JSONObject
 from fleethook.overrider.differences import ABSENT, Difference
@@ -22,6 +21,7 @@ from fleethook.overrider.steps import RenderError
 from fleethook.overrider.subject_parts import templates_of, workload_kinds
 from fleethook.overrider.subject_plans import SubjectPlans
 from fleethook.patch import parse_pointer
+from fleethook.work.slices import Pauses, Sliced
 
 # Units of work between two pauses. Comparing two known plans takes one, some 0.1 ms; compiling one takes `_PLAN_UNITS`.
 _SLICE: Final = 40

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.control.slices import Slice, Sliced
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
@@ -22,6 +21,7 @@ from fleethook.overrider.dry_run import Subject, find_subject
 from fleethook.overrider.entry_pool_rules import known_pools
 from fleethook.overrider.rollout.edit import Edit, EditEffects, predict_edit
 from fleethook.store import StoreView
+from fleethook.work.slices import Slice, Sliced
 
 ALLOW_ANNOTATION: Final = "fleethook.io/allow-rollout"
 _ALLOWANCE: Final = re.compile(r"([0-9]{1,9})-([0-9a-f]{16})", re.ASCII)

@@ -7,7 +7,6 @@ function that admission and fleethook's controller use. Changes that are due wit
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.control.slices import Sliced, run_at_once
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import GROUP, NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
@@ -28,6 +27,7 @@ from fleethook.overrider.undo import remembered
 from fleethook.patch import apply
 from fleethook.store import ObjectKey, StoreView
 from fleethook.store.store import key_of
+from fleethook.work.slices import Sliced, run_at_once
 
 
 class Outcome(NamedTuple):

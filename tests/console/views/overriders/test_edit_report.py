@@ -15,13 +15,13 @@ from fleethook.console.views.overriders.edit_report import (
     report_edit,
 )
 from fleethook.console.views.overriders.edit_text import format_overrider, locate_edit, parse_overrider
-from fleethook.control.slices import run_at_once
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.overrider.binding import OVERRIDERS_BY_SUBJECT, overriders_of
 from fleethook.overrider.preview import cells
 from fleethook.store import ObjectKey, key_of
 from fleethook.store.manifest_reader import read_documents
+from fleethook.work.slices import run_at_once
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.views.overriders.fleet_stores import DEMO, make_store

@@ -6,9 +6,9 @@ from fleethook.console.views.overriders.fleet import (
     make_row,
     workload_key,
 )
-from fleethook.control.slices import run_at_once
 from fleethook.model.gvk import GroupKind
 from fleethook.store import ObjectKey
+from fleethook.work.slices import run_at_once
 from tests.builders import NEW_IMAGE, node_pool, pool, workload, yurt_app_daemon, yurt_app_set
 from tests.console.views.overriders.fleet_stores import DEMO, cell_key, make_store
 

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from fleethook.console.views.overriders.edit_text import Edited
 from fleethook.console.views.overriders.fleet import CellKey, find_cell, list_running, make_row, workload_key
-from fleethook.control.slices import Sliced
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.overrider.manifest_findings import ManifestFinding, check_edited_overrider
@@ -24,6 +23,7 @@ from fleethook.overrider.rollout.summary import Totals, sum_outcomes
 from fleethook.overrider.steps import RenderError
 from fleethook.store import Index, ObjectKey, StoreView
 from fleethook.store.store import Stored
+from fleethook.work.slices import Sliced
 
 
 class EditedStore:

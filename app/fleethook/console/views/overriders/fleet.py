@@ -6,7 +6,6 @@ The lists are cheap: nothing is rendered. The pages render the shown part only.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from fleethook.control.slices import Sliced
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
@@ -19,6 +18,7 @@ from fleethook.overrider.preview import Cell
 from fleethook.overrider.subject_parts import workload_kinds
 from fleethook.store import ObjectKey, StoreView
 from fleethook.store.partial import PartialObject
+from fleethook.work.slices import Sliced
 
 # Selecting among 5,000 NodePools takes some milliseconds, and reading the topology of 50 pools 20 µs.
 _SUBJECTS_IN_A_SLICE: Final = 5

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fleethook.control.steps import Done, Steps, begin, finish
+from fleethook.work.immediate_steps import Done, Steps, begin, finish
 
 
 async def double(number: int) -> int:

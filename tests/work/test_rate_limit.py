@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from fleethook.control.rate_limit import RateLimiter, TokenBucket
-from tests.control.clock import FakeClock
+from fleethook.work.rate_limit import RateLimiter, TokenBucket
+from tests.work.clock import FakeClock
 
 
 def test_a_bucket_allows_a_burst_and_then_the_rate() -> None:

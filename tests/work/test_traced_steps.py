@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from fleethook.control.steps import Done, Steps
-from fleethook.control.traced_steps import begin_in_span
 from fleethook.tracing.spans import CURRENT
+from fleethook.work.immediate_steps import Done, Steps
+from fleethook.work.traced_steps import begin_in_span
 from tests.tracing.test_spans import Noted
 
 

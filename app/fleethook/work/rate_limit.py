@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Hashable
 from typing import Final
 
-from fleethook.control.scheduler import LoopScheduler, Scheduler, Timer
 from fleethook.fairness.lanes import Lanes
 from fleethook.fairness.slots import Turn
+from fleethook.work.scheduler import LoopScheduler, Scheduler, Timer
 
 # Times are floats: a call that is early by less than this is on time.
 _ROUNDING_SECONDS: Final = 1e-6

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from fleethook.control.worker import Worker, favour_event_loop
+from fleethook.work.worker import Worker, favour_event_loop
 
 
 class Large:

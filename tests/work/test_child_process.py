@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleethook.control.child_process import ChildProcess, answer_questions, read_frame, write_frame
+from fleethook.work.child_process import ChildProcess, answer_questions, read_frame, write_frame
 
 
 def handle(request: bytes) -> bytes:

@@ -1,7 +1,7 @@
 import asyncio
 
-from fleethook.control.scheduler import LoopScheduler, sleep
-from tests.control.clock import FakeClock
+from fleethook.work.scheduler import LoopScheduler, sleep
+from tests.work.clock import FakeClock
 
 
 async def test_sleep_uses_the_time_of_the_scheduler() -> None:

@@ -2,7 +2,7 @@
 
 The work is a generator that yields where it may pause. It counts operations and never measures time, so that it pauses
 at the same places on every machine. Work on a large document runs in a thread. It marks the slices that read the store;
-these run on the event loop, because the event loop changes the store. `fleethook.control.slice_runner` does both.
+these run on the event loop, because the event loop changes the store. `fleethook.work.slice_runner` does both.
 """
 
 import enum

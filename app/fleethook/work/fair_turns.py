@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
 
-from fleethook.control.steps import Steps, finish
 from fleethook.fairness.slots import Limits, Slots
+from fleethook.work.immediate_steps import Steps, finish
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ The generator receives the result of that function, and returns its own result a
 
 
 class Executor(Protocol):
-    """Runs functions in a thread, as `fleethook.control.worker.Worker` does."""
+    """Runs functions in a thread, as `fleethook.work.worker.Worker` does."""
 
     async def run(self, cluster: str, function: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a function, or raise its exception."""

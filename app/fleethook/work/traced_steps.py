@@ -1,10 +1,10 @@
-"""Traces work in steps (`fleethook.control.steps`), whose first part runs in the protocol and the rest in a task."""
+"""Traces work in steps (`work.immediate_steps`), whose first part runs in the protocol and the rest in a task."""
 
 from collections.abc import Coroutine
 from typing import Any
 
-from fleethook.control.steps import Done, Steps, T, begin
 from fleethook.tracing.spans import CURRENT, Span, describe_failure, enter_span
+from fleethook.work.immediate_steps import Done, Steps, T, begin
 
 
 def begin_in_span(span: Span, work: Steps[T]) -> Done[T] | Coroutine[Any, Any, T]:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from fleethook.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
 from fleethook.fairness.slots import Limits
-from tests.control.clock import FakeClock
+from fleethook.work.queue import MAX_PASSED, Again, Outcome, WorkQueue
 from tests.waiting import settled
+from tests.work.clock import FakeClock
 
 
 def queue_at(clock: FakeClock, *, backoff: tuple[float, float] = (1, 600)) -> WorkQueue[str]:

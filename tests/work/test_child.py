@@ -2,12 +2,12 @@
 
 import threading
 
-from fleethook.control.child_process import ChildProcess
+from fleethook.work.child_process import ChildProcess
 from tests.waiting import NET, wait_for
 
 
 def test_a_process_can_be_stopped_while_a_thread_waits_for_its_answer() -> None:
-    child, answers = ChildProcess("tests.control.mute"), list[bytes | None]()
+    child, answers = ChildProcess("tests.work.mute"), list[bytes | None]()
     asking = threading.Thread(target=lambda: answers.append(child.ask(b"?")), daemon=True)
     asking.start()
     wait_for(lambda: child._running is not None)

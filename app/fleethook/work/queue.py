@@ -23,9 +23,9 @@ import sys
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
 
-from fleethook.control.scheduler import LoopScheduler, Scheduler, Timer
 from fleethook.fairness.lanes import Lanes
 from fleethook.fairness.slots import Limits, Slots
+from fleethook.work.scheduler import LoopScheduler, Scheduler, Timer
 
 _log: Final = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from fleethook.control.slice_runner import Slices, run_off_loop
-from fleethook.control.slices import Slice, Sliced
-from fleethook.control.worker import Worker
+from fleethook.work.slice_runner import Slices, run_off_loop
+from fleethook.work.slices import Slice, Sliced
+from fleethook.work.worker import Worker
 
 
 def work(name: str, slices: int, seen: list[str]) -> Sliced[str]:

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from fleethook.outbound.daemon_thread import call_in_daemon_thread
+from fleethook.work.daemon_thread import call_in_daemon_thread
 
 
 def test_the_future_has_the_result_of_the_thread() -> None:

@@ -2,7 +2,7 @@
 
 import signal
 
-from fleethook.control.child_process import answer_questions
+from fleethook.work.child_process import answer_questions
 
 
 def _pause(_: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.control.slices import Pauses, Slice, Sliced, run_at_once, run_until_pause
+from fleethook.work.slices import Pauses, Slice, Sliced, run_at_once, run_until_pause
 
 
 def work(name: str, slices: int, seen: list[str]) -> Sliced[str]:

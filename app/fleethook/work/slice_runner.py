@@ -1,10 +1,10 @@
-"""Runs sliced work (`fleethook.control.slices`) on the event loop or in a thread."""
+"""Runs sliced work (`fleethook.work.slices`) on the event loop or in a thread."""
 
 import asyncio
 from typing import Any, Final, TypeVar
 
-from fleethook.control.slices import Slice, Sliced
-from fleethook.control.turns import Executor, Turns
+from fleethook.work.fair_turns import Executor, Turns
+from fleethook.work.slices import Slice, Sliced
 
 T = TypeVar("T")
 

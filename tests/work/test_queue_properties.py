@@ -4,9 +4,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fleethook.control.queue import Again, WorkQueue
-from tests.control.clock import FakeClock
+from fleethook.work.queue import Again, WorkQueue
 from tests.hypothesis_profiles import examples
+from tests.work.clock import FakeClock
 
 KEYS = st.sampled_from("abc")
 FIRST, LONGEST = 1.0, 64.0

@@ -2,8 +2,8 @@ import asyncio
 import threading
 from typing import Any
 
-from fleethook.control.turns import Turns, Work, do_at_once, do_in_turns
-from fleethook.control.worker import Worker
+from fleethook.work.fair_turns import Turns, Work, do_at_once, do_in_turns
+from fleethook.work.worker import Worker
 
 
 def steps(name: str, count: int, done: list[str]) -> Work[str]:
