@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.api.expiring_cache import ExpiringCache
 from fleethook.api.token_review import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
@@ -23,6 +22,7 @@ from fleethook.api.token_review import (
 )
 from fleethook.cel.access_check import AccessQuestion
 from fleethook.dispatch.live_lookups import LiveSource, Post, build_access_review
+from fleethook.fairness.expiring_cache import ExpiringCache
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.json import JSON
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas

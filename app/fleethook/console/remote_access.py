@@ -12,7 +12,6 @@ from typing import Final
 from starlette.requests import Request
 
 from fleethook.api.access import bearer_token
-from fleethook.api.expiring_cache import ExpiringCache
 from fleethook.api.token_review import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
@@ -26,6 +25,7 @@ from fleethook.console.access import AccessError, User
 from fleethook.console.client_certificate import find_certificate_user
 from fleethook.console.sessions import Sessions
 from fleethook.dispatch.live_lookups import Post, build_access_review
+from fleethook.fairness.expiring_cache import ExpiringCache
 from fleethook.kube.errors import APIError, UnreachableError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.api.expiring_cache import ExpiringCache
+from fleethook.fairness.expiring_cache import ExpiringCache
 
 
 class Clock:
