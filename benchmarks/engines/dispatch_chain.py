@@ -28,7 +28,7 @@ from fleethook.dispatch.dispatcher import Dispatcher
 from fleethook.dispatch.factory import build_dispatcher
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient
-from fleethook.outbound.trust import create_context
+from fleethook.outbound.tls.trust import create_context
 from fleethook.settings import Settings
 from tests.asgi_client import call
 

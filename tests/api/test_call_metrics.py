@@ -6,9 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.api.call_metrics import CallSlots
+from fleethook.outbound.call_errors import OverloadedError
 from fleethook.outbound.call_slots import Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.outbound.errors import OverloadedError
 from tests.faults.webhook_calls import endpoint
 from tests.hook_server import RawHook, http, respond
 from tests.waiting import NET, until

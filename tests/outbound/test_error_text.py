@@ -11,7 +11,7 @@ from yarl import URL
 
 from fleethook.outbound.addresses import PrivateAddressError
 from fleethook.outbound.error_text import describe_error, private_address_in
-from fleethook.outbound.trust import HeavyError, UntrustedError
+from fleethook.outbound.tls.trust import HeavyError, UntrustedError
 
 KEY = ConnectionKey("h", 443, True, True, None, None, None)
 HOOK = URL("https://h/p")

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from fleethook.fairness.shares import Shares
-from fleethook.outbound.errors import escaped
+from fleethook.outbound.call_errors import escaped
 
 _STANDARD_ERROR: Final = 2
 _FLUSH_SECONDS: Final = 0.05

@@ -18,10 +18,10 @@ from typing import Any, Final
 from cryptography import x509
 
 from fleethook.certs.files import CertificateError, CertificateFiles
-from fleethook.outbound.certificate_chain import Roots, verify_client
-from fleethook.outbound.certificate_der import CertificateError as VerificationError
-from fleethook.outbound.credential import as_file
-from fleethook.outbound.trust import decode_pem
+from fleethook.outbound.tls.certificate_chain import Roots, verify_client
+from fleethook.outbound.tls.certificate_der import CertificateError as VerificationError
+from fleethook.outbound.tls.credential import as_file
+from fleethook.outbound.tls.trust import decode_pem
 
 _log: Final = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def _prepare(context: ssl.SSLContext, files: CertificateFiles) -> ssl.SSLContext
 
 
 class _Connection(ssl.SSLObject):
-    """Ends a handshake with a client certificate that `fleethook.outbound.certificate_chain` has not verified."""
+    """Ends a handshake with a client certificate that `fleethook.outbound.tls.certificate_chain` has not verified."""
 
     verified: bytes | None = None
     """The client's certificate in DER."""

@@ -10,7 +10,7 @@ from fleethook.dispatch.rules import RuleAttributes, matches_rule
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.selectors import compile_selector
-from fleethook.outbound.bundle import MIN_REMAINING, BundleError, find_end, read_bundle
+from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, find_end, read_bundle
 from fleethook.overrider.openyurt_conflicts import describe_dropped_members, find_dropped_members, find_render_webhooks
 from fleethook.registration.match_conditions import find_conditions
 from fleethook.registration.webhooks import MUTATING, SELECTED, WEBHOOKS, Webhook

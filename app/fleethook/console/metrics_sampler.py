@@ -16,8 +16,8 @@ from prometheus_client.samples import Sample as Line
 
 from fleethook.console.views.review_rates import Increase, Sample, measure_increase
 from fleethook.outbound.body import BodyError, read_body
-from fleethook.outbound.credential import Credential, CredentialError
-from fleethook.outbound.trust import TrustError, create_context
+from fleethook.outbound.tls.credential import Credential, CredentialError
+from fleethook.outbound.tls.trust import TrustError, create_context
 from fleethook.settings import is_loopback
 from fleethook.work.worker import Worker
 

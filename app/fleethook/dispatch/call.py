@@ -20,9 +20,9 @@ from fleethook.dispatch.errors import CallingError, StatusError, internal, timed
 from fleethook.dispatch.hook_index import RelevantHook
 from fleethook.dispatch.hooks import Hook
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.client import Encode, HookClient, Parties
-from fleethook.outbound.credential import Credential
-from fleethook.outbound.errors import CallError, NotCalledError, OverloadedError
+from fleethook.outbound.tls.credential import Credential
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
 from fleethook.work.worker import Worker

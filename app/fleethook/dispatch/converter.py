@@ -24,8 +24,8 @@ from fleethook.dispatch.hooks import find_endpoint
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.kcp import cluster_of
+from fleethook.outbound.call_errors import CallError, OverloadedError
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.outbound.errors import CallError, OverloadedError
 from fleethook.store import StoreView
 from fleethook.work.worker import Worker
 

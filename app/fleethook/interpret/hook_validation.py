@@ -20,7 +20,7 @@ from fleethook.model.formats.field_errors import (
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, OPERATIONS, VERSION, Operation
-from fleethook.outbound.bundle import bundle_problems
+from fleethook.outbound.tls.ca_bundle import bundle_problems
 
 _NAME_SEGMENTS: Final = 2
 

@@ -15,16 +15,16 @@ from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAdd
 from fleethook.outbound.addresses import refuse_private_number
 from fleethook.outbound.body import SingleWriteBody
 from fleethook.outbound.breaker import Breakers, Evidence
+from fleethook.outbound.call_errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from fleethook.outbound.call_slots import CallSlots, FullError, Quotas
-from fleethook.outbound.credential import Credential
 from fleethook.outbound.endpoint import Endpoint
 from fleethook.outbound.error_text import describe_error, private_address_in
-from fleethook.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from fleethook.outbound.failure_log import FailureLog
 from fleethook.outbound.pool import PoolKey, Pools
 from fleethook.outbound.response import read_response
 from fleethook.outbound.retry import MAX_RETRIES, discard, retry_after
-from fleethook.outbound.trust import TrustError, load_roots
+from fleethook.outbound.tls.credential import Credential
+from fleethook.outbound.tls.trust import TrustError, load_roots
 from fleethook.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]

@@ -9,8 +9,8 @@ from aiohttp.http_exceptions import LineTooLong
 from yarl import URL
 
 from fleethook.outbound.addresses import PrivateAddressError
-from fleethook.outbound.errors import escaped
-from fleethook.outbound.trust import UntrustedError
+from fleethook.outbound.call_errors import escaped
+from fleethook.outbound.tls.trust import UntrustedError
 
 _MAX_SHOWN: Final = 300
 # OpenSSL checks this in each handshake, also if it does not verify certificates.

@@ -21,9 +21,9 @@ from aiohttp.http_parser import RawResponseMessage
 from fleethook.fairness.cache import FairCache
 from fleethook.model.formats.fixed_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses import public_socket
-from fleethook.outbound.credential import Credential
 from fleethook.outbound.resolver import SharedResolver
-from fleethook.outbound.trust import CallContext, HeavyError, UntrustedError, load_roots
+from fleethook.outbound.tls.credential import Credential
+from fleethook.outbound.tls.trust import CallContext, HeavyError, UntrustedError, load_roots
 
 MAX_POOLS: Final = 1_000
 """The maximum number of pools, not counting those in use."""

@@ -8,7 +8,7 @@ from yarl import URL
 
 from fleethook.model.json import JSON, as_object
 from fleethook.outbound.body import BodyError, read_body
-from fleethook.outbound.errors import CallError, escaped, excerpt, posting, quoted
+from fleethook.outbound.call_errors import CallError, escaped, excerpt, posting, quoted
 
 # apimachinery's NewGenericServerResponse, for a POST.
 _GENERIC: Final = {

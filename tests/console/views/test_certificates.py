@@ -14,7 +14,7 @@ from fleethook.console.views.certificates import (
     collect_bundles,
     judge_certificates,
 )
-from fleethook.outbound.bundle import Validity
+from fleethook.outbound.tls.ca_bundle import Validity
 from fleethook.store import ObjectKey
 from tests.console.visits import make_context
 from tests.e2e.pki import Authority

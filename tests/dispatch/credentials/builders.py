@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from fleethook.dispatch.hooks import Hook, Phase, compile_hooks
-from fleethook.outbound.credential import Credential
+from fleethook.outbound.tls.credential import Credential
 from tests.dispatch.builders import configuration, webhook
 from tests.e2e.pki import Authority
 

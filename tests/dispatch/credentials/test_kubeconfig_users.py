@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.dispatch.credentials.files import CredentialFileError, Files
 from fleethook.dispatch.credentials.kubeconfig_users import Users, read_users
-from fleethook.outbound.credential import Credential, CredentialError
+from fleethook.outbound.tls.credential import Credential, CredentialError
 from tests.dispatch.credentials.builders import SECRET, authority, encode_file, kubeconfig, read_token, user
 from tests.e2e.pki import Pair
 

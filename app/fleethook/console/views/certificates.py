@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import as_object
-from fleethook.outbound.bundle import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
+from fleethook.outbound.tls.ca_bundle import MIN_REMAINING, BundleError, Validity, find_end, read_bundle
 from fleethook.store import ObjectKey, Store
 
 CONFIGURATIONS: Final = (MUTATING, VALIDATING)

@@ -15,7 +15,7 @@ from urllib3 import exceptions
 from fleethook.crds.download.retry import CONNECT_SECONDS, RETRIED, AttemptError
 from fleethook.crds.failures import Exit
 from fleethook.outbound.addresses import PrivateAddressError
-from fleethook.outbound.certificate_chain import UNKNOWN_AUTHORITY
+from fleethook.outbound.tls.certificate_chain import UNKNOWN_AUTHORITY
 
 # Codes of OpenSSL's x509_vfy.h with the messages of Go's crypto/x509, which users search for.
 _CERTIFICATE: Final = {

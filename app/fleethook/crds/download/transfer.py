@@ -32,8 +32,8 @@ from fleethook.crds.download.retry import AttemptError, Timing
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.crds.source import Source
 from fleethook.kube.proxies import choose_proxy
-from fleethook.outbound.credential import Credential, CredentialError
-from fleethook.outbound.trust import TrustError, create_context
+from fleethook.outbound.tls.credential import Credential, CredentialError
+from fleethook.outbound.tls.trust import TrustError, create_context
 
 
 def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:

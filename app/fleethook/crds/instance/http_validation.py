@@ -13,7 +13,7 @@ from fleethook.model.formats.field_errors import Problem, invalid, is_integer, m
 from fleethook.model.formats.go_url import RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.operator import MAX_TARBALL_BYTES, MAX_TIMEOUT_SECONDS, SHA256_FORM
-from fleethook.outbound.bundle import bundle_problems
+from fleethook.outbound.tls.ca_bundle import bundle_problems
 
 _SCHEMES: Final = ("http", "https")
 _PROXY_SCHEMES: Final = ("http", "https", "socks5", "socks5h")

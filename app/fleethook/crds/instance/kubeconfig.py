@@ -15,8 +15,8 @@ from fleethook.crds.archive.yaml_document import read_document
 from fleethook.crds.failures import CRDsError, Exit
 from fleethook.kube.rest_config import RestConfig
 from fleethook.model.json import JSON, as_object
-from fleethook.outbound.credential import Credential, CredentialError
-from fleethook.outbound.trust import TrustError, create_context
+from fleethook.outbound.tls.credential import Credential, CredentialError
+from fleethook.outbound.tls.trust import TrustError, create_context
 
 # Upstream's kubeconfig has 8 KiB and about 30 nodes.
 _LIMITS: Final = ArchiveLimits(yaml_bytes=128 * 1024, yaml_nodes=1000, yaml_depth=20)

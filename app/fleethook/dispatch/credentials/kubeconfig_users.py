@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from fleethook.dispatch.credentials.files import CredentialFileError, Files, check_type, read_objects, read_text
 from fleethook.model.json import JSON, as_object
-from fleethook.outbound.credential import Credential, CredentialError
+from fleethook.outbound.tls.credential import Credential, CredentialError
 
 _HTTPS: Final = "443"
 _EVERYBODY: Final = "*"

@@ -11,7 +11,7 @@ from fleethook.dispatch.credentials.admission_configuration import find_kubeconf
 from fleethook.dispatch.credentials.files import CredentialFileError, Files
 from fleethook.dispatch.credentials.kubeconfig_users import NO_USERS, Users, read_users
 from fleethook.dispatch.hooks import Hook, Phase
-from fleethook.outbound.credential import Credential
+from fleethook.outbound.tls.credential import Credential
 
 _log: Final = logging.getLogger(__name__)
 

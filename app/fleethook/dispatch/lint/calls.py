@@ -60,7 +60,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
 def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
     if hook.endpoint is None or not hook.endpoint.ca_bundle:
         return
-    from fleethook.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
+    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
 
     try:
         ends = load_roots(hook.endpoint.ca_bundle).list_periods()
@@ -79,9 +79,9 @@ def _served_findings(hook: Hook, namespace: str, store: StoreView, now: datetime
     endpoint = hook.endpoint
     if endpoint is None or not endpoint.ca_bundle or not store.has(_SECRET):
         return
-    from fleethook.outbound.certificate_chain import verify  # noqa: PLC0415 - as above
-    from fleethook.outbound.certificate_der import CertificateError  # noqa: PLC0415 - as above
-    from fleethook.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.certificate_chain import verify  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.certificate_der import CertificateError  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - as above
 
     host = endpoint.server_name or urlsplit(endpoint.url).hostname or ""
     refused = ""
@@ -105,9 +105,9 @@ def _list_certificates(
     store: StoreView, cluster: str, namespace: str, host: str
 ) -> Iterator[tuple[str, Sequence[bytes]]]:
     """Yield the names and certificates of Secrets for a host, in one namespace or in all if it is ``""``."""
-    from fleethook.outbound.certificate import parse_certificate  # noqa: PLC0415 - as above
-    from fleethook.outbound.certificate_der import CertificateError  # noqa: PLC0415 - as above
-    from fleethook.outbound.trust import decode_pem  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.certificate import parse_certificate  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.certificate_der import CertificateError  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.trust import decode_pem  # noqa: PLC0415 - as above
 
     for secret in store.each(cluster, _SECRET):
         key = key_of(dict(secret))

@@ -11,7 +11,7 @@ from fleethook.dispatch.validation.metadata import static_name_warning
 from fleethook.dispatch.validation.rules import resource_problems
 from fleethook.model.formats.field_errors import EVERY, subdomain_problems, texts_of
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.outbound.bundle import bundle_problems, list_skipped
+from fleethook.outbound.tls.ca_bundle import bundle_problems, list_skipped
 
 _EXEMPT_GROUP: Final = "admissionregistration.k8s.io"
 _EXEMPT: Final = frozenset(

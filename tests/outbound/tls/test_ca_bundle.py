@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleethook.certs.files import ensure_certificates
-from fleethook.outbound.bundle import (
+from fleethook.outbound.tls.ca_bundle import (
     MAX_BUNDLE,
     BundleError,
     Validity,

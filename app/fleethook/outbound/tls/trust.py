@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Self, cast
 
 from fleethook.model.json import decode_bytes
-from fleethook.outbound.certificate import parse_certificate
-from fleethook.outbound.certificate_chain import Roots, is_light, verify
-from fleethook.outbound.certificate_der import CertificateError
-from fleethook.outbound.credential import Credential
+from fleethook.outbound.tls.certificate import parse_certificate
+from fleethook.outbound.tls.certificate_chain import Roots, is_light, verify
+from fleethook.outbound.tls.certificate_der import CertificateError
+from fleethook.outbound.tls.credential import Credential
 
 # Creating a context with the system's authorities takes about 10 ms. One is cached for each client certificate.
 _MAX_CACHED_CONTEXTS: Final = 64
@@ -111,7 +111,7 @@ class _Connection(ssl.SSLObject):
 
 
 class CallContext(ssl.SSLContext):
-    """The context of calls to servers whose certificates `fleethook.outbound.certificate_chain` verifies.
+    """The context of calls to servers whose certificates `fleethook.outbound.tls.certificate_chain` verifies.
 
     OpenSSL refuses some certificates that Go accepts, so it verifies none. As with Go, a server that the bundle does
     not trust gets neither the client certificate nor a request.

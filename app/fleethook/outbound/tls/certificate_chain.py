@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.outbound.certificate import Certificate, check_key, parse_certificate, read_subject
-from fleethook.outbound.certificate_der import ANY_POLICY, CertificateError
-from fleethook.outbound.certificate_names import explain_constraint
-from fleethook.outbound.errors import escaped
+from fleethook.outbound.call_errors import escaped
+from fleethook.outbound.tls.certificate import Certificate, check_key, parse_certificate, read_subject
+from fleethook.outbound.tls.certificate_der import ANY_POLICY, CertificateError
+from fleethook.outbound.tls.certificate_names import explain_constraint
 
 MAX_SIGNATURE_CHECKS: Final = 100
 """The maximum number of candidates for issuers in one verification, as in Go."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.outbound.certificate_der import CertificateError, read_elements, read_extensions, read_name
+from fleethook.outbound.tls.certificate_der import CertificateError, read_elements, read_extensions, read_name
 
 
 @pytest.mark.parametrize("encoded", ["30", "3005", "300500", "3f0100", "308400000001", "30ff"])

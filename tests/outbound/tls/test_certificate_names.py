@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from fleethook.outbound.certificate_names import Names, Subtrees, explain_constraint, read_address, read_network
+from fleethook.outbound.tls.certificate_names import Names, Subtrees, explain_constraint, read_address, read_network
 
 HOSTS: Final = [
     "hook.example.com",

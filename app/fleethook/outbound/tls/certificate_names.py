@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.outbound.errors import escaped
+from fleethook.outbound.call_errors import escaped
 
 _MAX_NAMED: Final = 100
 _PRINTABLE: Final = frozenset(map(chr, range(33, 127)))

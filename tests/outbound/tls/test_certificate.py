@@ -9,11 +9,11 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.outbound.certificate import parse_certificate, read_subject
-from fleethook.outbound.certificate_der import CertificateError
+from fleethook.outbound.tls.certificate import parse_certificate, read_subject
+from fleethook.outbound.tls.certificate_der import CertificateError
 
 DATA: Final = json.loads(
-    (Path(__file__).parents[1] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")
 )
 CERTIFICATES: Final = [base64.b64decode(one) for one in DATA["certificates"]]
 

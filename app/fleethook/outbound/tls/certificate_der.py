@@ -6,8 +6,8 @@
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.outbound.certificate_names import Names, Subtrees, is_domain, read_address, read_network
-from fleethook.outbound.errors import escaped
+from fleethook.outbound.call_errors import escaped
+from fleethook.outbound.tls.certificate_names import Names, Subtrees, is_domain, read_address, read_network
 
 _SEQUENCE: Final = 0x30
 _BOOLEAN: Final = 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.outbound.errors import MAX_SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
+from fleethook.outbound.call_errors import MAX_SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
 
 
 def test_a_call_error_has_the_reason_and_the_status() -> None:

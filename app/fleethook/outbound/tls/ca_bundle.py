@@ -26,7 +26,7 @@ class Validity(NamedTuple):
 
 def read_bundle(bundle: str) -> list[Validity]:
     """Return the validity of each authority of a ``caBundle`` that can be used; raises BundleError without any."""
-    from fleethook.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
+    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
 
     try:
         found = load_roots(bundle).list_periods() if bundle else []
@@ -52,7 +52,7 @@ def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
     if isinstance(bundle, str) and len(bundle) > MAX_BUNDLE:
         yield too_long(field, MAX_BUNDLE)
         return
-    from fleethook.outbound.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
+    from fleethook.outbound.tls.trust import TrustError, load_roots  # noqa: PLC0415 - cryptography takes long to import
 
     try:
         decode_bytes(bundle)
@@ -65,7 +65,7 @@ def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
 
 def list_skipped(bundle: JSON) -> list[str]:
     """Return why certificates of a bundle are not used, if others are."""
-    from fleethook.outbound.trust import explain_certificates  # noqa: PLC0415 - as above
+    from fleethook.outbound.tls.trust import explain_certificates  # noqa: PLC0415 - as above
 
     try:
         problems = explain_certificates(decode_bytes(bundle))

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.x509.oid import PublicKeyAlgorithmOID, SignatureAlgorithmOID
 
-from fleethook.outbound.certificate_der import (
+from fleethook.outbound.tls.certificate_der import (
     CertificateError,
     Element,
     Extensions,

@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fleethook.outbound.certificate_chain import MAX_SIGNATURE_CHECKS, Roots, is_light, verify, verify_client
-from fleethook.outbound.certificate_der import CertificateError
-from fleethook.outbound.trust import TrustError, load_roots
+from fleethook.outbound.tls.certificate_chain import MAX_SIGNATURE_CHECKS, Roots, is_light, verify, verify_client
+from fleethook.outbound.tls.certificate_der import CertificateError
+from fleethook.outbound.tls.trust import TrustError, load_roots
 
 GO: Final[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")
 )
 HOST: Final = "hook.example.com"
 NOW: Final = datetime(2026, 11, 26, tzinfo=UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.credential import Credential, CredentialError
+from fleethook.outbound.tls.credential import Credential, CredentialError
 from tests.hook_server import tls
 
 SECRET = "s3cret"

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from fleethook.outbound.call_errors import NotCalledError
 from fleethook.outbound.client import HookClient
-from fleethook.outbound.errors import NotCalledError
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, run_raw_hook
 
